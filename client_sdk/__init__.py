@@ -1,0 +1,1 @@
+"""The SDK of Punctual: wire models, client, worker and the in-process LiteJob."""

@@ -1,0 +1,1 @@
+"""REST in: authenticate, validate, translate, deliver, answer."""

@@ -1,0 +1,1 @@
+"""The demo target and the demo jobs."""

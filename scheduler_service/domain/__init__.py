@@ -1,0 +1,1 @@
+"""The words of the product: moments, execution, events, effects, records, errors."""

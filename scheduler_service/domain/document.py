@@ -1,0 +1,182 @@
+"""The state of a job: what `decide` reads and returns, and what the snapshot codec writes.
+
+`Head` is durable at both qos before the first effect of an attempt; a `Context` only at qos 1 (SPEC
+section 8). All of it is frozen: a turn makes a new one. Times named `*_at` are wall, `due` and `deadline`
+are steady milliseconds.
+"""
+
+import msgspec
+
+from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
+from scheduler_service.domain.wire import Holder, OutboundRequest
+
+
+class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """How far a timer has been used up.
+
+    `anchor`: the creation, update or restart from which delays, ttl and phases count (wall).
+    `last`: the timer's own moment (without jitter) of the last planned firing; None: none yet.
+    `used`: how many repeats of a `timing` are used up.
+    """
+
+    anchor: int
+    last: int | None = None
+    used: int = 0
+
+
+class Counting(msgspec.Struct, frozen=True, gc=False):
+    """A run of missed firings whose length is still being counted outside the turn."""
+
+    first: int
+    last: int
+    revision: int
+    reason: str
+
+
+class Open(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An execution that has not ended: waiting (`scheduled`, `enqueued`), `processing`, or `failed` before
+    a retry. `revision` is the definition it started with (while it waits: none yet, 0). `holder` is who
+    runs it. `queued` holds a place in the queue whatever the overlap policy says.
+    """
+
+    execute_number: int
+    state: ExecutionState
+    triggered_by: TriggeredBy
+    planned_at: int
+    created_at: int
+    revision: int = 0
+    qos: int = 0
+    request_counts: int = 0
+    attempts: int = 0
+    started_at: int | None = None
+    holder: Holder | None = None
+    params: bytes = b"{}"
+    from_step: int = 0
+    replayed: tuple[bytes, ...] = ()
+    held: bool = False
+    queued: bool = False
+
+
+class Latest(msgspec.Struct, frozen=True, gc=False):
+    """The newest execution, for who asks the job."""
+
+    execute_number: int
+    state: ExecutionState
+    error: str | None = None
+
+
+class Decided(msgspec.Struct, frozen=True, gc=False):
+    """The feedback that decided an attempt, by digest: repeated, it is answered 200 (SPEC section 5)."""
+
+    request_counts: int
+    digest: bytes
+
+
+class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a job has used up and what it still waits for; small."""
+
+    uid: str
+    key: bytes
+    revision: int
+    created_at: int
+    updated_at: int
+    cursor: Cursor
+    active: bool = True
+    execute_number: int = 0
+    request_counts: int = 0
+    missed: int = 0
+    paused_at: int | None = None
+    pause_reason: str | None = None
+    opens: tuple[Open, ...] = ()
+    counting: tuple[Counting, ...] = ()
+    latest: Latest | None = None
+    decided: tuple[Decided, ...] = ()
+
+
+class Phase(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """What an execution is doing; each kind carries only its own data."""
+
+
+class Calling(Phase):
+    """Step `step` is in flight."""
+
+    step: int
+    request: OutboundRequest
+    sent_at: int
+
+
+class CheckWaiting(Phase):
+    """The next check is sent at `due`."""
+
+    due: int
+
+
+class Checking(Phase):
+    """A check is in flight."""
+
+    request: OutboundRequest
+    sent_at: int
+
+
+class FeedbackAwaited(Phase):
+    """The chain is through; the target will report."""
+
+
+class Retrying(Phase):
+    """The next attempt starts at `due`, at step `from_step`."""
+
+    due: int
+    from_step: int = 0
+
+
+class Kept(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A step's response as far as a later template refers to it. `body` None: nobody needs it."""
+
+    status: int
+    url: str
+    body: bytes | None = None
+    truncated: bool = False
+
+
+class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a check or a feedback said, in the one form of SPEC section 5. `body` is its JSON text."""
+
+    status: str = ""
+    error: str | None = None
+    message: str | None = None
+    progress: str | None = None
+    body: bytes = b"{}"
+
+
+class Told(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The last event that was notified: a final event repeats its `response` (SPEC section 7)."""
+
+    http_status: str
+    response: bytes
+
+
+class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Everything an execution needs to go on (the ExecutionContext of SPEC section 1)."""
+
+    phase: Phase
+    deadline: int
+    responses: tuple[Kept, ...] = ()
+    checks: int = 0
+    failed_checks: int = 0
+    location: str | None = None
+    spent: tuple[int, ...] = ()
+    retries: int = 0
+    verdict: Report | None = None
+    progress: str | None = None
+    told: Told | None = None
+    seen: tuple[str, ...] = ()
+    deliveries: int = 0
+    failure: str | None = None
+    failure_type: FailureType | None = None
+
+
+class Document(msgspec.Struct, frozen=True, gc=False):
+    """The whole state of a job: head, and a context per live execution by `executeNumber`."""
+
+    head: Head
+    contexts: dict[int, Context] = {}

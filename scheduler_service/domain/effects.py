@@ -1,0 +1,70 @@
+"""Everything that a turn may ask the world for, after its commit."""
+
+import msgspec
+
+from scheduler_service.domain.wire import OutboundRequest, Token
+
+
+class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The root of all effects."""
+
+
+class Call(Effect):
+    """Send `request`; deliver its outcome as `CallEnded(token, …)`, again and again until it is taken."""
+
+    token: Token
+    request: OutboundRequest
+
+
+class Abandon(Effect):
+    """Nobody awaits this call any more: stop it where it still runs."""
+
+    token: Token
+
+
+class Inform(Effect):
+    """Send `request` once and await nothing (cancelUrl)."""
+
+    request: OutboundRequest
+
+
+class CountMissed(Effect):
+    """Count the planned moments from `first` to `last`, in slices outside the turn; deliver `MissedCounted`."""
+
+    first: int
+    last: int
+    revision: int
+
+
+class Retire(Effect):
+    """The job is destroyed: forget it."""
+
+
+class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One notification on its way: a value of its own, stored beside the job (DESIGN section 5).
+
+    `request` is rendered; `due` (steady ms) is the moment of the next try, None when it does not wait for
+    one. `ordinal` numbers the deliveries of one execution. `final` marks the last event of an execution.
+    """
+
+    delivery_id: str
+    uid: str
+    execute_number: int
+    request_counts: int
+    ordinal: int
+    event: str
+    request: OutboundRequest
+    name: str = ""
+    durable: bool = False
+    outbox: bool = False
+    final: bool = False
+    created_at: int = 0
+    tries: int = 0
+    due: int | None = None
+    state: str = "pending"
+
+
+class Notify(Effect):
+    """Hand `delivery` to the courier; a durable one lies in the turn's transaction as well."""
+
+    delivery: Delivery

@@ -1,0 +1,121 @@
+"""Everything that can happen to a job. An event arrives, a turn is taken, effects leave."""
+
+import msgspec
+
+from scheduler_service.domain.wire import Holder, Outcome, Token
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The root of all events."""
+
+
+class Created(Event):
+    """A life begins: `uid` and the random `key` of its feedback tokens come from the host.
+
+    The program of `revision` stands in the job's programs. Counters go on from an earlier life's. Where the
+    job lives already, `fingerprint` tells whether this is the definition that it has.
+    """
+
+    uid: str
+    key: bytes
+    revision: int = 1
+    execute_number: int = 0
+    request_counts: int = 0
+    fingerprint: bytes = b""
+
+
+class Updated(Event):
+    """The definition of `revision` (the turn numbers it) replaces the present one.
+
+    `active` None leaves the pause as it is; `if_match` is the revision that the caller has seen.
+    """
+
+    revision: int
+    active: bool | None = None
+    if_match: int | None = None
+
+
+class Activated(Event):
+    """The pause ends; `misfire` (skip, fire_once, fire_all) says what becomes of the pause's firings."""
+
+    misfire: str = "skip"
+
+
+class Paused(Event):
+    """The job stops firing; with `drain` live executions end by themselves, else they are cancelled."""
+
+    drain: bool = False
+
+
+class Destroyed(Event):
+    """The life ends; live executions end as cancelled, nothing is sent any more but cancelUrl."""
+
+
+class AlarmRang(Event):
+    """Look again: something may be due. Has no authority; too early, too late or twice does no harm."""
+
+
+class Replay(msgspec.Struct, frozen=True, gc=False):
+    """A trigger repeats an earlier execution from step `from_step`; `responses` are those before it."""
+
+    execute_number: int
+    from_step: int = 0
+    responses: tuple[bytes, ...] = ()
+
+
+class Triggered(Event):
+    """One execution by hand. `params` is a JSON object's text, `planned_at` a moment (wall) or None: now.
+
+    `number` restarts that execution afresh (reset of a known Idempotency-Key) instead of taking a new one.
+    """
+
+    params: bytes = b"{}"
+    planned_at: int | None = None
+    replay: Replay | None = None
+    reset: int | None = None
+
+
+class CallEnded(Event):
+    """A request or check was answered, or failed to be."""
+
+    token: Token
+    outcome: Outcome
+
+
+class FeedbackArrived(Event):
+    """The target reports on `request_counts`; `body` is the parsed report, `token` as given in the URL."""
+
+    request_counts: int
+    token: str
+    body: object
+
+
+class CancelRequested(Event):
+    """Somebody ends an execution by hand."""
+
+    execute_number: int
+    reason: str = "cancelled"
+
+
+class Released(Event):
+    """Lets an execution go that a debug switch holds."""
+
+    execute_number: int
+
+
+class Resumed(Event):
+    """The job was loaded afresh: `holder` is this process, `alive` the calls that it really has in flight.
+
+    Open calls that are not among them are sent again (qos 1), or close their execution as lost (qos 0,
+    when the holder was another process).
+    """
+
+    holder: Holder
+    alive: tuple[Token, ...] = ()
+
+
+class MissedCounted(Event):
+    """The walk over a run of missed firings ended: it has `count` moments (at most 10,000)."""
+
+    planned_at: int
+    count: int

@@ -1,0 +1,58 @@
+"""What an execution is: its states, what set it off, and the codes of its failures (SPEC section 10)."""
+
+from enum import StrEnum
+
+
+class ExecutionState(StrEnum):
+    """The state of an execution; which may follow which stands in `engine.states` alone."""
+
+    SCHEDULED = "scheduled"
+    ENQUEUED = "enqueued"
+    PROCESSING = "processing"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+    TERMINATED = "terminated"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+class FailureType(StrEnum):
+    """What kind of thing went wrong in a failed attempt."""
+
+    HTTP = "http"
+    TIMEOUT = "timeout"
+    CONNECT = "connect"
+    TEMPLATE = "template"
+    CHECK = "check"
+    BUSINESS = "business"
+    NO_INSTANCE = "no_instance"
+    EGRESS = "egress"
+    TOO_LARGE = "too_large"
+    PARTIAL = "partial"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+
+
+class TriggeredBy(StrEnum):
+    """What set an execution off."""
+
+    TIMER = "timer"
+    MANUAL = "manual"
+    REPLAY = "replay"
+
+
+class JobState(StrEnum):
+    """The state of a job as its reader sees it."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    DESTROYED = "destroyed"
+
+
+class FiringOutcome(StrEnum):
+    """What became of a planned firing."""
+
+    FIRED = "fired"
+    LATE = "late"
+    SKIPPED = "skipped"

@@ -1,0 +1,45 @@
+"""The two time lines on which the product lives, and how it writes them.
+
+Every moment is an integer of milliseconds. `wall` counts from the Unix epoch and follows the clock that
+people set: firings live on it. `steady` runs on without a jump when that clock is set: limits, leases and
+waits live on it, so that they keep what is left of them (SPEC section 3, "Clock").
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND = 1_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+
+class Now(msgspec.Struct, frozen=True, gc=False):
+    """One reading of a host's clock: `wall` and `steady`, both in milliseconds."""
+
+    wall: int
+    steady: int
+
+
+class Due(msgspec.Struct, frozen=True, gc=False):
+    """When a job wants to be looked at again, per time line; None where nothing waits on it."""
+
+    wall: int | None = None
+    steady: int | None = None
+
+
+def as_datetime(moment: int) -> datetime:
+    """The UTC datetime of `moment` (ms since the epoch)."""
+    return EPOCH + timedelta(milliseconds=moment)
+
+
+def as_moment(value: datetime) -> int:
+    """Milliseconds since the epoch of an aware datetime, rounded down."""
+    return (value - EPOCH) // timedelta(milliseconds=1)
+
+
+def rfc3339(moment: int) -> str:
+    """`moment` as RFC 3339 in UTC with milliseconds, as in `2026-01-31T09:00:00.000Z`."""
+    return as_datetime(moment).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment % SECOND:03d}Z"

@@ -1,0 +1,130 @@
+"""What a turn leaves for the history. Inserted by (uid, sequence): a repetition does nothing.
+
+Bodies are raw here; the turn masks and cuts them before anything is written (SPEC section 12).
+"""
+
+import msgspec
+
+from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
+from scheduler_service.domain.wire import Headers
+
+
+class Record(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
+    """The root of all records."""
+
+
+class ExecutionRecord(Record):
+    """The execution as it stands after the turn; the one with the highest sequence counts. Times are wall."""
+
+    execute_number: int
+    revision: int
+    state: ExecutionState
+    triggered_by: TriggeredBy
+    planned_at: int
+    created_at: int
+    started_at: int | None = None
+    ended_at: int | None = None
+    reason: str | None = None
+    error: str | None = None
+    failure_type: FailureType | None = None
+    attempt_count: int = 0
+    progress: str | None = None
+
+
+class AttemptStarted(Record):
+    """An attempt began."""
+
+    execute_number: int
+    request_counts: int
+    at: int
+    reason: str | None = None
+
+
+class AttemptEnded(Record):
+    """An attempt ended; `error` None: it succeeded. `retry_in` is the wait in ms where a retry follows."""
+
+    execute_number: int
+    request_counts: int
+    at: int
+    error: str | None = None
+    failure_type: FailureType | None = None
+    message: str | None = None
+    retry_in: int | None = None
+
+
+class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One request and its answer as history keeps them. `status` None: no answer, `fault` says why."""
+
+    method: str
+    url: str
+    request_headers: Headers = ()
+    request_body: bytes | None = None
+    request_truncated: bool = False
+    status: int | None = None
+    fault: str | None = None
+    response_headers: Headers = ()
+    response_body: bytes | None = None
+    response_truncated: bool = False
+    sent_at: int = 0
+    duration: int = 0
+    redacted: bool = False
+
+
+class StepEnded(Record):
+    """A step of the chain was answered or failed. `error` names its failure, None where it succeeded."""
+
+    execute_number: int
+    request_counts: int
+    index: int
+    at: int
+    exchange: Exchange
+    resp_env_name: str | None = None
+    error: str | None = None
+
+
+class CheckEnded(Record):
+    """A check was answered or failed; `status` is what it said (empty: running, None: it said nothing)."""
+
+    execute_number: int
+    request_counts: int
+    serial: int
+    at: int
+    exchange: Exchange
+    status: str | None = None
+    progress: str | None = None
+    error: str | None = None
+
+
+class FeedbackSeen(Record):
+    """A feedback arrived; `stale` ones had no effect."""
+
+    execute_number: int
+    request_counts: int
+    at: int
+    body: bytes
+    stale: bool = False
+
+
+class Noted(Record):
+    """A line of the execution's log that stands in no other record."""
+
+    execute_number: int
+    at: int
+    kind: str
+    text: str
+    request_counts: int | None = None
+    step: int | None = None
+
+
+class FiringRecord(Record):
+    """What became of a planned firing, or of a run of missed ones (`planned_at` to `until`).
+
+    `count` None: not counted yet; the record of the same `planned_at` that follows has it.
+    """
+
+    planned_at: int
+    outcome: FiringOutcome
+    until: int | None = None
+    count: int | None = 1
+    reason: str | None = None
+    execute_number: int | None = None

@@ -1,0 +1,53 @@
+"""What a turn says to who delivered the event. Verdicts are values: nothing here is raised."""
+
+from enum import StrEnum
+
+import msgspec
+
+from scheduler_service.domain.execution import ExecutionState
+
+
+class Reply(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The root of all replies."""
+
+
+class Taken(Reply):
+    """Done as asked."""
+
+
+class Unchanged(Reply):
+    """It was so already; nothing was done."""
+
+
+class Started(Reply):
+    """A trigger was accepted: the execution and the state in which the turn left it."""
+
+    execute_number: int
+    state: ExecutionState
+    uid: str = ""
+
+
+class Reactivated(Reply):
+    """The job fires again; `missed` firings fell into the pause (at most 10,000)."""
+
+    missed: int
+
+
+class RefusalCode(StrEnum):
+    """Why an event had no effect."""
+
+    ABSENT = "absent"  # no such job, or no such execution
+    CONFLICT = "conflict"  # another definition, or the execution has ended
+    PRECONDITION = "precondition"  # the revision is not the one that was asked for
+    FORBIDDEN = "forbidden"  # a feedback token that does not fit
+    STALE = "stale"  # feedback for an attempt that does not wait for it
+    INVALID = "invalid"  # a report that is none
+    LIMIT = "limit"  # too many triggers wait
+
+
+class Refusal(Reply):
+    """Nothing was done (a stale feedback is recorded); `message` names the thing and the remedy."""
+
+    code: RefusalCode
+    message: str
+    pointer: str = ""

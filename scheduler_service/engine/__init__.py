@@ -1,0 +1,1 @@
+"""decide(): the state machine of a job. Pure."""

@@ -1,0 +1,116 @@
+"""A definition compiled: what `decide` needs of it, parsed and checked once (`engine.compile` makes it)."""
+
+import msgspec
+
+from scheduler_service.language.template import JsonTemplate, TextTemplate, UrlTemplate
+from scheduler_service.timing.timer import Timer
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What settings say to the core; `app` builds it, `compile` binds it to the definition. Times in ms.
+
+    `internal_url`, `external_url`: bases of feedback URLs. `follow`: origins that a whole URL from a
+    response may lead to. `owner`: the service that `service:/path` means; None: this scheduler.
+    `http_timeout` is both the default and the cap of a step's `timeoutSeconds`.
+    """
+
+    internal_url: str = "http://127.0.0.1:8000"
+    external_url: str = "http://127.0.0.1:8000"
+    environment: dict[str, str] = {}
+    default_zone: str = "UTC"
+    http_timeout: int = 60_000
+    response_bytes: int = 1 << 20
+    follow: frozenset[str] = frozenset()
+    gateway: str | None = None
+    owner: str | None = None
+    pending_triggers: int = 1_000
+    hold_recurring: bool = False
+    hold_triggered: bool = False
+    tenant: str = "default"
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """One retry policy (SPEC section 6). Waits in ms; `ceiling` None: no limit."""
+
+    errors: frozenset[str]
+    interval: int = 1_000
+    attempts: int = 2
+    rate: float = 2.0
+    ceiling: int | None = None
+    jitter: bool = False
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a step, a check, a notification and cancelUrl have in common. `timeout` in ms.
+
+    `form` says how a body is sent: `json`, `text` or `form`. `whole`: the url is one expression.
+    """
+
+    method: str
+    url: UrlTemplate
+    headers: tuple[tuple[str, TextTemplate], ...] = ()
+    body: JsonTemplate | None = None
+    form: str = "json"
+    service_name: TextTemplate | None = None
+    timeout: int = 60_000
+    redirects: int = 0
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step of the chain. `success` holds codes and classes as ranges of statuses.
+
+    `keeps`: a later template may refer to its response. `per_attempt`: the Idempotency-Key names the
+    attempt as well, because the step's own templates do.
+    """
+
+    index: int
+    target: Target
+    resp_env_name: str | None = None
+    success: tuple[tuple[int, int], ...] = ((200, 299),)
+    from_step: bool = False
+    keeps: bool = False
+    per_attempt: bool = False
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """One entry of `notification`. `keys` empty: every event."""
+
+    target: Target
+    name: str = ""
+    keys: frozenset[str] = frozenset()
+    on_change: bool = False
+    outbox: bool = False
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions."""
+
+    job_id: str
+    surroundings: Surroundings
+    fingerprint: bytes
+    timer: Timer
+    steps: tuple[Step, ...]
+    check: Target | None
+    cancel: Target | None
+    notifications: tuple[Notification, ...]
+    policies: tuple[Policy, ...]
+    max_retries: int = 5
+    asynchronous: bool = False
+    check_rate: int = 1_000
+    timeout: int = 60_000
+    qos: int = 0
+    max_concurrency: int = 1
+    overlap: str = "skip"
+    queue_limit: int = 100
+    lead: int = 0
+    starts_paused: bool = False
+    active: bool = True
+    job_name: str = ""
+    object_id: str | None = None
+    creator: str = ""
+    labels: dict[str, str] = {}
+    parent_job: str | None = None
+    parent_execution: int | None = None
+    history_detail: str | None = None
+    params_schema: object = None
+    system: bool = False

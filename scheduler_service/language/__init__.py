@@ -1,0 +1,1 @@
+"""Templates and JSONPath: parsed once, rendered as data. Pure."""

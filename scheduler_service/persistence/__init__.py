@@ -1,0 +1,1 @@
+"""Actor state, catalogue and history on disk."""

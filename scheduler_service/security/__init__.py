@@ -1,0 +1,1 @@
+"""Keys, masking, and the address rules' vocabulary."""

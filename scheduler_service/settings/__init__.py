@@ -1,0 +1,1 @@
+"""Everything the environment may say; read once, refused when wrong."""

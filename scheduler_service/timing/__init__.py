@@ -1,0 +1,1 @@
+"""When a job fires: zones, moments, durations, cron, timers, misfire, backoff. Pure."""
