@@ -25,12 +25,16 @@ class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Counting(msgspec.Struct, frozen=True, gc=False):
-    """A run of missed firings whose length is still being counted outside the turn."""
+    """A run of missed firings whose length is still being counted outside the turn.
+
+    Where no count has come by `due` (steady), it is asked for again: the asking may have died with a process.
+    """
 
     first: int
     last: int
     revision: int
     reason: str
+    due: int
 
 
 class Open(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -65,15 +69,19 @@ class Latest(msgspec.Struct, frozen=True, gc=False):
     error: str | None = None
 
 
-class Decided(msgspec.Struct, frozen=True, gc=False):
-    """The feedback that decided an attempt, by digest: repeated, it is answered 200 (SPEC section 5)."""
+class Ended(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An attempt of an asynchronous job that is over; late feedback belongs to its execution.
+
+    `digest` is that of the feedback that decided it: repeated, it is answered 200 (SPEC section 5).
+    """
 
     request_counts: int
-    digest: bytes
+    execute_number: int
+    digest: bytes = b""
 
 
 class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a job has used up and what it still waits for; small."""
+    """What a job has used up and what it still waits for; small. `next_fire` follows from `cursor`."""
 
     uid: str
     key: bytes
@@ -81,6 +89,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     created_at: int
     updated_at: int
     cursor: Cursor
+    next_fire: int | None = None
     active: bool = True
     execute_number: int = 0
     request_counts: int = 0
@@ -90,7 +99,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     opens: tuple[Open, ...] = ()
     counting: tuple[Counting, ...] = ()
     latest: Latest | None = None
-    decided: tuple[Decided, ...] = ()
+    ended: tuple[Ended, ...] = ()
 
 
 class Phase(msgspec.Struct, frozen=True, gc=False, tag=True):

@@ -29,7 +29,7 @@ class Inform(Effect):
 
 
 class CountMissed(Effect):
-    """Count the planned moments from `first` to `last`, in slices outside the turn; deliver `MissedCounted`."""
+    """Count the planned moments from `first` to `last` in slices outside the turn; deliver `MissedCounted`."""
 
     first: int
     last: int

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from scheduler_service.domain.wire import Holder, Outcome, Token
+from scheduler_service.domain.wire import Outcome, Token
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -64,15 +64,11 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
 
 
 class Triggered(Event):
-    """One execution by hand. `params` is a JSON object's text, `planned_at` a moment (wall) or None: now.
-
-    `number` restarts that execution afresh (reset of a known Idempotency-Key) instead of taking a new one.
-    """
+    """One execution by hand. `params` is a JSON object's text, `planned_at` a moment (wall) or None: now."""
 
     params: bytes = b"{}"
     planned_at: int | None = None
     replay: Replay | None = None
-    reset: int | None = None
 
 
 class CallEnded(Event):
@@ -104,13 +100,12 @@ class Released(Event):
 
 
 class Resumed(Event):
-    """The job was loaded afresh: `holder` is this process, `alive` the calls that it really has in flight.
+    """The job was loaded afresh, and these are the calls that this process really has in flight.
 
     Open calls that are not among them are sent again (qos 1), or close their execution as lost (qos 0,
     when the holder was another process).
     """
 
-    holder: Holder
     alive: tuple[Token, ...] = ()
 
 

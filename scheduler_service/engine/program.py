@@ -43,15 +43,15 @@ class Policy(msgspec.Struct, frozen=True):
 class Target(msgspec.Struct, frozen=True):
     """What a step, a check, a notification and cancelUrl have in common. `timeout` in ms.
 
-    `form` says how a body is sent: `json`, `text` or `form`. `whole`: the url is one expression.
+    `inside`: the target is a service, so that feedback URLs take their internal form.
     """
 
     method: str
     url: UrlTemplate
     headers: tuple[tuple[str, TextTemplate], ...] = ()
     body: JsonTemplate | None = None
-    form: str = "json"
     service_name: TextTemplate | None = None
+    inside: bool = False
     timeout: int = 60_000
     redirects: int = 0
 
@@ -59,8 +59,8 @@ class Target(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """One step of the chain. `success` holds codes and classes as ranges of statuses.
 
-    `keeps`: a later template may refer to its response. `per_attempt`: the Idempotency-Key names the
-    attempt as well, because the step's own templates do.
+    `keeps`: a later template may refer to its response; `needed`: one of a later step or of the check may.
+    `per_attempt`: the Idempotency-Key names the attempt as well, because the step's own templates do.
     """
 
     index: int
@@ -69,6 +69,7 @@ class Step(msgspec.Struct, frozen=True):
     success: tuple[tuple[int, int], ...] = ((200, 299),)
     from_step: bool = False
     keeps: bool = False
+    needed: bool = False
     per_attempt: bool = False
 
 
