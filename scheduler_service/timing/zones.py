@@ -1,0 +1,175 @@
+"""Time zones: what local clocks show, read from the `tzdata` package and never from the machine."""
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from datetime import date, timedelta
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from importlib.resources import files
+from io import BytesIO
+from itertools import accumulate, pairwise
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.moments import DAY, EPOCH, SECOND
+
+DAWN = -(10**17)
+"""Before all moments: where the first stretch of every zone begins (ms)."""
+
+LAST_YEAR = 2200
+"""Rules are worked out to the end of this year; later moments keep the offset that it ends with."""
+
+_EPOCH_DAY = EPOCH.toordinal()
+_TZIF_HEADER = struct.Struct(">4s16x6l")
+_OLDEST = -200 * 365 * DAY
+_WIDEST = 2 * DAY
+
+
+class Zone(msgspec.Struct, frozen=True, eq=False):
+    """A zone as stretches of constant offset; all numbers are milliseconds.
+
+    Stretch `i` lasts from `starts[i]` to `starts[i + 1]` and shows UTC plus `offsets[i]`. `reached[i]` is the
+    local time up to which all stretches before it have shown the clock: local times from `reached[i]` to the
+    stretch's own first one are a gap; where it begins below `reached[i]`, times occur a second time.
+    One object per name, so that identity is equality.
+    """
+
+    name: str
+    starts: tuple[int, ...]
+    offsets: tuple[int, ...]
+    reached: tuple[int, ...]
+
+    def stretch(self, moment: int) -> int:
+        """The index of the stretch that holds `moment`."""
+        return bisect_right(self.starts, moment) - 1 if moment >= DAWN else 0
+
+    def to_local(self, moment: int) -> int:
+        """What clocks show at `moment`: local ms since 1970, counted as if they were UTC."""
+        return moment + self.offsets[self.stretch(moment)]
+
+    def instants(self, local: int) -> tuple[int, ...]:
+        """The moments at which clocks show `local`, ascending: none in a gap, two in an overlap, else one."""
+        found = (local - self.offsets[index] for index in self._near(local))
+        return tuple(moment for moment in found if moment + self.offsets[self.stretch(moment)] == local)
+
+    def after_gap(self, local: int) -> int:
+        """The first instant after the gap that holds `local`; outside a gap, when `local` first occurs."""
+        for index in self._near(local):
+            start, offset = self.starts[index], self.offsets[index]
+            if self.reached[index] <= local < start + offset:
+                return start
+        return self.instants(local)[0]
+
+    def _near(self, local: int) -> range:
+        return range(self.stretch(local - _WIDEST), self.stretch(local + _WIDEST) + 1)
+
+
+@cache
+def load_zone(name: str) -> Zone:
+    """The zone with this IANA name, spelled exactly so.
+
+    Raises ExpressionError (`unknown_zone`) for any other text.
+    """
+    if name not in zone_names():
+        raise ExpressionError(f"time zone {name[:64]!r} is unknown; {_remedy(name)}", code="unknown_zone")
+    data = files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
+    info = ZoneInfo.from_file(BytesIO(data), key=name)
+    starts, offsets = _stretches(info, [DAWN, *_changes(info, data)])
+    ends = [DAWN, *(start + offset for start, offset in zip(starts[1:], offsets, strict=False))]
+    return Zone(name=name, starts=starts, offsets=offsets, reached=tuple(accumulate(ends, max)))
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """Every IANA name that `load_zone` knows."""
+    return frozenset(files("tzdata").joinpath("zones").read_text(encoding="utf-8").split())
+
+
+def note(zone: Zone, moment: int) -> str | None:
+    """A remark where clocks change on the local day of `moment`, else None (SPEC section 3, preview)."""
+    day = zone.to_local(moment) // DAY
+    for index in range(max(1, zone.stretch(moment - _WIDEST)), zone.stretch(moment + _WIDEST) + 1):
+        start, step = zone.starts[index], zone.offsets[index] - zone.offsets[index - 1]
+        if day in {zone.to_local(start) // DAY, zone.to_local(start - 1) // DAY}:
+            return f"clocks go {'forward' if step > 0 else 'back'} by {_span(step)} this day"
+    return None
+
+
+def _span(step: int) -> str:
+    minutes, seconds = divmod(abs(step) // SECOND, 60)
+    parts = ((minutes // 60, "h"), (minutes % 60, "min"), (seconds, "s"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def _remedy(name: str) -> str:
+    folded = {known.lower(): known for known in zone_names()}
+    close = get_close_matches(name[:64].lower(), folded, n=1)
+    if close:
+        return f"did you mean {folded[close[0]]!r}?"
+    return "give an IANA name such as 'Asia/Shanghai' or 'UTC'"
+
+
+def _stretches(info: ZoneInfo, starts: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The starts at which the offset really changes, with the offsets."""
+    kept: list[tuple[int, int]] = []
+    for start in starts:
+        offset = _offset(info, max(start, _OLDEST))
+        if not kept or kept[-1][1] != offset:
+            kept.append((start, offset))
+    return tuple(start for start, _ in kept), tuple(offset for _, offset in kept)
+
+
+def _changes(info: ZoneInfo, data: bytes) -> Iterator[int]:
+    """All moments of change, ascending: the listed ones, then those of the rule that goes on for ever."""
+    listed = _listed_changes(data)
+    yield from listed
+    last = listed[-1] if listed else 0
+    ended = (EPOCH + timedelta(milliseconds=last)).year
+    yield from (_new_year(ended) + into for into in _rule(info, ended) if _new_year(ended) + into > last)
+    rules: dict[tuple[int, int], tuple[int, ...]] = {}
+    for year in range(ended + 1, LAST_YEAR + 1):
+        # Years that begin on the same weekday and have the same length change their clocks alike.
+        kind = (date(year, 1, 1).weekday(), date(year, 12, 31).timetuple().tm_yday)
+        if kind not in rules:
+            rules[kind] = _rule(info, year)
+        yield from (_new_year(year) + into for into in rules[kind])
+
+
+def _listed_changes(data: bytes) -> list[int]:
+    """The moments in the 64-bit block of a TZif file (RFC 8536 section 3), in ms."""
+    counts = _TZIF_HEADER.unpack_from(data)[1:]
+    isut, isstd, leap, time, kind, char = counts
+    second = _TZIF_HEADER.size + 5 * time + 6 * kind + char + 8 * leap + isstd + isut
+    total = _TZIF_HEADER.unpack_from(data, second)[4]
+    seconds = struct.unpack_from(f">{total}q", data, second + _TZIF_HEADER.size)
+    return [at * SECOND for at in seconds if at * SECOND > _OLDEST]
+
+
+def _rule(info: ZoneInfo, year: int) -> tuple[int, ...]:
+    """When clocks change in `year`, in ms since it began: looked for week by week, then to the second."""
+    start, end = _new_year(year), _new_year(year + 1)
+    probes = [*range(start, end, 7 * DAY), end - SECOND]
+    found = []
+    for low, high in pairwise(probes):
+        if _offset(info, high) != _offset(info, low):
+            found.append(_first_changed(info, low // SECOND, high // SECOND) * SECOND - start)
+    return tuple(found)
+
+
+def _first_changed(info: ZoneInfo, low: int, high: int) -> int:
+    """The first second between `low` and `high` that has another offset than `low`."""
+    before = _offset(info, low * SECOND)
+    return low + bisect_left(range(low, high + 1), True, key=lambda at: _offset(info, at * SECOND) != before)
+
+
+def _offset(info: ZoneInfo, moment: int) -> int:
+    shown = (EPOCH + timedelta(milliseconds=moment)).astimezone(info).utcoffset()
+    assert shown is not None
+    return shown // timedelta(milliseconds=1)
+
+
+def _new_year(year: int) -> int:
+    return (date(year, 1, 1).toordinal() - _EPOCH_DAY) * DAY

@@ -1,0 +1,173 @@
+"""Zones: local clocks, gaps, overlaps and names (SPEC section 3, time zone)."""
+
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from io import BytesIO
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.moments import HOUR, MINUTE, as_datetime, as_moment
+from scheduler_service.timing import zones
+
+WORLD = [
+    "UTC",
+    "Europe/Paris",
+    "America/New_York",
+    "Asia/Kolkata",
+    "Asia/Shanghai",
+    "Australia/Lord_Howe",
+    "Africa/Casablanca",
+    "Africa/Monrovia",
+    "Asia/Gaza",
+    "Pacific/Apia",
+    "America/Sao_Paulo",
+    "America/Nuuk",
+    "Europe/Dublin",
+    "Antarctica/Troll",
+    "Etc/GMT+12",
+    "EST5EDT",
+]
+
+
+def at(text: str) -> int:
+    return as_moment(datetime.fromisoformat(text).replace(tzinfo=UTC))
+
+
+def reference(name: str) -> ZoneInfo:
+    data = files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
+    return ZoneInfo.from_file(BytesIO(data))
+
+
+def offset(info: ZoneInfo, moment: int) -> int:
+    return as_datetime(moment).astimezone(info).utcoffset() // timedelta(milliseconds=1)
+
+
+def test_local_time_of_a_moment():
+    """A moment and an offset give what the clock shows."""
+    paris = zones.load_zone("Europe/Paris")
+    assert paris.to_local(at("2026-07-01T10:00:00")) == at("2026-07-01T12:00:00")
+    assert paris.to_local(at("2026-01-01T10:00:00.123")) == at("2026-01-01T11:00:00.123")
+
+
+def test_gap_has_no_instant_and_ends_at_the_first_instant_after_it():
+    """A skipped local time occurs never; the gap ends when the clocks have moved."""
+    york = zones.load_zone("America/New_York")
+    gone = at("2026-03-08T02:30:00")
+    assert york.instants(gone) == ()
+    assert york.after_gap(gone) == at("2026-03-08T07:00:00")
+    assert york.after_gap(at("2026-03-08T02:00:00")) == at("2026-03-08T07:00:00")
+    assert york.instants(at("2026-03-08T03:00:00")) == (at("2026-03-08T07:00:00"),)
+
+
+def test_overlap_has_two_instants_in_order():
+    """A local time that occurs twice gives both moments, the first one first."""
+    york = zones.load_zone("America/New_York")
+    assert york.instants(at("2026-11-01T01:30:00")) == (at("2026-11-01T05:30:00"), at("2026-11-01T06:30:00"))
+    assert york.instants(at("2026-11-01T02:00:00")) == (at("2026-11-01T07:00:00"),)
+    assert york.after_gap(at("2026-11-01T01:30:00")) == at("2026-11-01T05:30:00")
+
+
+def test_a_whole_day_may_be_skipped():
+    """Samoa had no 30 December 2011."""
+    apia = zones.load_zone("Pacific/Apia")
+    assert apia.instants(at("2011-12-30T09:00:00")) == ()
+    assert apia.after_gap(at("2011-12-30T09:00:00")) == at("2011-12-30T10:00:00")
+
+
+def test_a_half_hour_change():
+    """Lord Howe moves its clocks by thirty minutes."""
+    howe = zones.load_zone("Australia/Lord_Howe")
+    first, second = howe.instants(at("2026-04-05T01:45:00"))
+    assert second - first == 30 * MINUTE
+
+
+def test_the_rule_goes_on_to_2199():
+    """Clocks still change in the last year of cron (SPEC section 3: 1970 to 2199)."""
+    berlin = zones.load_zone("Europe/Berlin")
+    assert berlin.to_local(at("2199-07-01T00:00:00")) - at("2199-07-01T00:00:00") == 2 * HOUR
+    assert berlin.to_local(at("2199-12-31T00:00:00")) - at("2199-12-31T00:00:00") == HOUR
+
+
+@pytest.mark.parametrize("name", WORLD)
+def test_stretches_say_what_the_zone_file_says(name: str):
+    """Every change from 1970 to 2200, to the millisecond, and nothing between."""
+    zone, info = zones.load_zone(name), reference(name)
+    probes = {start + delta for start in zone.starts[1:] for delta in (-1, 0)}
+    probes |= {
+        as_moment(datetime(year, month, 15, tzinfo=UTC)) for year in range(1970, 2201) for month in (1, 4, 8)
+    }
+    for moment in probes:
+        shown = as_datetime(moment).astimezone(info).utcoffset()
+        assert zone.to_local(moment) - moment == shown // timedelta(milliseconds=1), as_datetime(moment)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    name=st.sampled_from(sorted(zones.zone_names())),
+    moment=st.datetimes(datetime(1970, 1, 2), datetime(2200, 12, 30), timezones=st.just(UTC)).map(as_moment),
+)
+def test_any_moment_in_any_zone(name: str, moment: int):
+    """to_local is the zone file's; instants and after_gap invert it."""
+    zone = zones.load_zone(name)
+    local = zone.to_local(moment)
+    assert local - moment == as_datetime(moment).astimezone(reference(name)).utcoffset() // timedelta(
+        milliseconds=1
+    )
+    found = zone.instants(local)
+    assert moment in found
+    assert list(found) == sorted(set(found))
+    assert zone.after_gap(local) == found[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "Paris",
+        "europe/paris",
+        "../zones",
+        "/etc/passwd",
+        "Europe/../Europe/Paris",
+        "Europe",
+        "Europe/Paris\0",
+        "zone.tab",
+        "__init__.py",
+        "Europe\\Paris",
+        pytest.param("Z" * 100_000, id="long"),
+    ],
+)
+def test_unknown_names_are_refused(name: str):
+    """Only an IANA name is a zone; the error names the value and the remedy."""
+    with pytest.raises(ExpressionError) as refusal:
+        zones.load_zone(name)
+    assert refusal.value.code == "unknown_zone"
+    assert repr(name[:64]) in refusal.value.message
+
+
+def test_a_near_miss_is_answered_with_the_right_name():
+    """The remedy is the name that was probably meant."""
+    with pytest.raises(ExpressionError, match="did you mean 'Europe/Paris'"):
+        zones.load_zone("europe/paris")
+
+
+def test_a_zone_is_loaded_once():
+    """The same name is the same object."""
+    assert zones.load_zone("Asia/Tokyo") is zones.load_zone("Asia/Tokyo")
+
+
+def test_note_marks_the_days_on_which_clocks_change():
+    """The preview marks such days (SPEC section 3), whatever the hour of the firing."""
+    paris = zones.load_zone("Europe/Paris")
+    assert zones.note(paris, at("2026-03-28T22:59:59")) is None
+    assert zones.note(paris, at("2026-03-28T23:00:00")) == "clocks go forward by 1 h this day"
+    assert zones.note(paris, at("2026-03-29T21:59:59")) == "clocks go forward by 1 h this day"
+    assert zones.note(paris, at("2026-03-29T22:00:00")) is None
+    assert zones.note(paris, at("2026-10-25T12:00:00")) == "clocks go back by 1 h this day"
+    assert zones.note(zones.load_zone("Australia/Lord_Howe"), at("2026-04-05T00:00:00")).startswith(
+        "clocks go back by 30 min"
+    )
+    assert zones.note(zones.load_zone("UTC"), at("2026-03-29T12:00:00")) is None
