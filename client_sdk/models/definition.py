@@ -1,0 +1,109 @@
+"""The definition of a job, as it is posted (SPEC section 2)."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from client_sdk.models.fields import (
+    Bit,
+    Codes,
+    Count,
+    FilledText,
+    Flag,
+    JobId,
+    PositiveCount,
+    PositiveSeconds,
+    Seconds,
+    Text,
+    WireModel,
+    refuse,
+)
+from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestStep
+from client_sdk.models.timer import Timer
+
+
+def _read_timer(value: object) -> object:
+    """An object, or a string that holds one; an empty string is no timer."""
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
+        return None
+    try:
+        held = json.loads(value, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        held = None
+    if not isinstance(held, dict):
+        raise refuse("invalid", 'must be an object, or a string that holds one, as in {"period":"5m"}')
+    return held
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _read_check(value: object) -> object:
+    return {"method": "GET", "url": value} if isinstance(value, str) else value
+
+
+def _check_schema(value: object) -> object:
+    if value is None or isinstance(value, dict | bool):
+        return value
+    raise refuse("type", "must be a JSON Schema: an object, true or false")
+
+
+class RetryPolicy(WireModel):
+    """One entry of `retry` (SPEC section 6); `errorEquals` is kept as it was given."""
+
+    error_equals: Codes
+    interval_seconds: Seconds = 1
+    max_attempts: Count = 2
+    backoff_rate: Annotated[float, Field(ge=1, le=1_000_000)] = 2.0
+    max_interval_seconds: Seconds | None = None
+    jitter: Literal["none", "full"] = "none"
+
+    @property
+    def errors(self) -> frozenset[str]:
+        """The codes of `errorEquals`, as a set."""
+        return frozenset([self.error_equals] if isinstance(self.error_equals, str) else self.error_equals)
+
+
+class JobDefinition(WireModel):
+    """A job as its caller describes it. `leadSeconds` None: 0, or 3 where a step goes to a queue."""
+
+    job_id: JobId | None = None
+    object_id: Text | None = None
+    job_name: FilledText
+    job_description: Text | None = None
+    creator: FilledText
+    creator_name: FilledText
+    notification: list[Notification] = Field([])
+    active: Flag = True
+    timer: Annotated[
+        Timer | None,
+        BeforeValidator(_read_timer, json_schema_input_type=Timer | str | None),
+    ] = None
+    request: Annotated[list[RequestStep], Field(min_length=1)]
+    asynchronous: bool = False
+    check_url: Annotated[
+        CheckUrl | None,
+        BeforeValidator(_read_check, json_schema_input_type=CheckUrl | str | None),
+    ] = None
+    check_rate_seconds: Annotated[float, Field(ge=0.1, le=1_000_000_000)] = 1
+    timeout_seconds: PositiveSeconds = 60
+    cancel_url: CancelUrl | None = None
+    retry: list[RetryPolicy] = Field([])
+    max_retries: Count = 5
+    qos: Bit = 0
+    parent_job: JobId | None = None
+    parent_job_execution: Count | None = None
+    max_concurrency: PositiveCount = 1
+    overlap_policy: Literal["skip", "queue", "cancel_running", "allow"] = "skip"
+    queue_limit: Count = 100
+    lead_seconds: Seconds | None = None
+    start_policy: Literal["auto", "manual"] = "auto"
+    history_detail: Literal["all", "failures", "none"] | None = None
+    labels: dict[Text, Text] = Field({})
+    params_schema: Annotated[
+        Any, BeforeValidator(_check_schema, json_schema_input_type=dict[str, Any] | bool | None)
+    ] = None

@@ -1,0 +1,116 @@
+"""The kinds of values of which the wire models are made; strict where a user would be surprised otherwise."""
+
+from typing import Annotated, Any, Literal, LiteralString
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+LARGEST = 1_000_000_000
+"""The bound of every number on the wire: 31 years in seconds, and far from where integers overflow."""
+
+JOB_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+METHOD = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+
+def _write_alias(name: str) -> str:
+    return "async" if name == "asynchronous" else to_camel(name)
+
+
+class WireModel(BaseModel):
+    """The root of all models of the wire: camelCase, frozen, strict, unknown members refused.
+
+    A member that is `null` counts as absent, unless the model names it in `nullable`.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=_write_alias,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or None not in data.values():
+            return data
+        known = {field.alias: name for name, field in cls.model_fields.items()}
+        return {
+            key: value for key, value in data.items() if value is not None or _keeps_null(cls, known, key)
+        }
+
+
+def _keeps_null(model: type[WireModel], known: dict[str | None, str], key: str) -> bool:
+    return key not in known or known[key] == "body"
+
+
+def refuse(code: LiteralString, message: str, **context: str) -> PydanticCustomError:
+    """An error of our own: `message` follows the member's name, and is shown as it is."""
+    return PydanticCustomError(code, "{said}", {"said": message, "own": True, **context})
+
+
+def _check_text(value: str) -> str:
+    if "\x00" in value:
+        raise refuse("nul", "must not contain the character U+0000; remove it")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise refuse("surrogate", "has half of a surrogate pair; send whole characters")
+    return value
+
+
+def _refuse_inexact(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refuse("type", "must be 0 or 1")
+    return value
+
+
+def _read_flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if type(value) is int and value in (0, 1):
+        return value == 1
+    raise refuse("type", "must be 0, 1, true or false")
+
+
+def _refuse_empty(value: str) -> str:
+    if not value.strip():
+        raise refuse("empty", "must not be empty")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_check_text)]
+FilledText = Annotated[str, AfterValidator(_check_text), AfterValidator(_refuse_empty), Field(min_length=1)]
+JobId = Annotated[str, Field(pattern=JOB_ID)]
+Flag = Annotated[bool, BeforeValidator(_read_flag, json_schema_input_type=Literal[0, 1] | bool)]
+Bit = Annotated[Literal[0, 1], BeforeValidator(_refuse_inexact, json_schema_input_type=Literal[0, 1])]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+PositiveCount = Annotated[int, Field(ge=1, le=LARGEST)]
+Seconds = Annotated[float, Field(ge=0, le=LARGEST)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST)]
+
+
+Method = Annotated[str, Field(pattern=METHOD), AfterValidator(str.upper)]
+
+
+def _check_codes(value: object) -> str | list[str]:
+    if isinstance(value, str):
+        return _check_text(value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return [_check_text(item) for item in value]
+    raise refuse("type", 'must be a string or a list of strings, as in "500"')
+
+
+Codes = Annotated[str | list[str], PlainValidator(_check_codes, json_schema_input_type=str | list[str])]

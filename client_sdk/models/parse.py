@@ -1,0 +1,176 @@
+"""Reads values into wire models, and says all that is wrong with them, where and how to put it right."""
+
+import difflib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from client_sdk.models.definition import JobDefinition
+from client_sdk.models.fields import WireModel
+from client_sdk.models.problems import ModelError, Problem, write_pointer
+
+DEEPEST = 64
+Model = TypeVar("Model", bound=WireModel)
+Path = tuple[str | int, ...]
+
+CODES = {
+    "missing": "required",
+    "extra_forbidden": "unknown_field",
+    "literal_error": "choice",
+    "string_pattern_mismatch": "pattern",
+    "too_short": "empty",
+    "string_too_short": "empty",
+    "finite_number": "range",
+}
+PHRASES = {
+    "missing": "is required",
+    "string_type": "must be a string",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "list_type": "must be an array",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "finite_number": "must be a finite number",
+    "too_short": "must have at least one entry",
+    "string_too_short": "must not be empty",
+}
+HINTS = {
+    "jobId": "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit",
+    "parentJob": "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit",
+    "respEnvName": "use letters, digits and '_', the first no digit",
+    "method": "use an HTTP method, as in POST",
+}
+
+
+def parse_definition(data: object) -> JobDefinition:
+    """`data`, decoded JSON, as a definition (SPEC section 2). Raises ModelError with all that is wrong."""
+    return parse_model(JobDefinition, data)
+
+
+def parse_model(model: type[Model], data: object) -> Model:
+    """`data`, decoded JSON, as `model`; members by their name on the wire alone. Raises ModelError."""
+    foreign = tuple(find_foreign(data))
+    if foreign:
+        raise ModelError(foreign)
+    try:
+        return model.model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise ModelError(_read_problems(model, error)) from None
+
+
+def find_foreign(value: object, path: Path = ()) -> Iterator[Problem]:
+    """What of `value` cannot stand in JSON: NaN, lone surrogates, foreign types, more than 64 levels."""
+    if isinstance(value, str):
+        if not value.isascii():
+            yield from _check_text(value, path)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield Problem(write_pointer(path), "range", f"{value} is no JSON number; use a finite one")
+    elif isinstance(value, dict | list):
+        yield from _check_container(value, path)
+    elif value is not None and not isinstance(value, int):
+        yield Problem(write_pointer(path), "type", f"{type(value).__name__} is no JSON type")
+
+
+def _check_container(value: dict[Any, Any] | list[Any], path: Path) -> Iterator[Problem]:
+    if len(path) >= DEEPEST:
+        yield Problem(write_pointer(path), "too_deep", f"nested deeper than {DEEPEST} levels; flatten it")
+        return
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from find_foreign(item, (*path, index))
+        return
+    for key, item in value.items():
+        if not isinstance(key, str):
+            yield Problem(write_pointer(path), "type", f"member name {key!r} must be a string")
+            continue
+        yield from find_foreign(item, (*path, key))
+        if not key.isascii():
+            yield from _check_text(key, path)
+
+
+def _check_text(text: str, path: Path) -> Iterator[Problem]:
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        yield Problem(_write_safely(path), "surrogate", "has half of a surrogate pair; send whole characters")
+
+
+def _write_safely(path: Path) -> str:
+    return write_pointer(path).encode(errors="replace").decode()
+
+
+def _read_problems(model: type[WireModel], error: ValidationError) -> Iterator[Problem]:
+    for item in error.errors(include_url=False):
+        path = tuple(item["loc"])
+        if "member" in (context := item.get("ctx", {})):
+            path = (*path, str(context["member"]))
+        code = item["type"] if "own" in context else _name_code(item["type"])
+        yield Problem(_write_safely(path), code, _phrase(model, path, dict(item)))
+
+
+def _name_code(kind: str) -> str:
+    if kind in CODES:
+        return CODES[kind]
+    if kind.endswith("_type") or kind == "int_from_float":
+        return "type"
+    return "range" if kind.startswith(("greater_than", "less_than")) else "invalid"
+
+
+def _phrase(model: type[WireModel], path: Path, item: Mapping[str, Any]) -> str:
+    kind, context = item["type"], item.get("ctx", {})
+    name = _name_value(path)
+    if "own" in context:
+        return f"{name} {item['msg']}"
+    if kind == "extra_forbidden":
+        return f"unknown field {name!r}{_suggest(model, path)}"
+    if kind == "string_pattern_mismatch":
+        return f"{name} {_show(item['input'])} is not well formed; {HINTS.get(name, context['pattern'])}"
+    if kind == "literal_error":
+        return f"{name} must be {context['expected']}, not {_show(item['input'])}"
+    if kind in PHRASES:
+        said = "" if kind in ("missing", "too_short", "string_too_short") else f", not {_show(item['input'])}"
+        return f"{name} {PHRASES[kind]}{said}"
+    if _name_code(kind) == "range" and context:
+        return f"{name} must be {_bound(kind, context)}, not {_show(item['input'])}"
+    return f"{name}: {item['msg']}"
+
+
+def _name_value(path: Path) -> str:
+    if not path:
+        return "the value"
+    return (
+        str(path[-1])
+        if isinstance(path[-1], str)
+        else f"{path[-2]}[{path[-1]}]"
+        if path[1:]
+        else f"[{path[-1]}]"
+    )
+
+
+def _bound(kind: str, context: Mapping[str, Any]) -> str:
+    words = {"greater_than": "more than", "greater_than_equal": "at least", "less_than_equal": "at most"}
+    limit = context.get("gt", context.get("ge", context.get("le")))
+    return f"{words[kind]} {limit:.15g}" if limit is not None else "in range"
+
+
+def _show(value: object) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _suggest(model: type[WireModel], path: Path) -> str:
+    near = difflib.get_close_matches(str(path[-1]), _names(model), n=1)
+    return f"; did you mean {near[0]!r}?" if near and len(path) == 1 else "; remove it or check its spelling"
+
+
+def _names(model: type[WireModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]

@@ -1,0 +1,145 @@
+"""What is sent: the steps of the chain, checks, cancelUrl and notifications (SPEC sections 4, 5, 7)."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from client_sdk.models.fields import (
+    VARIABLE,
+    Codes,
+    FilledText,
+    Method,
+    PositiveCount,
+    PositiveSeconds,
+    Seconds,
+    Text,
+    WireModel,
+    refuse,
+)
+
+TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+REFUSED_HEADERS = frozenset({"host", "content-length", "connection", "transfer-encoding"})
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
+    seen: set[str] = set()
+    for name, value in headers.items():
+        _check_header(name, value, seen)
+        seen.add(name.lower())
+    return headers
+
+
+def _check_header(name: str, value: str, seen: set[str]) -> None:
+    lowered = name.lower()
+    if not TOKEN.fullmatch(name):
+        raise refuse("header", "is no header name: use letters, digits and '-' (RFC 9110)", member=name)
+    if lowered in REFUSED_HEADERS or lowered.startswith("x-scheduling-"):
+        raise refuse("header", "is set by the scheduler itself; remove it", member=name)
+    if lowered in seen:
+        raise refuse("header", "is given twice (header names do not tell capitals apart)", member=name)
+    if CONTROL.search(value):
+        raise refuse("header", "has a control character in its value; remove it", member=name)
+
+
+Headers = Annotated[dict[str, str], AfterValidator(_check_headers)]
+
+
+def _read_success_code(code: object) -> object:
+    if isinstance(code, str) and re.fullmatch(r"[1-5][xX]{2}", code):
+        return code.lower()
+    if type(code) is int and 100 <= code <= 599:
+        return code
+    raise refuse("invalid", 'must be an HTTP status from 100 to 599, or a class like "2xx"')
+
+
+SuccessCode = Annotated[
+    int | str,
+    BeforeValidator(
+        _read_success_code,
+        json_schema_input_type=Annotated[int, Field(ge=100, le=599)]
+        | Annotated[str, Field(pattern="^[1-5][xX]{2}$")],
+    ),
+]
+
+
+Route = Literal["random", "round_robin", "least_busy", "hash", "failover", "broadcast", "shard"]
+
+
+class RequestStep(WireModel):
+    """One step of the chain. `body` absent is not `body` null: see `has_body`."""
+
+    method: Method = "POST"
+    url: FilledText
+    service_name: FilledText | None = None
+    headers: Headers = Field({})
+    body: Any = None
+    resp_env_name: Annotated[str, Field(pattern=VARIABLE)] | None = None
+    success_codes: Annotated[list[SuccessCode], Field(min_length=1)] = Field(["2xx"])
+    sign: FilledText | None = None
+    follow_redirects: Annotated[int, Field(ge=0, le=5)] = 0
+    retry_from: Literal["chain", "step"] = "chain"
+    timeout_seconds: PositiveSeconds | None = None
+    route: Route | None = None
+    tags: list[Text] | None = None
+    specific_instances: list[Text] | None = None
+    parallelism: PositiveCount | None = None
+    priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = None
+    lease_seconds: PositiveSeconds | None = None
+    renew_seconds: PositiveSeconds | None = None
+    max_unexpected_retries: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = None
+    unexpected_retry_delay_seconds: Seconds | None = None
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body is sent: `body` was given, be it null."""
+        return "body" in self.model_fields_set
+
+
+class CancelUrl(RequestStep):
+    """Called once, no answer awaited, when an execution in flight is cancelled or runs out of time."""
+
+
+class CheckUrl(WireModel):
+    """The poll of an asynchronous job; always a GET without a body."""
+
+    method: Annotated[
+        str, BeforeValidator(lambda value: _check_get(value), json_schema_input_type=Literal["GET"])
+    ] = "GET"
+    url: FilledText
+    service_name: FilledText | None = None
+    headers: Headers = Field({})
+    sign: FilledText | None = None
+    timeout_seconds: PositiveSeconds | None = None
+
+
+def _check_get(value: object) -> str:
+    if isinstance(value, str) and value.upper() == "GET":
+        return "GET"
+    raise refuse("choice", "must be GET: a check is always a GET; remove it or write GET")
+
+
+class Notification(WireModel):
+    """Tells the caller about events of an execution (SPEC section 7). `body` absent: the whole message."""
+
+    name: Text = ""
+    method: Method = "POST"
+    url: FilledText
+    headers: Headers = Field({})
+    body: Any = None
+    state_equals: Codes = Field([])
+    dedupe: Literal["none", "onChange"] = "none"
+    guarantee: Literal["none", "outbox"] = "none"
+    sign: FilledText | None = None
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body of its own was given, be it null."""
+        return "body" in self.model_fields_set
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of `stateEquals`; empty: every event."""
+        given = [self.state_equals] if isinstance(self.state_equals, str) else self.state_equals
+        return frozenset(key for key in given if key)

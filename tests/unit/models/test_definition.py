@@ -1,0 +1,235 @@
+"""What a definition may hold, and what is refused with which pointer (SPEC sections 2 to 7)."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from client_sdk.models import JobDefinition, ModelError, RequestStep, parse_definition, write_pointer
+
+PLAIN: dict[str, Any] = {
+    "jobName": "report",
+    "creator": "001",
+    "creatorName": "ops",
+    "request": [{"url": "http://target.example/run"}],
+}
+
+
+def parse(**members: Any) -> JobDefinition:
+    return parse_definition(PLAIN | members)
+
+
+def refuse(**members: Any) -> list[tuple[str, str]]:
+    with pytest.raises(ModelError) as caught:
+        parse(**members)
+    assert all(problem.message for problem in caught.value.problems)
+    return [(problem.pointer, problem.code) for problem in caught.value.problems]
+
+
+def step(**members: Any) -> list[dict[str, Any]]:
+    return [{"url": "http://target.example/run"} | members]
+
+
+def test_defaults_are_those_of_the_table() -> None:
+    """A definition of required members alone has the defaults of SPEC section 2."""
+    definition = parse()
+    assert definition.active is True
+    assert definition.timer is None
+    assert definition.asynchronous is False
+    assert (definition.check_rate_seconds, definition.timeout_seconds) == (1, 60)
+    assert (definition.max_retries, definition.qos, definition.max_concurrency) == (5, 0, 1)
+    assert (definition.overlap_policy, definition.queue_limit, definition.start_policy) == (
+        "skip",
+        100,
+        "auto",
+    )
+    assert definition.request[0].method == "POST"
+    assert definition.request[0].success_codes == ["2xx"]
+    assert not definition.request[0].has_body
+
+
+@pytest.mark.parametrize(("given_", "meant"), [(0, False), (1, True), (False, False), (True, True)])
+def test_active_is_a_bit_or_a_bool(given_: object, meant: bool) -> None:
+    """`active` takes 0, 1, true and false (SPEC section 2)."""
+    assert parse(active=given_).active is meant
+
+
+def test_timer_may_be_a_string() -> None:
+    """`timer` is an object, or a string holding one; an empty one is no timer (SPEC section 2)."""
+    assert (
+        parse(timer='{"dueTime":"0s","period":"5m"}').timer
+        == parse(timer={"dueTime": "0s", "period": "5m"}).timer
+    )
+    assert parse(timer="").timer is None
+
+
+def test_check_url_may_be_a_string() -> None:
+    """A `checkUrl` given as a string is a GET of that url (SPEC section 5)."""
+    assert (
+        parse(checkUrl="http://a/").check_url
+        == parse(checkUrl={"method": "GET", "url": "http://a/"}).check_url
+    )
+
+
+def test_null_is_absent_but_for_a_body() -> None:
+    """A member that is null has its default; the body null is a body (SPEC section 4)."""
+    definition = parse(objectId=None, retry=None, request=step(body=None, sign=None))
+    assert definition.retry == []
+    assert definition.request[0].has_body
+    assert definition.request[0].sign is None
+
+
+def test_codes_are_kept_as_given() -> None:
+    """`errorEquals` and `stateEquals` are a string or a list, kept as given (SPEC sections 6, 7)."""
+    definition = parse(
+        retry=[{"errorEquals": "500"}, {"errorEquals": ["5xx", "timeout"]}],
+        notification=[{"url": "http://a/", "stateEquals": ""}, {"url": "http://a/"}],
+    )
+    assert [policy.error_equals for policy in definition.retry] == ["500", ["5xx", "timeout"]]
+    assert [entry.keys for entry in definition.notification] == [frozenset(), frozenset()]
+
+
+def test_methods_are_upper_case() -> None:
+    """`post` and `POST` are the same method, so that equal definitions compare equal (SPEC section 10)."""
+    assert parse(request=step(method="put")).request[0].method == "PUT"
+
+
+def test_fields_of_queues_and_routing_parse() -> None:
+    """The fields for `service://` and `queue://` are part of the wire format (SPEC section 4)."""
+    routed = step(route="shard", tags=["a"], parallelism=2, priority=-1, leaseSeconds=60, sign="main")[0]
+    assert isinstance(parse(request=[routed]).request[0], RequestStep)
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer", "code"),
+    [
+        ({"jobNmae": "x"}, "/jobNmae", "unknown_field"),
+        ({"asynchronous": True}, "/asynchronous", "unknown_field"),
+        ({"job_name": "x"}, "/job_name", "unknown_field"),
+        ({"foo": None}, "/foo", "unknown_field"),
+        ({"a/b~c": 1}, "/a~1b~0c", "unknown_field"),
+        ({"jobName": None}, "/jobName", "required"),
+        ({"jobName": ""}, "/jobName", "empty"),
+        ({"jobName": 5}, "/jobName", "type"),
+        ({"jobName": "a\x00"}, "/jobName", "nul"),
+        ({"jobName": "\ud800"}, "/jobName", "surrogate"),
+        ({"jobId": "-a"}, "/jobId", "pattern"),
+        ({"jobId": "a" * 129}, "/jobId", "pattern"),
+        ({"jobId": "a\n"}, "/jobId", "pattern"),
+        ({"active": 2}, "/active", "type"),
+        ({"active": "1"}, "/active", "type"),
+        ({"active": 1.0}, "/active", "type"),
+        ({"qos": True}, "/qos", "type"),
+        ({"qos": 2}, "/qos", "choice"),
+        ({"async": 1}, "/async", "type"),
+        ({"timeoutSeconds": "5"}, "/timeoutSeconds", "type"),
+        ({"timeoutSeconds": True}, "/timeoutSeconds", "type"),
+        ({"timeoutSeconds": 0}, "/timeoutSeconds", "range"),
+        ({"timeoutSeconds": float("nan")}, "/timeoutSeconds", "range"),
+        ({"timeoutSeconds": float("inf")}, "/timeoutSeconds", "range"),
+        ({"timeoutSeconds": 10**30}, "/timeoutSeconds", "range"),
+        ({"checkRateSeconds": 0.05}, "/checkRateSeconds", "range"),
+        ({"maxRetries": 1.5}, "/maxRetries", "type"),
+        ({"maxRetries": -1}, "/maxRetries", "range"),
+        ({"maxConcurrency": 0}, "/maxConcurrency", "range"),
+        ({"overlapPolicy": "queued"}, "/overlapPolicy", "choice"),
+        ({"labels": {"a": 1}}, "/labels/a", "type"),
+        ({"paramsSchema": 5}, "/paramsSchema", "type"),
+        ({"timer": "soon"}, "/timer", "invalid"),
+        ({"timer": '{"period":1}'}, "/timer/period", "type"),
+        ({"timer": {"perod": "1m"}}, "/timer/perod", "unknown_field"),
+        ({"timer": {"misfire": "skip"}}, "/timer/misfire", "type"),
+        ({"timer": {"misfire": {"policy": "none"}}}, "/timer/misfire/policy", "choice"),
+        ({"checkUrl": 5}, "/checkUrl", "type"),
+        ({"checkUrl": {"url": "x", "method": "POST"}}, "/checkUrl/method", "choice"),
+        ({"checkUrl": {"url": "x", "body": 1}}, "/checkUrl/body", "unknown_field"),
+        ({"request": []}, "/request", "empty"),
+        ({"request": {}}, "/request", "type"),
+        ({"request": [5]}, "/request/0", "type"),
+        ({"request": [{}]}, "/request/0/url", "required"),
+        ({"request": step(headers={"Host": "x"})}, "/request/0/headers/Host", "header"),
+        ({"request": step(headers={"x-scheduling-a": "x"})}, "/request/0/headers/x-scheduling-a", "header"),
+        ({"request": step(headers={"A": "x", "a": "x"})}, "/request/0/headers/a", "header"),
+        ({"request": step(headers={"A": "x\r\nB: y"})}, "/request/0/headers/A", "header"),
+        ({"request": step(headers={"A": 5})}, "/request/0/headers/A", "type"),
+        ({"request": step(method="GE T")}, "/request/0/method", "pattern"),
+        ({"request": step(followRedirects=6)}, "/request/0/followRedirects", "range"),
+        ({"request": step(retryFrom="start")}, "/request/0/retryFrom", "choice"),
+        ({"request": step(respEnvName="1a")}, "/request/0/respEnvName", "pattern"),
+        ({"request": step(successCodes=["9xx"])}, "/request/0/successCodes/0", "invalid"),
+        ({"request": step(successCodes=[])}, "/request/0/successCodes", "empty"),
+        ({"request": step(body={"a": float("nan")})}, "/request/0/body/a", "range"),
+        ({"request": step(body={"a": {1}})}, "/request/0/body/a", "type"),
+        ({"retry": [{}]}, "/retry/0/errorEquals", "required"),
+        ({"retry": [{"errorEquals": 500}]}, "/retry/0/errorEquals", "type"),
+        ({"retry": [{"errorEquals": "500", "backoffRate": 0.5}]}, "/retry/0/backoffRate", "range"),
+        ({"notification": [{"url": "x", "stateEquals": [5]}]}, "/notification/0/stateEquals", "type"),
+        ({"notification": [{"url": "x", "dedupe": "on"}]}, "/notification/0/dedupe", "choice"),
+    ],
+)
+def test_what_is_wrong_is_named(members: dict[str, Any], pointer: str, code: str) -> None:
+    """Each wrong member is refused where it stands (SPEC section 2: unknown fields are refused)."""
+    assert (pointer, code) in refuse(**members)
+
+
+def test_everything_wrong_is_said_at_once() -> None:
+    """A refusal holds all that is wrong, not only the first (SPEC section 10)."""
+    assert {pointer for pointer, _ in refuse(qos=7, jobNmae="x", request=[{}])} == {
+        "/qos",
+        "/jobNmae",
+        "/request/0/url",
+    }
+
+
+def test_a_typo_is_answered_with_the_right_name() -> None:
+    """A message names the remedy (house rule): the field that was probably meant."""
+    with pytest.raises(ModelError, match="did you mean 'jobName'"):
+        parse(jobNmae="x")
+
+
+@pytest.mark.parametrize("data", [None, 5, "x", [], [1], True])
+def test_only_an_object_is_a_definition(data: object) -> None:
+    """Anything but an object is refused."""
+    with pytest.raises(ModelError):
+        parse_definition(data)
+
+
+def test_too_deep_a_body_is_refused() -> None:
+    """A body is at most 64 levels deep (SPEC section 10), also in the SDK."""
+    deep: Any = 1
+    for _ in range(200):
+        deep = [deep]
+    assert refuse(request=step(body=deep))[0][1] == "too_deep"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+MEMBERS = sorted({field.alias or name for name, field in JobDefinition.model_fields.items()})
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(MEMBERS), JSON))
+def test_nothing_but_a_model_error_leaves_the_parser(members: dict[str, Any]) -> None:
+    """Whatever JSON comes in, the answer is a definition or a ModelError with pointers."""
+    try:
+        parse(**members)
+    except ModelError as error:
+        json.dumps([problem._asdict() for problem in error.problems]).encode()
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1))
+def test_free_text_is_any_unicode(text: str) -> None:
+    """Names are free text: kept as given, or refused where they are blank."""
+    if text.strip():
+        assert parse(jobName=text, labels={text: text}).job_name == text
+
+
+def test_pointers_escape_their_parts() -> None:
+    """RFC 6901, section 3: `~` is `~0` and `/` is `~1`."""
+    assert write_pointer(["a/b", 0, "m~n"]) == "/a~1b/0/m~0n"
