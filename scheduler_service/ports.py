@@ -158,10 +158,13 @@ class StateStore(Protocol):
     def remember(self, remembered: Remembered) -> Awaitable[None]:
         """Keeps an answer that belongs to no single job. Raises StoreError."""
 
-    async def due_wall(self, before: int, limit: int) -> list[tuple[int, str]]:
-        """(moment, job_id) of alarms up to `before` on the wall line, earliest first, at most `limit`."""
+    async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
+        """(moment, job_id) of alarms later than `after` and up to `before` on the wall line, earliest first.
 
-    async def due_steady(self, before: int, limit: int) -> list[tuple[int, str]]:
+        At most `limit`. Raises StoreUnavailable.
+        """
+
+    async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         """The same on the steady line."""
 
     async def open_jobs(self, after: str, limit: int) -> list[str]:
@@ -210,8 +213,13 @@ class Deliver(Protocol):
         *,
         definition: Definition | None = None,
         remembered: Remembered | None = None,
+        answer: Callable[[Reply], bytes] | None = None,
     ) -> Reply:
-        """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done."""
+        """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done.
+
+        Under `remembered` the turn is taken once: where its key is known already, the reply is Recalled.
+        `answer` makes the bytes that are kept from the reply; a Refusal is not kept.
+        """
 
 
 Compile = Callable[[bytes], Program]

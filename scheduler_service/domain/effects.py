@@ -2,7 +2,7 @@
 
 import msgspec
 
-from scheduler_service.domain.wire import OutboundRequest, Token
+from scheduler_service.domain.wire import OutboundRequest, Token, Try
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -45,6 +45,8 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `request` is rendered; `due` (steady ms) is the moment of the next try, None when it does not wait for
     one. `ordinal` numbers the deliveries of one execution. `final` marks the last event of an execution.
+    `job_id` is filled in by the turn. `state`: `pending`; `delivered`, `failed`, `superseded` or `dismissed`
+    in the end; `outbox` where it failed and will be sent again. `past` holds the latest tries.
     """
 
     delivery_id: str
@@ -62,6 +64,8 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     tries: int = 0
     due: int | None = None
     state: str = "pending"
+    job_id: str = ""
+    past: tuple[Try, ...] = ()
 
 
 class Notify(Effect):

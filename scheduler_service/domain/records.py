@@ -6,7 +6,7 @@ Bodies are raw here; the turn masks and cuts them before anything is written (SP
 import msgspec
 
 from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
-from scheduler_service.domain.wire import Headers
+from scheduler_service.domain.wire import Headers, Try
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
@@ -103,6 +103,7 @@ class FeedbackSeen(Record):
     at: int
     body: bytes
     stale: bool = False
+    truncated: bool = False
 
 
 class Noted(Record):
@@ -114,6 +115,22 @@ class Noted(Record):
     text: str
     request_counts: int | None = None
     step: int | None = None
+
+
+class DeliveryRecord(Record):
+    """A notification as it stands now; the latest record of the same `delivery_id` counts.
+
+    `tries` are the latest ones, oldest first, as far as they are kept.
+    """
+
+    delivery_id: str
+    execute_number: int
+    request_counts: int
+    event: str
+    name: str
+    url: str
+    state: str
+    tries: tuple[Try, ...] = ()
 
 
 class FiringRecord(Record):
@@ -128,3 +145,30 @@ class FiringRecord(Record):
     count: int | None = 1
     reason: str | None = None
     execute_number: int | None = None
+
+
+class DeliveryTry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One try of a delivery: its HTTP status, or the fault that stood in for an answer. `duration` in ms."""
+
+    at: int
+    status: int | None = None
+    fault: str | None = None
+    duration: int = 0
+
+
+class DeliveryRecord(Record):
+    """A delivery as it stands; the one with more tries counts, of two with as many the later.
+
+    `state` is pending, delivered, failed, superseded, outbox or dismissed; `exchange` is the latest try's.
+    """
+
+    delivery_id: str
+    execute_number: int
+    request_counts: int
+    event: str
+    url: str
+    state: str
+    name: str = ""
+    created_at: int = 0
+    tries: tuple[DeliveryTry, ...] = ()
+    exchange: Exchange | None = None

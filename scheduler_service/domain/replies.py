@@ -33,6 +33,16 @@ class Reactivated(Reply):
     missed: int
 
 
+class Recalled(Reply):
+    """Done before under this Idempotency-Key: `answer` is what was answered then.
+
+    `same_digest` False: the key came with another body, and nothing was done.
+    """
+
+    answer: bytes
+    same_digest: bool
+
+
 class RefusalCode(StrEnum):
     """Why an event had no effect."""
 
