@@ -2,7 +2,8 @@
 
 import msgspec
 
-from scheduler_service.domain.wire import OutboundRequest, Token, Try
+from scheduler_service.domain.records import DeliveryTry
+from scheduler_service.domain.wire import OutboundRequest, Token
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -65,7 +66,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     due: int | None = None
     state: str = "pending"
     job_id: str = ""
-    past: tuple[Try, ...] = ()
+    past: tuple[DeliveryTry, ...] = ()
 
 
 class Notify(Effect):

@@ -6,7 +6,7 @@ Bodies are raw here; the turn masks and cuts them before anything is written (SP
 import msgspec
 
 from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
-from scheduler_service.domain.wire import Headers, Try
+from scheduler_service.domain.wire import Headers
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
@@ -115,22 +115,6 @@ class Noted(Record):
     text: str
     request_counts: int | None = None
     step: int | None = None
-
-
-class DeliveryRecord(Record):
-    """A notification as it stands now; the latest record of the same `delivery_id` counts.
-
-    `tries` are the latest ones, oldest first, as far as they are kept.
-    """
-
-    delivery_id: str
-    execute_number: int
-    request_counts: int
-    event: str
-    name: str
-    url: str
-    state: str
-    tries: tuple[Try, ...] = ()
 
 
 class FiringRecord(Record):

@@ -58,18 +58,6 @@ class Fault(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 Outcome = Answer | Fault
 
 
-class Try(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One try of a delivery: when it was sent (wall), how it was answered, and how long it took in ms.
-
-    `status` None: no answer came, `fault` says why.
-    """
-
-    at: int
-    status: int | None = None
-    fault: str | None = None
-    duration: int = 0
-
-
 class CallKind(StrEnum):
     """What a call is for."""
 
