@@ -1,0 +1,49 @@
+"""What every test shares: the long sweeps' switch, the conformance data, and what a skip means under CI."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFORMANCE = ROOT.parent / "shared" / "conformance"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--long` runs the long sweeps too."""
+    parser.addoption("--long", action="store_true", help="run the long sweeps too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the long sweeps out unless they are asked for."""
+    if config.getoption("--long"):
+        return
+    chosen = [item for item in items if "long" not in item.keywords]
+    config.hook.pytest_deselected(items=[item for item in items if "long" in item.keywords])
+    items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Under CI a skip is a failure: everything that a test needs must be there."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under CI, where nothing may be missing: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def conformance() -> Any:
+    """Reads a file of the conformance data that lies beside the checkout; skips where it is missing."""
+
+    def read(name: str) -> list[dict[str, Any]]:
+        path = CONFORMANCE / name
+        if not path.is_file():
+            pytest.skip(f"{name} is missing: the conformance data lies beside the checkout, in ../shared")
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    return read
