@@ -1,0 +1,82 @@
+"""Cron as a value: when an expression fires in a zone, also where clocks change (SPEC section 3)."""
+
+import msgspec
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.timing.cron_pattern import Pattern
+from scheduler_service.timing.cron_text import Dialect, read_expression
+from scheduler_service.timing.zones import Zone
+
+
+class Cron(msgspec.Struct, frozen=True, gc=False):
+    """A cron expression that was read; moments are ms since the epoch, local years 1970 to 2199.
+
+    `normal_form` parses back to an equal value. A skipped local time fires at the first instant after the
+    gap, together with all that the gap skips. A local time that occurs twice fires at its first occurrence;
+    `recurring` expressions fire in both passes.
+    """
+
+    dialect: Dialect
+    normal_form: str
+    pattern: Pattern
+    recurring: bool
+
+    def next(self, after: int, zone: Zone) -> int | None:
+        """The first firing strictly later than `after`; None: there is none any more."""
+        index = zone.stretch(after)
+        local = (after + zone.offsets[index]) // SECOND + 1
+        # In the second pass of a repeated hour what does not recur has fired already.
+        found = self.pattern.first(local if self.recurring else max(local, zone.reached[index] // SECOND))
+        while found is not None or self.recurring:
+            moment = None if found is None else found * SECOND - zone.offsets[index]
+            if index + 1 == len(zone.starts) or (moment is not None and moment < zone.starts[index + 1]):
+                return moment
+            index += 1
+            start, reached = zone.starts[index], zone.reached[index] // SECOND
+            begin = (start + zone.offsets[index]) // SECOND
+            if begin < reached:
+                found = self.pattern.first(begin) if self.recurring else found
+            elif found is not None and found < begin:
+                return start
+        return None
+
+    def previous(self, before: int, zone: Zone) -> int | None:
+        """The last firing strictly earlier than `before`; None: there was none since 1970."""
+        index = zone.stretch(before - 1)
+        local = (before - 1 + zone.offsets[index]) // SECOND
+        found = self.pattern.last(local)
+        while True:
+            start, reached = zone.starts[index], zone.reached[index] // SECOND
+            begin = (start + zone.offsets[index]) // SECOND
+            if found is not None and found >= (begin if self.recurring else max(begin, reached)):
+                return found * SECOND - zone.offsets[index]
+            if found is not None and reached <= found < begin:
+                return start
+            if index == 0:
+                return None
+            index -= 1
+            end = (start + zone.offsets[index]) // SECOND - 1
+            if end > local:
+                found = self.pattern.last(end)
+            local = end
+
+
+def parse_cron(text: str) -> Cron:
+    """Reads a Quartz expression (6 or 7 fields), a Unix one (5) or a macro.
+
+    Raises ExpressionError that names the field, the value and the remedy; with code `never_fires` where no
+    moment from 1970 to 2199 fits.
+    """
+    reading = read_expression(text)
+    if reading.pattern.first(0) is None:
+        raise ExpressionError(
+            f"{reading.normal_form!r} has no moment from 1970 to 2199; check day-of-month, month and year",
+            code="never_fires",
+        )
+    return Cron(
+        dialect=reading.dialect,
+        normal_form=reading.normal_form,
+        pattern=reading.pattern,
+        recurring=reading.recurring,
+    )
