@@ -1,0 +1,73 @@
+"""What waits for the history's writer: bounded in bytes, detail gives way before anything else."""
+
+import msgspec
+
+from scheduler_service.domain.records import (
+    CheckEnded,
+    DeliveryRecord,
+    Exchange,
+    ExecutionRecord,
+    FeedbackSeen,
+    FiringRecord,
+    Record,
+    StepEnded,
+)
+from scheduler_service.ports import Batch
+
+# What a record weighs beside its bodies, roughly: enough to bound memory.
+RECORD_BYTES = 400
+_KEPT = (ExecutionRecord, FiringRecord, DeliveryRecord)
+
+
+class Load(msgspec.Struct):
+    """What the writer takes at once: batches, keys to confirm, executions whose detail was dropped."""
+
+    batches: list[Batch] = []
+    confirmed: list[tuple[str, int]] = []
+    dropped: set[tuple[str, int]] = set()
+    weight: int = 0
+    ticket: int = 0
+
+    def add(self, batch: Batch, *, durable: bool, limit: int) -> None:
+        """Takes `batch`. Beyond `limit` bytes one that is not durable is taken without its detail."""
+        if durable:
+            self.confirmed.append((batch.uid, batch.sequence))
+        elif self.weight >= limit:
+            self.dropped.update((batch.uid, number) for number in _detailed(batch))
+            kept = tuple(record for record in batch.records if isinstance(record, _KEPT))
+            batch = msgspec.structs.replace(batch, records=kept)
+        self.batches.append(batch)
+        self.weight += sum(map(_weigh, batch.records))
+        self.ticket += 1
+
+    def join(self, later: "Load") -> None:
+        """Takes what was handed over after this load, whose writing failed."""
+        self.batches += later.batches
+        self.confirmed += later.confirmed
+        self.dropped |= later.dropped
+        self.weight += later.weight
+        self.ticket = later.ticket
+
+
+def _detailed(batch: Batch) -> set[int]:
+    return {
+        record.execute_number  # type: ignore[attr-defined]
+        for record in batch.records
+        if not isinstance(record, _KEPT)
+    }
+
+
+def _weigh(record: Record) -> int:
+    match record:
+        case StepEnded() | CheckEnded():
+            return RECORD_BYTES + _weigh_exchange(record.exchange)
+        case FeedbackSeen():
+            return RECORD_BYTES + len(record.body)
+        case DeliveryRecord(exchange=Exchange() as exchange):
+            return RECORD_BYTES + _weigh_exchange(exchange)
+        case _:
+            return RECORD_BYTES
+
+
+def _weigh_exchange(exchange: Exchange) -> int:
+    return RECORD_BYTES + len(exchange.request_body or b"") + len(exchange.response_body or b"")

@@ -1,0 +1,84 @@
+"""The history's database: one connection that writes, others that read."""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from scheduler_service.persistence.history.versions import upgrade
+from scheduler_service.ports import StoreUnavailable
+
+Durability = Literal["full", "process"]
+IN_MEMORY = "sqlite://"
+
+
+class HistoryDatabase:
+    """An open history. SQLite in a file lets readers go on beside the writer; in memory they take turns."""
+
+    def __init__(self, *, url: str, durability: Durability = "full") -> None:
+        """Opens `url` and brings its tables up to date. Raises StoreUnavailable."""
+        self._in_memory = url == IN_MEMORY
+        self._gate = threading.RLock()
+        self.engine = open_engine(url, durability)
+        try:
+            upgrade(self.engine)
+        except sa.exc.DBAPIError as error:
+            self.engine.dispose()
+            raise StoreUnavailable(f"the history cannot be opened: {error.orig}; check its folder") from error
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection to read with, in the calling thread. Raises StoreUnavailable."""
+        with self._turn(), _translated(), self.engine.connect() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction on the raw connection: all or nothing. Raises StoreUnavailable."""
+        with self._turn(), _translated(), self.engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+            raw.execute("BEGIN IMMEDIATE")
+            try:
+                yield raw
+                raw.execute("COMMIT")
+            except BaseException:
+                if raw.in_transaction:
+                    raw.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self.engine.dispose()
+
+    def _turn(self) -> contextlib.AbstractContextManager[object]:
+        return self._gate if self._in_memory else contextlib.nullcontext()
+
+
+def open_engine(url: str, durability: Durability = "full") -> sa.Engine:
+    """An engine on `url`. With `full` a commit outlives a power loss, with `process` a killed process."""
+    if not url.startswith("sqlite"):
+        raise StoreUnavailable(f"the history cannot live in {url.split(':')[0]!r} yet; use sqlite:///PATH")
+    pool = StaticPool if url == IN_MEMORY else QueuePool
+    engine = sa.create_engine(url, poolclass=pool, connect_args={"check_same_thread": False, "timeout": 10})
+
+    def prepare(raw: sqlite3.Connection, _record: object) -> None:
+        raw.isolation_level = None  # transactions are opened by hand
+        raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        raw.execute("PRAGMA journal_mode=WAL")
+        raw.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
+
+    sa.event.listen(engine, "connect", prepare)
+    return engine
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, sa.exc.DBAPIError) as error:
+        raise StoreUnavailable(f"the history cannot be reached: {error}; check the disk") from error

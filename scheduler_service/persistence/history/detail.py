@@ -1,0 +1,120 @@
+"""One execution in full: its attempts with steps, checks and feedback, put together from entries."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.records import AttemptEnded, AttemptStarted, CheckEnded, FeedbackSeen, StepEnded
+from scheduler_service.persistence.history.entry import Detail
+from scheduler_service.persistence.history.queries import Wire
+from scheduler_service.persistence.history.shapes import exchange_wire
+
+
+def assemble_attempts(records: Iterable[Detail]) -> list[Wire]:
+    """The attempts in order of `requestCounts`; one whose beginning is missing still shows what is left."""
+    attempts: dict[int, _Attempt] = {}
+    for record in records:
+        if record.request_counts is None:
+            continue
+        attempt = attempts.setdefault(record.request_counts, _Attempt(record.request_counts))
+        attempt.take(record)
+    return [attempts[number].wire for number in sorted(attempts)]
+
+
+class _Attempt:
+    """An attempt in the making."""
+
+    def __init__(self, request_counts: int) -> None:
+        self._steps: list[Wire] = []
+        self._checks: list[Wire] = []
+        self._feedback: list[Wire] = []
+        self.wire: Wire = {
+            "requestCounts": request_counts,
+            "reason": None,
+            "startedAt": None,
+            "endedAt": None,
+            "error": None,
+            "failureType": None,
+            "message": None,
+            "retryInMs": None,
+            "steps": self._steps,
+            "checks": self._checks,
+            "feedback": self._feedback,
+        }
+
+    def take(self, record: Detail) -> None:
+        match record:
+            case AttemptStarted():
+                self.wire |= {"startedAt": rfc3339(record.at), "reason": record.reason}
+            case AttemptEnded():
+                self.wire |= _ending_wire(record)
+            case StepEnded():
+                self._steps.append(_step_wire(record))
+            case CheckEnded():
+                self._checks.append(_check_wire(record))
+            case FeedbackSeen():
+                self._feedback.append(_feedback_wire(record))
+            case _:
+                pass
+
+
+def _ending_wire(record: AttemptEnded) -> Wire:
+    return {
+        "endedAt": rfc3339(record.at),
+        "error": record.error,
+        "failureType": record.failure_type,
+        "message": record.message,
+        "retryInMs": record.retry_in,
+    }
+
+
+def _step_wire(record: StepEnded) -> Wire:
+    exchange = record.exchange
+    return {
+        "index": record.index,
+        "respEnvName": record.resp_env_name,
+        "method": exchange.method,
+        "url": exchange.url,
+        "status": exchange.status,
+        "fault": exchange.fault,
+        "error": record.error,
+        "sentAt": rfc3339(exchange.sent_at),
+        "endedAt": rfc3339(record.at),
+        "durationMs": exchange.duration,
+        **exchange_wire(exchange),
+    }
+
+
+def _check_wire(record: CheckEnded) -> Wire:
+    exchange = record.exchange
+    return {
+        "serial": record.serial,
+        "at": rfc3339(record.at),
+        "status": record.status,
+        "progress": record.progress,
+        "error": record.error,
+        "method": exchange.method,
+        "url": exchange.url,
+        "httpStatus": exchange.status,
+        "fault": exchange.fault,
+        "durationMs": exchange.duration,
+        **exchange_wire(exchange),
+    }
+
+
+def _feedback_wire(record: FeedbackSeen) -> Wire:
+    return {
+        "at": rfc3339(record.at),
+        "stale": record.stale,
+        "truncated": record.truncated,
+        "body": _parse(record.body),
+    }
+
+
+def _parse(body: bytes) -> object:
+    """The report as JSON; what was cut is text."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return body.decode("utf-8", "replace")

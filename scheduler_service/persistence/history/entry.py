@@ -1,0 +1,50 @@
+"""The records of an execution that no list searches, as they lie in one value: MessagePack."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckEnded,
+    FeedbackSeen,
+    Noted,
+    Record,
+    StepEnded,
+)
+
+Detail = AttemptStarted | AttemptEnded | StepEnded | CheckEnded | FeedbackSeen | Noted
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A record with its place: the turn's `sequence`, and its `ordinal` in that turn."""
+
+    sequence: int
+    ordinal: int
+    record: Record
+
+
+class _Stored(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An entry as it is read: only kinds that a reader knows."""
+
+    sequence: int
+    ordinal: int
+    record: Detail
+
+
+_DECODER = msgspec.msgpack.Decoder(list[_Stored])
+
+
+def encode_entries(entries: Sequence[Entry]) -> bytes:
+    """`entries` as one value for the table."""
+    return msgspec.msgpack.encode(entries)
+
+
+def decode_entries(payloads: Iterable[bytes]) -> list[Detail]:
+    """The records of one execution in the order of its turns, each once however often it was written."""
+    found: dict[tuple[int, int], Detail] = {}
+    for payload in payloads:
+        for entry in _DECODER.decode(payload):
+            found.setdefault((entry.sequence, entry.ordinal), entry.record)
+    return [found[place] for place in sorted(found)]

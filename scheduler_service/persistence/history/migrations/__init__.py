@@ -1,0 +1,1 @@
+"""The migrations of the history, run by `versions.upgrade`."""

@@ -1,0 +1,201 @@
+"""Reads the history for lists, pages and the console; the loop never waits for the disk."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.records import Exchange, StepEnded
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.detail import assemble_attempts
+from scheduler_service.persistence.history.entry import Detail, decode_entries
+from scheduler_service.persistence.history.log import AnyRow, write_log
+from scheduler_service.persistence.history.queries import (
+    DeliveryQuery,
+    ExecutionQuery,
+    FiringQuery,
+    Page,
+    Place,
+    Wire,
+    decode_cursor,
+    encode_cursor,
+    parse_execution_id,
+)
+from scheduler_service.persistence.history.schema import deliveries
+from scheduler_service.persistence.history.selections import (
+    Selection,
+    select_deliveries,
+    select_entries,
+    select_execution,
+    select_executions,
+    select_firings,
+    select_newest,
+    select_notifications,
+)
+from scheduler_service.persistence.history.shapes import (
+    delivery_wire,
+    execution_wire,
+    firing_wire,
+    notification_wire,
+)
+from scheduler_service.persistence.history.statistics import collect_statistics
+
+T = TypeVar("T")
+READERS = 2
+
+
+class HistoryReads:
+    """Answers in wire form (SPEC section 10). Everything raises StoreUnavailable; lists by a cursor that is
+    none of theirs ExpressionError with code `cursor`. None: there is no such thing in this tenant."""
+
+    def __init__(self, *, database: HistoryDatabase) -> None:
+        self._database = database
+        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="history-reader")
+
+    async def executions(self, query: ExecutionQuery) -> Page:
+        """Executions, newest first."""
+        return await self._page(select_executions(query), query.limit, execution_wire, _execution_place)
+
+    async def firings(self, query: FiringQuery) -> Page:
+        """The ledger, latest planned moment first."""
+        return await self._page(select_firings(query), query.limit, firing_wire, _firing_place)
+
+    async def deliveries(self, query: DeliveryQuery) -> Page:
+        """Deliveries, newest first."""
+        return await self._page(select_deliveries(query), query.limit, delivery_wire, _delivery_place)
+
+    async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
+        """One delivery with its tries."""
+        table = deliveries.c
+        selection = sa.select(deliveries).where(table.delivery_id == delivery_id, table.tenant == tenant)
+        found = await self._run(lambda connection: connection.execute(selection).first())
+        return None if found is None else delivery_wire(found)
+
+    async def execution(self, tenant: str, execution_id: str) -> Wire | None:
+        """One execution in full: attempts with steps, checks and feedback, and notifications."""
+        return await self._run(lambda connection: _full(connection, tenant, execution_id))
+
+    async def log(
+        self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
+    ) -> Page | None:
+        """The log of an execution in order of time."""
+        start = 0 if cursor is None else decode_cursor(cursor)[0]
+        if start < 0:
+            raise ExpressionError(f"{cursor!r} is no cursor of this list; start without one", code="cursor")
+        return await self._run(lambda connection: _log(connection, tenant, execution_id, start, limit))
+
+    async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
+        """What the steps of the last attempt sent and were answered, masked and cut, by step (a replay)."""
+        return await self._run(lambda connection: _exchanges(connection, tenant, execution_id))
+
+    async def latest_per_job(
+        self, tenant: str, job_ids: Iterable[str], *, count: int = 1
+    ) -> dict[str, list[Wire]]:
+        """The newest `count` executions of each job, newest first; jobs without any have an empty list."""
+        wanted = list(job_ids)
+        return await self._run(
+            lambda connection: {
+                job_id: list(map(execution_wire, connection.execute(select_newest(tenant, job_id, count))))
+                for job_id in wanted
+            }
+        )
+
+    async def children_latest(self, tenant: str, job_ids: Iterable[str]) -> list[Wire]:
+        """The newest execution of each of these jobs, in full; a job without any is left out."""
+        wanted = list(job_ids)
+        return await self._run(
+            lambda connection: [
+                _fill(connection, row)
+                for job_id in wanted
+                for row in connection.execute(select_newest(tenant, job_id, 1))
+            ]
+        )
+
+    async def statistics(self, tenant: str, now: int) -> Wire:
+        """`byState`, `lateness` and `perMinute` over the hour before `now` (wall ms)."""
+        return await self._run(lambda connection: collect_statistics(connection, tenant, now))
+
+    async def close(self) -> None:
+        """Ends the reading threads; the database is its opener's to close."""
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+
+    async def _run(self, read: Callable[[sa.Connection], T]) -> T:
+        def work() -> T:
+            with self._database.reading() as connection:
+                return read(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _page(
+        self,
+        selection: Selection,
+        limit: int,
+        shape: Callable[[AnyRow], Wire],
+        place: Callable[[AnyRow], Place],
+    ) -> Page:
+        def read(connection: sa.Connection) -> Page:
+            rows = connection.execute(selection).all()
+            more = encode_cursor(place(rows[limit - 1])) if len(rows) > limit else None
+            return Page([shape(row) for row in rows[:limit]], more)
+
+        return await self._run(read)
+
+
+def _full(connection: sa.Connection, tenant: str, execution_id: str) -> Wire | None:
+    row = _find(connection, tenant, execution_id)
+    return None if row is None else _fill(connection, row)
+
+
+def _fill(connection: sa.Connection, row: AnyRow) -> Wire:
+    notifications = connection.execute(select_notifications(row.uid, row.execute_number))
+    return {
+        **execution_wire(row),
+        "detail": "dropped" if row.dropped else "kept",
+        "attempts": assemble_attempts(_records(connection, row)),
+        "notifications": [notification_wire(found) for found in notifications],
+    }
+
+
+def _log(connection: sa.Connection, tenant: str, execution_id: str, start: int, limit: int) -> Page | None:
+    row = _find(connection, tenant, execution_id)
+    if row is None:
+        return None
+    notifications = connection.execute(select_notifications(row.uid, row.execute_number))
+    lines = write_log(row, _records(connection, row), notifications)
+    end = start + limit
+    more = encode_cursor((end, 0, "")) if len(lines) > end else None
+    return Page([line.wire() for line in lines[start:end]], more)
+
+
+def _exchanges(connection: sa.Connection, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
+    row = _find(connection, tenant, execution_id)
+    if row is None:
+        return None
+    steps = [record for record in _records(connection, row) if isinstance(record, StepEnded)]
+    last = max((step.request_counts for step in steps), default=0)
+    return {step.index: step.exchange for step in steps if step.request_counts == last}
+
+
+def _find(connection: sa.Connection, tenant: str, execution_id: str) -> AnyRow | None:
+    key = parse_execution_id(execution_id)
+    row = None if key is None else connection.execute(select_execution(*key)).first()
+    return row if row is not None and row.tenant == tenant else None
+
+
+def _records(connection: sa.Connection, row: AnyRow) -> list[Detail]:
+    return decode_entries(connection.scalars(select_entries(row.uid, row.execute_number)))
+
+
+def _execution_place(row: AnyRow) -> Place:
+    return row.created_at, row.execute_number, row.uid
+
+
+def _firing_place(row: AnyRow) -> Place:
+    return row.planned_at, row.execute_number, str(row.until)
+
+
+def _delivery_place(row: AnyRow) -> Place:
+    return row.created_at, row.execute_number, row.delivery_id

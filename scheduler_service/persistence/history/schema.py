@@ -1,0 +1,97 @@
+"""The tables of the history. Moments are wall milliseconds; the migrations make the same tables."""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+executions = sa.Table(
+    "executions",
+    metadata,
+    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("execute_number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("job_id", sa.String(260), nullable=False),
+    sa.Column("tenant", sa.String(128), nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("triggered_by", sa.String(16), nullable=False),
+    sa.Column("planned_at", sa.BigInteger, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("started_at", sa.BigInteger),
+    sa.Column("ended_at", sa.BigInteger),
+    sa.Column("reason", sa.Text),
+    sa.Column("error", sa.Text),
+    sa.Column("failure_type", sa.String(16)),
+    sa.Column("attempt_count", sa.BigInteger, nullable=False),
+    sa.Column("progress", sa.Text),
+    sa.Column("dropped", sa.SmallInteger, nullable=False, server_default="0"),
+)
+sa.Index("executions_newest", executions.c.tenant, executions.c.created_at, executions.c.state)
+sa.Index("executions_of_job", executions.c.tenant, executions.c.job_id, executions.c.created_at)
+# Most executions succeed: only the others are worth an index of their state.
+NOT_SUCCEEDED = executions.c.state != sa.literal_column("'succeeded'")
+sa.Index(
+    "executions_by_state",
+    executions.c.tenant,
+    executions.c.state,
+    executions.c.created_at,
+    sqlite_where=NOT_SUCCEEDED,
+    postgresql_where=NOT_SUCCEEDED,
+)
+
+# One row holds what a flush found of one execution: records of the turns `first` to `last`, MessagePack.
+entries = sa.Table(
+    "entries",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("uid", sa.String(64), nullable=False),
+    sa.Column("execute_number", sa.BigInteger, nullable=False),
+    sa.Column("first", sa.BigInteger, nullable=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+)
+sa.Index(
+    "entries_of_execution",
+    entries.c.uid,
+    entries.c.execute_number,
+    entries.c.first,
+    entries.c.last,
+    unique=True,
+)
+
+# The ledger. `until` is `planned_at` for a single firing, `execute_number` 0 where nothing was started.
+firings = sa.Table(
+    "firings",
+    metadata,
+    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("planned_at", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("until", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("execute_number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("outcome", sa.String(16), nullable=False),
+    sa.Column("count", sa.BigInteger),
+    sa.Column("reason", sa.Text),
+)
+sa.Index("firings_by_age", firings.c.at)
+
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("delivery_id", sa.String(255), primary_key=True),
+    sa.Column("uid", sa.String(64), nullable=False),
+    sa.Column("execute_number", sa.BigInteger, nullable=False),
+    sa.Column("request_counts", sa.BigInteger, nullable=False),
+    sa.Column("job_id", sa.String(260), nullable=False),
+    sa.Column("tenant", sa.String(128), nullable=False),
+    sa.Column("event", sa.String(64), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("url", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("tries", sa.BigInteger, nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+)
+sa.Index("deliveries_of_execution", deliveries.c.uid, deliveries.c.execute_number)
+sa.Index("deliveries_newest", deliveries.c.tenant, deliveries.c.created_at)

@@ -1,0 +1,120 @@
+"""Rows in their wire form (SPEC section 10, the table of shapes)."""
+
+from collections.abc import Iterable
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.records import Exchange
+from scheduler_service.domain.wire import Headers
+from scheduler_service.persistence.history.merging import DeliveryDetail
+from scheduler_service.persistence.history.queries import Wire, execution_id
+
+_DETAIL = msgspec.msgpack.Decoder(DeliveryDetail)
+
+
+def execution_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
+    """The members of an execution in a list."""
+    return {
+        "executionId": execution_id(row.uid, row.execute_number),
+        "jobId": row.job_id,
+        "executeNumber": row.execute_number,
+        "revision": row.revision,
+        "state": row.state,
+        "reason": row.reason,
+        "error": row.error,
+        "failureType": row.failure_type,
+        "triggeredBy": row.triggered_by,
+        "plannedAt": rfc3339(row.planned_at),
+        "startedAt": moment_wire(row.started_at),
+        "endedAt": moment_wire(row.ended_at),
+        "latenessMs": lateness(row.planned_at, row.started_at),
+        "attemptCount": row.attempt_count,
+        "progress": row.progress,
+    }
+
+
+def firing_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
+    """The members of an entry of the ledger. `count` None: it is still being counted."""
+    return {
+        "plannedAt": rfc3339(row.planned_at),
+        "until": None if row.until == row.planned_at else rfc3339(row.until),
+        "count": row.count,
+        "outcome": row.outcome,
+        "reason": row.reason,
+        "executionId": execution_id(row.uid, row.execute_number) if row.execute_number else None,
+    }
+
+
+def delivery_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
+    """The members of a delivery in a list."""
+    return {
+        "deliveryId": row.delivery_id,
+        "jobId": row.job_id,
+        "executionId": execution_id(row.uid, row.execute_number),
+        "requestCounts": row.request_counts,
+        **notification_wire(row),
+    }
+
+
+def notification_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
+    """The members of a delivery among the notifications of its execution."""
+    detail = _DETAIL.decode(row.payload)
+    return {
+        "deliveryId": row.delivery_id,
+        "name": row.name,
+        "event": row.event,
+        "url": row.url,
+        "state": row.state,
+        "createdAt": rfc3339(row.created_at),
+        "attempts": [
+            {"at": rfc3339(one.at), "status": one.status, "fault": one.fault, "durationMs": one.duration}
+            for one in detail.tries
+        ],
+        **({} if detail.exchange is None else exchange_wire(detail.exchange)),
+    }
+
+
+def exchange_wire(exchange: Exchange) -> Wire:
+    """The request and the response (None: no answer came) of a step, a check or a notification."""
+    answered = exchange.status is not None
+    return {
+        "request": _message_wire(
+            exchange.request_headers, exchange.request_body, truncated=exchange.request_truncated
+        ),
+        "response": _message_wire(
+            exchange.response_headers, exchange.response_body, truncated=exchange.response_truncated
+        )
+        if answered
+        else None,
+    }
+
+
+def moment_wire(moment: int | None) -> str | None:
+    """A moment that may be missing."""
+    return None if moment is None else rfc3339(moment)
+
+
+def lateness(planned_at: int, started_at: int | None) -> int | None:
+    """How long after its planned moment an execution started, in ms; never below 0."""
+    return None if started_at is None else max(0, started_at - planned_at)
+
+
+def _message_wire(headers: Headers, body: bytes | None, *, truncated: bool) -> Wire:
+    wire: Wire = {"headers": _headers_wire(headers), "body": None, "truncated": truncated}
+    if body is None:
+        return wire
+    try:
+        wire["body"] = body.decode()
+    except UnicodeDecodeError:
+        wire |= {"body": body.hex(), "encoding": "hex"}
+    return wire
+
+
+def _headers_wire(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Fields of one name join as RFC 9110 section 5.2 says."""
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined

@@ -1,0 +1,64 @@
+"""Brings the history's tables up to date, and says what is not (`punctual db migrate|check`)."""
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.persistence.history.schema import metadata
+
+VERSION_TABLE = "history_version"
+HEAD = "0001"
+
+
+class Check(msgspec.Struct, frozen=True):
+    """What `check` found: the version that lies there (None: no tables yet) and the one that belongs."""
+
+    current: str | None
+    head: str
+    differences: tuple[str, ...] = ()
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.current == self.head and not self.differences
+
+
+def upgrade(engine: sa.Engine) -> None:
+    """Runs the migrations that are missing; none of them: costs one query."""
+    with engine.connect() as connection:
+        if current_version(connection) == HEAD:
+            return
+        _migrate(connection)
+        connection.commit()
+
+
+def check(engine: sa.Engine) -> Check:
+    """Compares the tables with the schema, changing nothing."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with engine.connect() as connection:
+        current = current_version(connection)
+        if current is None:
+            return Check(None, HEAD)
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        found = tuple(str(difference) for difference in compare_metadata(context, metadata))
+        return Check(current, HEAD, found)
+
+
+def current_version(connection: sa.Connection) -> str | None:
+    """The version of the tables, or None where there are none."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+
+
+def _migrate(connection: sa.Connection) -> None:
+    # Alembic is heavy: only who has something to migrate waits for it.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "scheduler_service.persistence.history:migrations")
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,212 @@
+"""Writes the history from a thread of its own: no turn ever waits for it."""
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+from scheduler_service.persistence.history.backlog import Load
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.insertion import insert_rows, mark_dropped
+from scheduler_service.persistence.history.merging import merge
+from scheduler_service.ports import Batch, StoreUnavailable
+
+Confirm = Callable[[Sequence[tuple[str, int]]], None]
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+LINGER_SECONDS = 0.05
+PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
+# A load of this size is written at once: waiting longer would merge little more.
+FULL_BATCHES = 2_000
+# What a close waits for the disk before it leaves the rest to the store's `unwritten`.
+CLOSING_TRIES = 2
+
+
+class HistoryWriter:
+    """ports.History on a thread. What is handed over is visible within about 100 ms.
+
+    `on_written(keys)` gets the (uid, sequence) of durable batches once they are committed, `on_trouble(text)`
+    each failure to write, and None when it is over; both are called on the writer's thread and must not
+    raise. What could not be written is kept and tried again with growing pauses; beyond `pending_bytes` the
+    detail of batches that are not durable is dropped, and their executions are marked so.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: HistoryDatabase,
+        on_written: Confirm,
+        on_trouble: Callable[[str | None], None],
+        pending_bytes: int = 64 << 20,
+        linger_seconds: float = LINGER_SECONDS,
+        pauses_seconds: Sequence[float] = PAUSES_SECONDS,
+    ) -> None:
+        self._database = database
+        self._on_written = on_written
+        self._on_trouble = on_trouble
+        self._limit = pending_bytes
+        self._linger = linger_seconds
+        self._pauses = pauses_seconds
+        self._changed = threading.Condition()
+        self._load = Load()
+        self._writing_bytes = 0
+        self._written = 0
+        self._failures = 0
+        self._hurried = False
+        self._closing = False
+        self._waiters: list[tuple[int, Future[None]]] = []
+        self._work: list[Callable[[], None]] = []
+        self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
+        self._thread.start()
+
+    def append(self, batch: Batch, *, durable: bool) -> None:
+        """Hands over a turn's records: only puts them into a queue. Raises StoreUnavailable after `close`."""
+        with self._changed:
+            self._refuse_when_closed()
+            self._load.add(batch, durable=durable, limit=self._limit - self._writing_bytes)
+            if len(self._load.batches) in (1, FULL_BATCHES):
+                self._changed.notify()
+
+    async def flush(self) -> None:
+        """Returns when everything handed over so far is written.
+
+        Raises StoreUnavailable when a try to write it fails meanwhile; it is kept and tried again.
+        """
+        waiter: Future[None] = Future()
+        with self._changed:
+            if self._load.ticket <= self._written:
+                return
+            self._refuse_when_closed()
+            self._waiters.append((self._load.ticket, waiter))
+            self._hurried = True
+            self._changed.notify()
+        await asyncio.wrap_future(waiter)
+
+    async def perform(self, work: Work[T]) -> T:
+        """Runs `work` in a transaction of its own on the writer's thread; for clean-up in small batches.
+
+        Raises StoreUnavailable; nothing was changed then.
+        """
+        done: Future[T] = Future()
+        with self._changed:
+            self._refuse_when_closed()
+            self._work.append(partial(self._perform_one, work, done))
+            self._changed.notify()
+        return await asyncio.wrap_future(done)
+
+    async def close(self) -> None:
+        """Writes what was handed over, then ends the thread; the database is its opener's to close.
+
+        Raises StoreUnavailable where that failed: what was durable lies in the store's `unwritten` still.
+        """
+        with self._changed:
+            self._closing = True
+            self._failures = min(self._failures, CLOSING_TRIES - 1)
+            self._changed.notify()
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        if self._load.batches:
+            raise StoreUnavailable(f"{len(self._load.batches)} batches of the history could not be written")
+
+    def _refuse_when_closed(self) -> None:
+        if self._closing:
+            raise StoreUnavailable("the history is closed; hand records over before it ends")
+
+    def _run(self) -> None:
+        while self._await_something():
+            self._perform_work()
+            self._write_load()
+        self._settle_waiters(StoreUnavailable("the history is closed"))
+        self._perform_work()
+
+    def _await_something(self) -> bool:
+        """Waits for work or a full or old enough load; False: closing, and nothing (more) can be done."""
+        with self._changed:
+            if self._failures:
+                self._await_pause()
+            self._changed.wait_for(lambda: self._load.batches or self._work or self._closing)
+            if self._load.batches and not self._failures:
+                self._changed.wait_for(self._is_due, timeout=self._linger)
+            self._hurried = False
+            if not self._closing:
+                return True
+            return bool(self._load.batches or self._work) and self._failures < CLOSING_TRIES
+
+    def _await_pause(self) -> None:
+        pause = self._pauses[min(self._failures, len(self._pauses)) - 1]
+        self._changed.wait_for(lambda: self._hurried or self._closing, timeout=pause)
+
+    def _is_due(self) -> bool:
+        return self._hurried or self._closing or len(self._load.batches) >= FULL_BATCHES
+
+    def _write_load(self) -> None:
+        load = self._take_load()
+        if not load.batches:
+            return
+        try:
+            self._write(load)
+        except StoreUnavailable as error:
+            self._keep(load, error)
+            return
+        self._confirm(load)
+
+    def _take_load(self) -> Load:
+        with self._changed:
+            load, self._load = self._load, Load(ticket=self._load.ticket)
+            self._writing_bytes = load.weight
+            return load
+
+    def _write(self, load: Load) -> None:
+        rows = merge(load.batches)
+        with self._database.writing() as connection:
+            insert_rows(connection, rows)
+            mark_dropped(connection, load.dropped)
+
+    def _keep(self, load: Load, error: StoreUnavailable) -> None:
+        with self._changed:
+            load.join(self._load)
+            self._load = load
+            self._writing_bytes = 0
+            self._failures += 1
+        self._on_trouble(str(error))
+        self._settle_waiters(error)
+
+    def _confirm(self, load: Load) -> None:
+        with self._changed:
+            self._writing_bytes = 0
+            self._written = load.ticket
+            recovered, self._failures = self._failures > 0, 0
+        if load.confirmed:
+            self._on_written(load.confirmed)
+        if recovered:
+            self._on_trouble(None)
+        self._settle_waiters(None)
+
+    def _settle_waiters(self, error: StoreUnavailable | None) -> None:
+        with self._changed:
+            settled = [waiter for waiter in self._waiters if error or waiter[0] <= self._written]
+            self._waiters = [waiter for waiter in self._waiters if waiter not in settled]
+        for _, future in settled:
+            with contextlib.suppress(asyncio.InvalidStateError):
+                future.set_result(None) if error is None else future.set_exception(error)
+
+    def _perform_work(self) -> None:
+        with self._changed:
+            work, self._work = self._work, []
+        for perform_one in work:
+            perform_one()
+
+    def _perform_one(self, function: Work[T], done: Future[T]) -> None:
+        if not done.set_running_or_notify_cancel():
+            return
+        try:
+            with self._database.writing() as connection:
+                result = function(connection)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            done.set_exception(error)
+        else:
+            done.set_result(result)

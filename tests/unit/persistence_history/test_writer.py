@@ -1,0 +1,214 @@
+"""The writer: merging, repetition, confirmation, and what it does when the disk is full."""
+
+import pytest
+
+from scheduler_service.domain.execution import FiringOutcome
+from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, DeliveryTry, FiringRecord, Noted
+from scheduler_service.persistence.history.merging import merge
+from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
+from scheduler_service.ports import StoreUnavailable
+from tests.unit.persistence_history.conftest import Room
+from tests.unit.persistence_history.samples import START, attempt, batch, exchange, execution
+
+pytestmark = pytest.mark.anyio
+EVERYTHING = ExecutionQuery(tenant="default")
+LONG_NOTE = "x" * 40_000
+
+
+def note(number: int, text: str = "a line") -> Noted:
+    return Noted(execute_number=number, at=START, kind="note", text=text)
+
+
+async def count(room: Room, table: str) -> int:
+    return await room.writer.perform(
+        lambda connection: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+    )
+
+
+def test_a_short_execution_is_one_row_of_each_table() -> None:
+    """DESIGN 5: short executions become one insert, not three updates."""
+    started, step, ended = attempt(1, 1)
+    rows = merge([batch(2, execution(), started), batch(3, execution(state="succeeded"), step, ended)])
+    assert len(rows.executions) == len(rows.entries) == 1
+    assert "succeeded" in rows.executions[0]
+    assert rows.entries[0][2:4] == (2, 3)
+
+
+def test_merging_takes_the_highest_sequence_whatever_the_order() -> None:
+    """The execution's record with the highest sequence counts."""
+    rows = merge([batch(5, execution(state="succeeded")), batch(4, execution(state="processing"))])
+    assert rows.executions[0][6] == "succeeded"
+
+
+async def test_a_batch_is_visible_after_flush_and_confirmed(room: Room) -> None:
+    """The writer confirms the keys of durable batches, and only those, once they are written."""
+    room.writer.append(batch(1, execution(1)), durable=True)
+    room.writer.append(batch(2, execution(2)), durable=False)
+    await room.writer.flush()
+    assert [item["executeNumber"] for item in (await room.reads.executions(EVERYTHING)).items] == [2, 1]
+    assert room.confirmed == [("u1", 1)]
+
+
+async def test_a_flush_of_nothing_returns(room: Room) -> None:
+    """`flush` has nothing to wait for before the first batch and after the last one."""
+    await room.writer.flush()
+    room.writer.append(batch(1, execution()), durable=True)
+    await room.writer.flush()
+    await room.writer.flush()
+
+
+async def test_a_later_batch_updates_and_an_earlier_one_does_not(room: Room) -> None:
+    """An execution's row with a higher sequence wins, over flushes too."""
+    for sequence, state in ((2, "processing"), (3, "succeeded"), (1, "enqueued")):
+        room.writer.append(batch(sequence, execution(state=state)), durable=True)
+        await room.writer.flush()
+    page = await room.reads.executions(EVERYTHING)
+    assert [item["state"] for item in page.items] == ["succeeded"]
+
+
+async def test_a_repetition_does_nothing(room: Room) -> None:
+    """Inserted by (uid, sequence): the same batches again, alone or together, change nothing."""
+    started, step, ended = attempt(1, 1)
+    first = batch(1, execution(), started)
+    second = batch(2, execution(state="succeeded"), step, ended, note(1))
+    room.writer.append(first, durable=True)
+    await room.writer.flush()
+    before = None
+    for batches in ([first, second], [second], [second, first], [first]):
+        for one in batches:
+            room.writer.append(one, durable=True)
+        await room.writer.flush()
+        found = await room.reads.execution("default", "u1-1")
+        log = await room.reads.log("default", "u1-1")
+        assert before in (None, (found, log))
+        before = (found, log)
+    assert found is not None
+    assert [len(one["steps"]) for one in found["attempts"]] == [1]  # type: ignore[attr-defined]
+
+
+async def test_many_batches_are_written_in_chunks(room: Room) -> None:
+    """Whatever the number of rows, each of them is written once."""
+    for number in range(1, 301):
+        room.writer.append(batch(number, execution(number), *attempt(number, number)), durable=False)
+    await room.writer.flush()
+    assert await count(room, "executions") == await count(room, "entries") == 300
+
+
+async def test_a_run_of_missed_firings_gets_its_count_later(room: Room) -> None:
+    """A later record of the same run replaces the count, in one flush and over two; the reason stays."""
+    for uid, between in (("u1", False), ("u2", True)):
+        run = FiringRecord(START, FiringOutcome.SKIPPED, until=START + 900, count=None, reason="misfire")
+        counted = FiringRecord(START, FiringOutcome.SKIPPED, until=START + 900, count=10)
+        room.writer.append(batch(1, run, uid=uid), durable=True)
+        if between:
+            await room.writer.flush()
+        room.writer.append(batch(2, counted, uid=uid), durable=True)
+        room.writer.append(batch(1, run, uid=uid), durable=True)
+        await room.writer.flush()
+        (item,) = (await room.reads.firings(FiringQuery(uid=uid))).items
+        assert (item["count"], item["outcome"], item["reason"]) == (10, "skipped", "misfire")
+
+
+async def test_the_delivery_with_more_tries_wins(room: Room) -> None:
+    """Of a delivery the record with more tries counts, of two with as many the later one."""
+
+    def delivery(state: str, tries: int) -> DeliveryRecord:
+        made = tuple(DeliveryTry(at=START + n, status=500, duration=3) for n in range(tries))
+        return DeliveryRecord("d1", 1, 1, "finalFailed", "http://127.0.0.1/n", state, tries=made)
+
+    for at, record in ((1, delivery("pending", 0)), (5, delivery("outbox", 4)), (3, delivery("pending", 2))):
+        room.writer.append(batch(0, record, at=START + at), durable=False)
+        await room.writer.flush()
+    room.writer.append(batch(0, delivery("dismissed", 4), at=START + 9), durable=False)
+    await room.writer.flush()
+    (item,) = (await room.reads.deliveries(DeliveryQuery(tenant="default"))).items
+    assert item["state"] == "dismissed"
+    assert len(item["attempts"]) == 4  # type: ignore[arg-type]
+
+
+async def test_a_full_disk_keeps_everything_and_recovers(file_room: Room) -> None:
+    """Nothing durable is lost: what cannot be written is said, kept and written later."""
+    writer = file_room.writer
+    pages = await writer.perform(lambda connection: connection.execute("PRAGMA page_count").fetchone()[0])
+    await writer.perform(lambda connection: connection.execute(f"PRAGMA max_page_count={pages + 2}"))
+    for number in range(1, 11):
+        writer.append(batch(number, execution(number), note(number, LONG_NOTE)), durable=True)
+    with pytest.raises(StoreUnavailable, match="full"):
+        await writer.flush()
+    assert file_room.confirmed == []
+    await writer.perform(lambda connection: connection.execute("PRAGMA max_page_count=100000"))
+    writer.append(batch(11, execution(11)), durable=True)
+    await writer.flush()
+    assert file_room.troubles[-1] is None
+    assert file_room.troubles[0] is not None
+    assert sorted(file_room.confirmed) == [("u1", number) for number in range(1, 12)]
+    assert await count(file_room, "executions") == 11
+    assert await count(file_room, "entries") == 10
+
+
+async def test_a_full_queue_drops_detail_and_marks_it(tmp_path: object) -> None:
+    """SPEC 12: under pressure detail goes first and is marked, the execution's own row never; durable
+    batches keep everything."""
+    room = Room(f"sqlite:///{tmp_path}/history.db", pending_bytes=0)
+    started = AttemptStarted(execute_number=1, request_counts=1, at=START)
+    room.writer.append(batch(1, execution(1), started), durable=False)
+    room.writer.append(batch(2, execution(2), note(2)), durable=True)
+    await room.writer.flush()
+    dropped = await room.reads.execution("default", "u1-1")
+    kept = await room.reads.execution("default", "u1-2")
+    assert dropped is not None
+    assert kept is not None
+    assert (dropped["detail"], dropped["attempts"], kept["detail"]) == ("dropped", [], "kept")
+    await room.close()
+
+
+async def test_close_writes_what_was_handed_over(tmp_path: object) -> None:
+    """After `close` everything lies in the file, and nothing more is taken."""
+    room = Room(f"sqlite:///{tmp_path}/history.db")
+    room.writer.append(batch(1, execution(1)), durable=True)
+    await room.writer.close()
+    assert len((await room.reads.executions(EVERYTHING)).items) == 1
+    with pytest.raises(StoreUnavailable, match="closed"):
+        room.writer.append(batch(2, execution(2)), durable=True)
+    await room.close()
+
+
+async def test_close_on_a_full_disk_says_what_is_left(tmp_path: object) -> None:
+    """`close` gives up after a try and says so: what was durable is still in the store's `unwritten`."""
+    room = Room(f"sqlite:///{tmp_path}/history.db")
+    await room.writer.perform(lambda connection: connection.execute("PRAGMA max_page_count=1"))
+    room.writer.append(batch(1, execution(1), note(1, LONG_NOTE)), durable=True)
+    with pytest.raises(StoreUnavailable, match="1 batches"):
+        await room.writer.close()
+    assert room.confirmed == []
+    await room.reads.close()
+    room.database.close()
+
+
+async def test_work_that_fails_changes_nothing_and_raises(room: Room) -> None:
+    """`perform` is all or nothing, and the writer goes on."""
+    room.writer.append(batch(1, execution(1)), durable=True)
+    await room.writer.flush()
+
+    def fail(connection: object) -> None:
+        connection.execute("DELETE FROM executions")  # type: ignore[attr-defined]
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await room.writer.perform(fail)
+    assert await count(room, "executions") == 1
+
+
+async def test_the_exchange_of_a_delivery_is_kept(room: Room) -> None:
+    """SPEC 10: every notification with masked headers and bodies."""
+    record = DeliveryRecord("d1", 1, 1, "succeed", "http://127.0.0.1/n", "delivered", exchange=exchange())
+    room.writer.append(batch(0, record), durable=False)
+    await room.writer.flush()
+    found = await room.reads.delivery("default", "d1")
+    assert found is not None
+    assert found["request"] == {
+        "headers": {"X-One": "1", "X-Two": "a, b"},
+        "body": '{"n":1}',
+        "truncated": False,
+    }
+    assert await room.reads.delivery("other", "d1") is None
