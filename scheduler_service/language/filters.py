@@ -1,0 +1,221 @@
+"""Filter expressions of a JSONPath as functions over plain values (RFC 9535 sections 2.3.5 and 2.4)."""
+
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import repeat
+
+from jsonpath_rfc9535 import JSONPathQuery
+from jsonpath_rfc9535.filter_expressions import (
+    ComparisonExpression,
+    Expression,
+    FilterExpressionLiteral,
+    FilterQuery,
+    FunctionExtension,
+    IntegerLiteral,
+    LogicalExpression,
+    PrefixExpression,
+    RootFilterQuery,
+)
+from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment
+from jsonpath_rfc9535.selectors import NameSelector
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.language.budget import Budget
+from scheduler_service.language.iregexp import compile_pattern
+
+DEEPEST = 24
+"""How deep the parts of a filter may nest."""
+
+Test = Callable[[object, object, Budget], bool]
+"""(current, root, budget) → whether the filter holds. May raise Exhausted."""
+
+Operand = Callable[[object, object, Budget], object]
+"""(current, root, budget) → a value, or NOTHING."""
+
+Nodes = Callable[[object, object, Budget], list[object]]
+PlanQuery = Callable[[JSONPathQuery, set[str], int], Callable[[list[object], object, Budget], list[object]]]
+
+NOTHING = object()
+_NUMBERS = (int, float, Decimal)
+_PATTERN_COST = 2_000  # visits that compiling a pattern from the document is worth
+
+
+def plan_filter(expression: Expression, plan: PlanQuery, roots: set[str], depth: int) -> Test:
+    """The expression as a test of one node; `plan` plans the queries within it.
+
+    Raises ExpressionError where it nests deeper than `DEEPEST`.
+    """
+    if depth > DEEPEST:
+        raise ExpressionError(f"the filter nests deeper than {DEEPEST}", column=expression.token.index)
+    planner = _Planner(plan, roots, depth)
+    match expression:
+        case LogicalExpression():
+            return planner.logical(expression)
+        case PrefixExpression():
+            return _negated(plan_filter(expression.right, plan, roots, depth + 1))
+        case ComparisonExpression():
+            return planner.comparison(expression)
+        case FunctionExtension():
+            return planner.pattern(expression)
+        case FilterQuery():
+            return _existence(planner.nodes(expression))
+        case _:
+            raise ExpressionError(
+                "a filter is a comparison, a query or a function", column=expression.token.index
+            )
+
+
+class _Planner:
+    """Plans the parts of one expression; all of them share `plan`, `roots` and the depth."""
+
+    def __init__(self, plan: PlanQuery, roots: set[str], depth: int) -> None:
+        self._plan = plan
+        self._roots = roots
+        self._depth = depth
+
+    def logical(self, expression: LogicalExpression) -> Test:
+        """A chain of one operator is flat, however long: it is no nesting."""
+        terms = [plan_filter(term, self._plan, self._roots, self._depth + 1) for term in _chain(expression)]
+        if expression.operator == "&&":
+            return lambda current, root, budget: all(term(current, root, budget) for term in terms)
+        return lambda current, root, budget: any(term(current, root, budget) for term in terms)
+
+    def comparison(self, expression: ComparisonExpression) -> Test:
+        left, right = self.operand(expression.left), self.operand(expression.right)
+        compare = _COMPARISONS[expression.operator]
+        return lambda current, root, budget: compare(
+            left(current, root, budget), right(current, root, budget), budget
+        )
+
+    def operand(self, expression: Expression) -> Operand:
+        match expression:
+            case IntegerLiteral():
+                return _constant(_exact(expression))
+            case FilterExpressionLiteral():
+                return _constant(expression.value)
+            case FunctionExtension():
+                return self.function(expression)
+            case FilterQuery():
+                return _only(self.nodes(expression))
+            case _:
+                raise ExpressionError("this cannot be compared", column=expression.token.index)
+
+    def function(self, expression: FunctionExtension) -> Operand:
+        (argument,) = expression.args
+        if expression.name == "length":
+            value = self.operand(argument)
+            return lambda current, root, budget: _length(value(current, root, budget))
+        assert isinstance(argument, FilterQuery)
+        nodes = self.nodes(argument)
+        if expression.name == "count":
+            return lambda current, root, budget: len(nodes(current, root, budget))
+        return _only(nodes)
+
+    def pattern(self, expression: FunctionExtension) -> Test:
+        """`match` or `search`; anything but two texts is no match."""
+        text, pattern = (self.operand(argument) for argument in expression.args)
+        whole = expression.name == "match"
+
+        def test(current: object, root: object, budget: Budget) -> bool:
+            subject, regexp = text(current, root, budget), pattern(current, root, budget)
+            if type(subject) is not str or type(regexp) is not str:
+                return False
+            budget.spend(1 + len(subject) // 16)
+            return _matches(regexp, subject, whole, budget)
+
+        return test
+
+    def nodes(self, expression: FilterQuery) -> Nodes:
+        selection = self._plan(expression.query, self._roots, self._depth)
+        if isinstance(expression, RootFilterQuery):
+            self._roots |= first_members(expression.query)
+            return lambda current, root, budget: selection([root], root, budget)
+        return lambda current, root, budget: selection([current], root, budget)
+
+
+def first_members(query: JSONPathQuery) -> frozenset[str]:
+    """The members that the query begins with; `*` where that may be any."""
+    if not query.segments or isinstance(query.segments[0], JSONPathRecursiveDescentSegment):
+        return frozenset({"*"})
+    selectors = query.segments[0].selectors
+    return frozenset(one.name if isinstance(one, NameSelector) else "*" for one in selectors)
+
+
+def _chain(expression: LogicalExpression) -> list[Expression]:
+    terms: list[Expression] = []
+    rest: Expression = expression
+    while isinstance(rest, LogicalExpression) and rest.operator == expression.operator:
+        terms.append(rest.right)
+        rest = rest.left
+    return [rest, *reversed(terms)]
+
+
+def _negated(test: Test) -> Test:
+    return lambda current, root, budget: not test(current, root, budget)
+
+
+def _existence(nodes: Nodes) -> Test:
+    return lambda current, root, budget: bool(nodes(current, root, budget))
+
+
+def _constant(value: object) -> Operand:
+    return lambda current, root, budget: value
+
+
+def _only(nodes: Nodes) -> Operand:
+    def operand(current: object, root: object, budget: Budget) -> object:
+        found = nodes(current, root, budget)
+        return found[0] if len(found) == 1 else NOTHING
+
+    return operand
+
+
+def _exact(literal: IntegerLiteral) -> object:
+    """The integer as written: the library goes through a float, which loses digits."""
+    text = literal.token.value
+    return int(text) if text.removeprefix("-").isdigit() else literal.value
+
+
+def _length(value: object) -> object:
+    return len(value) if isinstance(value, (str, list, dict)) else NOTHING
+
+
+def _matches(regexp: str, subject: str, whole: bool, budget: Budget) -> bool:
+    matcher = budget.matchers.get((regexp, whole))
+    if matcher is None:
+        budget.spend(_PATTERN_COST)
+        matcher = budget.matchers[regexp, whole] = compile_pattern(regexp, whole=whole)
+    return matcher(subject)
+
+
+def _equal(left: object, right: object, budget: Budget) -> bool:
+    """Equality of JSON values: true is not 1 (RFC 9535 section 2.3.5.2.2)."""
+    budget.spend(1)
+    if left is NOTHING or right is NOTHING:
+        return left is right
+    if type(left) is dict and type(right) is dict:
+        return left.keys() == right.keys() and all(_equal(left[name], right[name], budget) for name in left)
+    if type(left) is list and type(right) is list:
+        return len(left) == len(right) and all(map(_equal, left, right, repeat(budget)))
+    if type(left) in _NUMBERS and type(right) in _NUMBERS:
+        return left == right
+    return type(left) is type(right) and left == right
+
+
+def _less(left: object, right: object, budget: Budget) -> bool:
+    if type(left) is str and type(right) is str:
+        return left < right
+    if type(left) in _NUMBERS and type(right) in _NUMBERS:
+        return bool(operator.lt(left, right))  # type: ignore[arg-type]
+    return False
+
+
+_COMPARISONS: dict[str, Callable[[object, object, Budget], bool]] = {
+    "==": _equal,
+    "!=": lambda left, right, budget: not _equal(left, right, budget),
+    "<": _less,
+    ">": lambda left, right, budget: _less(right, left, budget),
+    "<=": lambda left, right, budget: _less(left, right, budget) or _equal(left, right, budget),
+    ">=": lambda left, right, budget: _less(right, left, budget) or _equal(left, right, budget),
+}

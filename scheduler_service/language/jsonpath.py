@@ -1,0 +1,119 @@
+"""JSONPath (RFC 9535): read by the library, evaluated here, so that nothing from outside can hang."""
+
+from collections.abc import Mapping
+
+import msgspec
+from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathQuery
+from jsonpath_rfc9535.selectors import IndexSelector, NameSelector
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.language.budget import Budget, Exhausted
+from scheduler_service.language.selection import Selection, plan
+from scheduler_service.language.values import as_json
+
+LONGEST = 1_100
+"""How many characters a path may have."""
+
+NODES = 250_000
+"""How many nodes an evaluation may visit."""
+
+RESULT_BYTES = 16 << 20
+"""How large the JSON of a result may be; a path can select one large value many times."""
+
+
+class Path(msgspec.Struct, frozen=True, eq=False):
+    """A compiled JSONPath; equal to every other one of the same text.
+
+    `singular`: it has one value or none, found along `steps`. `members`: the first members of the root that
+    it may read, with `*` where that may be any.
+    """
+
+    text: str
+    singular: bool
+    members: frozenset[str]
+    steps: tuple[str | int, ...] = ()
+    selection: Selection | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Path) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """A singular path found nothing."""
+
+
+class TooMuch(msgspec.Struct, frozen=True):
+    """The evaluation was given up: `message` says which limit it met."""
+
+    message: str
+
+
+def compile_path(text: str) -> Path:
+    """Reads a JSONPath. Raises ExpressionError with the column where it is wrong."""
+    if len(text) > LONGEST:
+        raise ExpressionError(f"the JSONPath has {len(text)} characters, at most {LONGEST} are allowed")
+    query = _read(text)
+    if query.singular_query():
+        steps = _steps(query)
+        members = frozenset({steps[0] if steps and isinstance(steps[0], str) else "*"})
+        return Path(text, singular=True, members=members, steps=steps)
+    roots: set[str] = set()
+    selection = plan(query, roots)
+    return Path(text, singular=False, members=frozenset(roots), selection=selection)
+
+
+def evaluate(path: Path, root: Mapping[str, object] | object) -> object | Missing | TooMuch:
+    """The value of a singular path or Missing, the list of values of any other. Never raises."""
+    if path.selection is None:
+        return _follow(path.steps, root)
+    try:
+        found = path.selection([root], root, Budget(NODES))
+    except Exhausted:
+        return TooMuch(f"visits more than {NODES} values; write a narrower JSONPath")
+    if _is_larger(found, RESULT_BYTES):
+        return TooMuch(f"finds more than {RESULT_BYTES} bytes of JSON; write a narrower JSONPath")
+    return found
+
+
+def _follow(steps: tuple[str | int, ...], root: object) -> object:
+    value = root
+    for step in steps:
+        if type(step) is str:
+            if type(value) is not dict or step not in value:
+                return Missing()
+        elif type(value) is not list or not -len(value) <= step < len(value):  # type: ignore[operator]
+            return Missing()
+        value = value[step]  # type: ignore[index]
+    return value
+
+
+def _read(text: str) -> JSONPathQuery:
+    try:
+        return JSONPathEnvironment().compile(text)
+    except JSONPathError as error:
+        column = None if error.token is None else error.token.index
+        raise ExpressionError(f"this is no JSONPath: {error.args[0]}", column=column) from error
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise ExpressionError("this is no JSONPath: a number is out of range or it nests too deep") from error
+
+
+def _steps(query: JSONPathQuery) -> tuple[str | int, ...]:
+    selectors = [segment.selectors[0] for segment in query.segments]
+    names = [one.name if isinstance(one, NameSelector) else one for one in selectors]
+    return tuple(one.index if isinstance(one, IndexSelector) else str(one) for one in names)
+
+
+def _is_larger(found: list[object], limit: int) -> bool:
+    sizes: dict[int, int] = {}
+    for value in found:
+        if type(value) in (dict, list, str):
+            size = sizes.get(id(value))
+            if size is None:
+                size = sizes[id(value)] = len(value) if type(value) is str else len(as_json(value))
+            limit -= size
+        if limit < 0:
+            return True
+    return False

@@ -1,0 +1,228 @@
+"""Renders compiled templates: values go in as data, and nothing is evaluated twice (SPEC section 4)."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+import msgspec
+
+from scheduler_service.language.compiled import (
+    ArrayNode,
+    Interpolation,
+    JsonTemplate,
+    ObjectNode,
+    Parts,
+    Slot,
+    Splice,
+    TextTemplate,
+    UrlTemplate,
+)
+from scheduler_service.language.expression import Environment, Expression, Name, Query, Variable
+from scheduler_service.language.jsonpath import Missing, Path, TooMuch, evaluate
+from scheduler_service.language.places import Place, encode_value, place_after
+from scheduler_service.language.values import as_text, is_control, scrub
+
+RAW = frozenset({Place.START, Place.AUTHORITY, Place.JOINT})
+ENCODED = frozenset({Place.PATH, Place.QUERY, Place.FRAGMENT})
+
+LARGEST = 16 << 20
+"""How many characters a rendered text may have, or the texts of a body together."""
+
+_SEPARATOR = re.compile(r"[/?#]")
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What a template may see, in the order in which a name is looked up.
+
+    `system`: the system variables that it names. `root`: the root of JSONPath. `environment`: the tenant's
+    variables. `aliases`: `jobId` and `executeNumber`.
+    """
+
+    system: Mapping[str, object]
+    environment: Mapping[str, str]
+    root: Mapping[str, object]
+    aliases: Mapping[str, object]
+
+
+class Unrenderable(msgspec.Struct, frozen=True):
+    """A template that cannot be rendered: which expression (without its braces), and why; never a value."""
+
+    expression: str
+    message: str
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """A rendered body; a `value` of None is JSON's null."""
+
+    value: object
+
+
+def render_text(template: TextTemplate, scope: Scope) -> str | Unrenderable:
+    """A header's value. Unrenderable where an expression finds nothing or brings a control character."""
+    if template.is_constant:
+        return template.text
+    text = _interpolate(template.parts, scope, LARGEST)
+    if isinstance(text, Unrenderable) or not any(map(is_control, text)):
+        return text if isinstance(text, Unrenderable) else scrub(text)
+    return Unrenderable(_first_text(template.parts), "brings a control character, which no header may hold")
+
+
+def render_json(template: JsonTemplate, scope: Scope) -> Rendered | Unrenderable:
+    """A body. What is constant in it is shared with the template: not to be changed."""
+    if template.is_constant:
+        return Rendered(template.node)
+    try:
+        return Rendered(_Builder(scope).build(template.node))
+    except _Stopped as stopped:
+        return stopped.cause
+
+
+def render_url(template: UrlTemplate, scope: Scope) -> str | Unrenderable:
+    """A URL; of a `whole` template the text that the response has, for `urls.resolve_whole` to judge.
+
+    Unrenderable where an expression finds nothing, where a value would become part of the scheme or the
+    authority, or make its path segment `.` or `..`.
+    """
+    if template.is_constant:
+        return template.text
+    if template.whole:
+        return _whole(template.parts[0], scope)
+    pieces: list[str] = []
+    for part in template.parts:
+        piece = part if isinstance(part, str) else _placed(part, scope, pieces)
+        if isinstance(piece, Unrenderable):
+            return piece
+        pieces.append(piece)
+    return _changed_depth(template.parts, pieces) or "".join(pieces)
+
+
+def _interpolate(parts: Parts, scope: Scope, room: int) -> str | Unrenderable:
+    pieces: list[str] = []
+    for part in parts:
+        piece = part if isinstance(part, str) else _text_of(part, scope)
+        if isinstance(piece, Unrenderable):
+            return piece
+        room -= len(piece)
+        if room < 0:
+            return _too_large(part)
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def _too_large(part: str | Expression) -> Unrenderable:
+    name = part if isinstance(part, str) else part.text
+    return Unrenderable(name, f"makes the text longer than {LARGEST} characters")
+
+
+def _text_of(expression: Expression, scope: Scope) -> str | Unrenderable:
+    value = _value_of(expression, scope)
+    return value if isinstance(value, Unrenderable) else as_text(value)
+
+
+def _value_of(expression: Expression, scope: Scope) -> object | Unrenderable:
+    if isinstance(expression, Query):
+        return _found(expression.path, scope.root, expression)
+    if isinstance(expression, Name):
+        return _looked_up(expression, (scope.root, scope.environment, scope.aliases))
+    if isinstance(expression, Environment):
+        return _looked_up(expression, (scope.environment,))
+    assert isinstance(expression, Variable)
+    value = _looked_up(expression, (scope.system,))
+    if expression.path is None or isinstance(value, Unrenderable):
+        return value
+    return _found(expression.path, {expression.name: value}, expression)
+
+
+def _looked_up(
+    expression: Name | Environment | Variable, places: tuple[Mapping[str, object], ...]
+) -> object | Unrenderable:
+    for place in places:
+        if expression.name in place:
+            return place[expression.name]
+    return Unrenderable(expression.text, "finds nothing of that name")
+
+
+def _found(path: Path, root: Mapping[str, object], expression: Expression) -> object | Unrenderable:
+    value = evaluate(path, root)
+    if isinstance(value, Missing):
+        return Unrenderable(expression.text, "finds nothing")
+    return Unrenderable(expression.text, value.message) if isinstance(value, TooMuch) else value
+
+
+def _first_text(parts: Parts) -> str:
+    return next(part.text for part in parts if not isinstance(part, str))
+
+
+class _Stopped(Exception):
+    """Ends the walk through a body; `cause` says why."""
+
+    def __init__(self, cause: Unrenderable) -> None:
+        super().__init__(cause.message)
+        self.cause = cause
+
+
+class _Builder:
+    """Builds one body; counts what goes in, since a template can name one large value many times."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._room = LARGEST
+
+    def build(self, node: object) -> object:
+        if isinstance(node, Splice):
+            return self._spliced(node)
+        if isinstance(node, Interpolation):
+            return self._interpolated(node)
+        if isinstance(node, ObjectNode):
+            return {key: self.build(item) for key, item in node.entries}
+        return [self.build(item) for item in node.items] if isinstance(node, ArrayNode) else node
+
+    def _spliced(self, node: Splice) -> object:
+        value = _value_of(node.expression, self._scope)
+        if isinstance(value, Unrenderable):
+            raise _Stopped(value)
+        return value
+
+    def _interpolated(self, node: Interpolation) -> str:
+        text = _interpolate(node.parts, self._scope, self._room)
+        if isinstance(text, Unrenderable):
+            raise _Stopped(text)
+        self._room -= len(text)
+        return text
+
+
+def _whole(part: str | Slot, scope: Scope) -> str | Unrenderable:
+    assert isinstance(part, Slot)
+    value = _value_of(part.expression, scope)
+    if isinstance(value, (str, Unrenderable)):
+        return value
+    return Unrenderable(part.expression.text, "is no text, so it is no url")
+
+
+def _placed(slot: Slot, scope: Scope, pieces: list[str]) -> str | Unrenderable:
+    """A value as it goes into the url behind `pieces`."""
+    text = _text_of(slot.expression, scope)
+    if isinstance(text, Unrenderable) or slot.place in RAW:
+        return text
+    if slot.place is Place.LATER and place_after("".join(pieces), opened=False) not in ENCODED:
+        return Unrenderable(slot.expression.text, "would stand in the scheme or the host of the url")
+    return encode_value(text)
+
+
+def _changed_depth(parts: tuple[str | Slot, ...], pieces: list[str]) -> Unrenderable | None:
+    """The first value that makes its path segment a dot segment, or a path an authority by being empty."""
+    for index, (part, piece) in enumerate(zip(parts, pieces, strict=True)):
+        if isinstance(part, Slot) and part.place not in RAW and piece in ("", ".", ".."):
+            before = "".join(pieces[:index])
+            if _turns(before, piece + "".join(pieces[index + 1 :])):
+                return Unrenderable(
+                    part.expression.text, "would change the path of the url: '.', '..' or empty"
+                )
+    return None
+
+
+def _turns(before: str, after: str) -> bool:
+    if "?" in before or "#" in before:
+        return False
+    segment = before.rpartition("/")[2] + _SEPARATOR.split(after, maxsplit=1)[0]
+    return unquote(segment) in (".", "..") or (segment == "" and before.endswith(":/"))

@@ -1,0 +1,275 @@
+"""Compiles templates: all that can be known of a text, a URL or a body with `${…}` is checked here."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
+from scheduler_service.language.compiled import (
+    ArrayNode,
+    Interpolation,
+    JsonTemplate,
+    ObjectNode,
+    Parts,
+    Slot,
+    Splice,
+    TextTemplate,
+    UrlTemplate,
+)
+from scheduler_service.language.expression import (
+    FEEDBACK_URLS,
+    NOTIFY_BODY,
+    SYSTEM_VARIABLES,
+    Environment,
+    Expression,
+    Found,
+    Name,
+    Names,
+    Query,
+    Variable,
+    scan,
+)
+from scheduler_service.language.places import Place, check_start, encode_literal, place_after
+from scheduler_service.language.values import DEPTH, as_json, is_control
+
+__all__ = [
+    "NOTIFY_BODY",
+    "SYSTEM_VARIABLES",
+    "JsonTemplate",
+    "Names",
+    "TextTemplate",
+    "UrlTemplate",
+    "compile_json",
+    "compile_text",
+    "compile_url",
+    "system_names",
+]
+
+
+def system_names() -> frozenset[str]:
+    """The system variables of SPEC section 4; in notifications there is `NOTIFY_BODY` as well."""
+    return SYSTEM_VARIABLES
+
+
+def compile_text(text: str, *, names: Names) -> TextTemplate:
+    """A header's value or a `serviceName`.
+
+    Raises ExpressionError: bad syntax, unknown system variable, `|json`, a control character.
+    """
+    for column, character in enumerate(text):
+        if is_control(character):
+            raise ExpressionError("a control character cannot stand in a header", column=column)
+    parts = _plain(_pieces(text, "a header", names))
+    used = _expressions(parts)
+    return TextTemplate(
+        parts=parts,
+        text=_constant(parts),
+        variables=_variables(used),
+        members=_members(used),
+        is_constant=not used,
+    )
+
+
+def compile_json(value: object, *, names: Names) -> JsonTemplate:
+    """A body: templates in strings at any depth, keys excluded.
+
+    Raises DefinitionError with a problem for each string that is wrong, pointers relative to the value.
+    """
+    body = _Body(names)
+    node = body.node(value, "", 0)
+    if body.problems:
+        raise DefinitionError(body.problems)
+    used = body.used
+    return JsonTemplate(
+        node=node,
+        encoded=b"" if used else as_json(node),
+        variables=_variables(used),
+        members=_members(used),
+        is_constant=not used,
+    )
+
+
+def compile_url(text: str, *, names: Names) -> UrlTemplate:
+    """A `url` or `checkUrl`.
+
+    Raises ExpressionError: bad syntax, `|json`, a scheme that is none of SPEC section 9, or a value that
+    would stand where it could change the scheme or the host.
+    """
+    pieces = _pieces(text, "a url", names)
+    if _is_whole(pieces, names):
+        return _whole(pieces[0], names)
+    parts = _placed_parts(pieces, names)
+    used = [part.expression for part in parts if isinstance(part, Slot)]
+    return UrlTemplate(
+        parts=parts,
+        text=_constant(parts),
+        variables=_variables(used),
+        members=_members(used),
+        is_constant=not used,
+    )
+
+
+def _pieces(text: str, place: str, names: Names) -> list[str | Found]:
+    pieces = list(scan(text, names=names))
+    for piece in pieces:
+        if isinstance(piece, Found) and piece.json:
+            message = f"|json makes JSON, which {place} cannot hold; write ${{{piece.expression.text}}}"
+            raise ExpressionError(message, column=piece.column)
+    return pieces
+
+
+def _plain(pieces: list[str | Found]) -> Parts:
+    return tuple(piece if isinstance(piece, str) else piece.expression for piece in pieces)
+
+
+def _constant(parts: Iterable[object]) -> str:
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _expressions(parts: Parts) -> list[Expression]:
+    return [part for part in parts if not isinstance(part, str)]
+
+
+def _variables(expressions: Iterable[Expression]) -> frozenset[str]:
+    return frozenset(one.name for one in expressions if isinstance(one, Variable))
+
+
+def _members(expressions: Iterable[Expression]) -> frozenset[str]:
+    members: set[str] = set()
+    for one in expressions:
+        if isinstance(one, Name):
+            members.add(one.name)
+        elif isinstance(one, Query):
+            members |= one.path.members
+    return frozenset(members)
+
+
+class _Body:
+    """Walks a body once; `problems` and `used` are what it has met."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.problems: list[Problem] = []
+        self.used: list[Expression] = []
+
+    def node(self, value: object, pointer: str, depth: int) -> object:
+        """The value itself where it is constant, else a node."""
+        if depth > DEPTH:
+            self.problems.append(Problem(pointer, "too_deep", f"the body nests deeper than {DEPTH}"))
+            return None
+        if isinstance(value, str):
+            return self._text(value, pointer)
+        if isinstance(value, dict):
+            return self._object(value, pointer, depth + 1)
+        if isinstance(value, list):
+            items = [self.node(item, f"{pointer}/{index}", depth + 1) for index, item in enumerate(value)]
+            return ArrayNode(tuple(items)) if _has_nodes(items) else items
+        return value
+
+    def _object(self, value: dict[str, object], pointer: str, depth: int) -> object:
+        nodes = {key: self.node(item, f"{pointer}/{_escape(key)}", depth) for key, item in value.items()}
+        return ObjectNode(tuple(nodes.items())) if _has_nodes(nodes.values()) else nodes
+
+    def _text(self, text: str, pointer: str) -> object:
+        if "${" not in text:
+            return text
+        try:
+            pieces = list(scan(text, names=self.names))
+            _check_json(pieces)
+        except ExpressionError as error:
+            where = "" if error.column is None else f" (at character {error.column + 1})"
+            self.problems.append(Problem(pointer, error.code, error.message + where))
+            return None
+        parts = _plain(pieces)
+        used = _expressions(parts)
+        self.used.extend(used)
+        if not used:
+            return _constant(parts)
+        return Splice(used[0]) if _is_json(pieces[0]) else Interpolation(parts)
+
+
+def _check_json(pieces: list[str | Found]) -> None:
+    marked = [piece for piece in pieces if isinstance(piece, Found) and piece.json]
+    if len(marked) > 1:
+        message = "a value can hold one |json; make each one a member of its own"
+        raise ExpressionError(message, column=marked[1].column)
+    if marked and len(pieces) > 1:
+        message = f"nothing can stand beside ${{{marked[0].expression.text}}}|json; drop |json or the rest"
+        raise ExpressionError(message, column=marked[0].column)
+
+
+def _is_json(piece: str | Found) -> bool:
+    return isinstance(piece, Found) and piece.json
+
+
+def _has_nodes(values: Iterable[object]) -> bool:
+    return any(isinstance(value, msgspec.Struct) for value in values)
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _is_whole(pieces: list[str | Found], names: Names) -> bool:
+    if len(pieces) != 1 or not isinstance(pieces[0], Found):
+        return False
+    expression = pieces[0].expression
+    if isinstance(expression, Name):
+        return expression.name not in names.environment
+    return isinstance(expression, Query)
+
+
+def _whole(piece: str | Found, names: Names) -> UrlTemplate:
+    assert isinstance(piece, Found)
+    expression = piece.expression
+    if isinstance(expression, Query) and not expression.path.singular:
+        message = f"${{{expression.text}}} finds a list, and a url is one text; write a path to one value"
+        raise ExpressionError(message, column=piece.column)
+    return UrlTemplate(
+        parts=(Slot(expression, Place.START),),
+        members=_members([expression]),
+        whole=True,
+        source=_source(expression, names),
+    )
+
+
+def _source(expression: Expression, names: Names) -> str | int | None:
+    steps = expression.path.steps if isinstance(expression, Query) else (getattr(expression, "name", None),)
+    first = steps[0] if steps else None
+    if first == "responses":
+        index = steps[1] if len(steps) > 1 else None
+        return index if isinstance(index, int) and index != -1 else None
+    return first if isinstance(first, str) and first in (*names.resp_env_names, "trigger") else None
+
+
+def _placed_parts(pieces: list[str | Found], names: Names) -> tuple[str | Slot, ...]:
+    parts: list[str | Slot] = []
+    prefix = ""
+    opened = bool(pieces) and isinstance(pieces[0], Found)
+    for piece in pieces:
+        if isinstance(piece, str):
+            parts.append(encode_literal(piece, prefix, opened=opened))
+            prefix += piece
+        else:
+            parts.append(_slot(piece, place_after(prefix, opened=opened), names))
+            prefix += "x"
+    if not opened:
+        check_start(prefix)
+    return tuple(parts)
+
+
+def _slot(piece: Found, place: Place, names: Names) -> Slot:
+    expression = piece.expression
+    if place in (Place.PATH, Place.QUERY, Place.FRAGMENT, Place.LATER):
+        return Slot(expression, place)
+    if isinstance(expression, Name) and expression.name in names.environment:
+        return Slot(Environment(expression.text, expression.name), place)
+    if place is Place.JOINT:
+        return Slot(expression, Place.LATER)
+    if place is not Place.SCHEME and isinstance(expression, Variable) and expression.text in FEEDBACK_URLS:
+        return Slot(expression, place)
+    message = (
+        f"${{{expression.text}}} cannot stand in the {place} of a url; only a variable of the environment and"
+        " schedulingFeedbackUrl can, so that no response decides where a request goes"
+    )
+    raise ExpressionError(message, column=piece.column)

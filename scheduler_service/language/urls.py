@@ -1,0 +1,137 @@
+"""URLs as values: their origin, and where a response may send the next request (SPEC sections 4 and 9)."""
+
+import re
+from urllib.parse import quote
+
+import msgspec
+
+from scheduler_service.language.values import scrub
+
+_PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*")
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
+_UNSAFE = re.compile(r"[^\x21-\x7e]+")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@]+)(?::([0-9]{0,5}))?")
+_PORTS = {"http": 80, "https": 443}
+_HIGHEST_PORT = 65_535
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """An absolute URL of an origin that may be asked."""
+
+    url: str
+
+
+class NotAUrl(msgspec.Struct, frozen=True):
+    """The text is no URL (error `template`)."""
+
+    message: str
+
+
+class ForeignOrigin(msgspec.Struct, frozen=True):
+    """The URL leads where it may not (error `egress`)."""
+
+    message: str
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    scheme: str
+    authority: str | None
+    path: str
+    query: str
+    fragment: str
+
+
+def resolve_whole(value: str, *, base: str, follow: frozenset[str]) -> Whole | NotAUrl | ForeignOrigin:
+    """A whole URL from a response, resolved against `base`, the address that gave it (RFC 3986 section 5).
+
+    It may lead to the origin of `base` and to those of `follow` (`scheme://host:port`), by http, https or
+    service, and without user information.
+    """
+    if not value or _FORBIDDEN.search(value):
+        return NotAUrl("the value is no url: it is empty, or has a space, a backslash or a control character")
+    target = _resolve(_split(_encode(value)), _split(base))
+    if not _SCHEME.fullmatch(target.scheme):
+        return NotAUrl("the value is no url: what stands before the colon is no scheme")
+    if target.scheme not in ("http", "https", "service"):
+        return ForeignOrigin(
+            f"the url's scheme is {target.scheme!r}; only http, https and service are allowed"
+        )
+    if "@" in (target.authority or ""):
+        return ForeignOrigin("the url holds user information, which is refused")
+    reached = _origin(target)
+    if reached is None:
+        return NotAUrl("the value is no url: its host or port cannot be read")
+    if reached != origin(base) and reached not in {origin(allowed) for allowed in follow}:
+        return ForeignOrigin(
+            f"the url leads to {reached}, which is neither what answered nor in egress.follow"
+        )
+    return Whole(_join(target))
+
+
+def origin(url: str) -> str:
+    """`scheme://host:port` in lower case, the port always named; empty for a text that has no origin.
+
+    Of a service it is `service://name`, of `service:/path` `service:`.
+    """
+    return _origin(_split(url)) or ""
+
+
+def _origin(parts: _Parts) -> str | None:
+    if parts.scheme == "service":
+        return "service:" if parts.authority is None else f"service://{parts.authority.lower()}"
+    host = _HOST.fullmatch(parts.authority or "")
+    if parts.scheme not in _PORTS or host is None:
+        return None
+    port = int(host[2]) if host[2] else _PORTS[parts.scheme]
+    return f"{parts.scheme}://{host[1].lower()}:{port}" if port <= _HIGHEST_PORT else None
+
+
+def _split(url: str) -> _Parts:
+    found = _PARTS.fullmatch(url)
+    assert found is not None  # the expression matches every text
+    scheme, authority, path, query, fragment = found.groups()
+    return _Parts((scheme or "").lower(), authority, path, query or "", fragment or "")
+
+
+def _resolve(reference: _Parts, base: _Parts) -> _Parts:
+    """RFC 3986 section 5.2.2, strict."""
+    if reference.scheme:
+        return msgspec.structs.replace(reference, path=_without_dots(reference.path))
+    if reference.authority is not None:
+        return msgspec.structs.replace(reference, scheme=base.scheme, path=_without_dots(reference.path))
+    path, query = _merge(reference, base), reference.query or ("" if reference.path else base.query)
+    return _Parts(base.scheme, base.authority, path, query, reference.fragment)
+
+
+def _merge(reference: _Parts, base: _Parts) -> str:
+    if not reference.path:
+        return base.path
+    if reference.path.startswith("/"):
+        return _without_dots(reference.path)
+    folder = base.path.rpartition("/")[0]
+    return _without_dots(f"{folder}/{reference.path}")
+
+
+def _without_dots(path: str) -> str:
+    """RFC 3986 section 5.2.4."""
+    kept: list[str] = []
+    segments = path.split("/")
+    for segment in segments:
+        if segment == ".." and len(kept) > 1:
+            kept.pop()
+        elif segment not in (".", ".."):
+            kept.append(segment)
+    return "/".join([*kept, ""] if segments[-1] in (".", "..") else kept)
+
+
+def _join(parts: _Parts) -> str:
+    authority = "" if parts.authority is None else f"//{parts.authority}"
+    return f"{parts.scheme}:{authority}{parts.path}{parts.query}{parts.fragment}"
+
+
+def _encode(value: str) -> str:
+    """Letters beyond ASCII percent-encoded behind the host; a host keeps them, and is foreign then."""
+    head = re.match(r"(?:[^:/?#]+:)?(?://[^/?#]*)?", value)
+    assert head is not None
+    return head.group() + _UNSAFE.sub(lambda found: quote(scrub(found.group())), value[head.end() :])

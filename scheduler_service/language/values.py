@@ -1,0 +1,116 @@
+"""JSON in and out: what a response, a report or a body is as a value, and a value as text (RFC 8259)."""
+
+import json
+from decimal import Decimal, InvalidOperation
+
+import msgspec
+
+DEPTH = 64
+"""How deep arrays and objects may be nested; what is deeper is not read as JSON (SPEC section 10)."""
+
+_BOM = b"\xef\xbb\xbf"
+_LONGEST_INTEGER = 4_000  # beyond it Python refuses to convert between text and int
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+def parse_json(body: bytes) -> object:
+    """The value that `body` is as JSON (RFC 8259), or its text where it is none. Never raises.
+
+    Integers are exact; a decimal becomes a float, or a Decimal where a float would be infinite, so that it
+    goes out again as it came. `NaN`, `Infinity` and what is nested deeper than `DEPTH` are not JSON. A byte
+    order mark is ignored; bytes of a text that are not UTF-8 become U+FFFD.
+    """
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _parse_slowly(body)
+    except RecursionError:
+        return body.decode("utf-8", "replace")
+    if is_shallow(value, body.count(b"[") + body.count(b"{")):
+        return value
+    return body.decode("utf-8", "replace")
+
+
+def is_shallow(value: object, brackets: int | None = None) -> bool:
+    """Whether `value` is nested at most `DEPTH` deep; `brackets` is an upper bound, where one is known."""
+    if brackets is not None and brackets <= DEPTH:
+        return True
+    level = [value] if type(value) in (dict, list) else []
+    for _ in range(DEPTH):
+        if not level:
+            return True
+        level = [child for parent in level for child in _children(parent) if type(child) in (dict, list)]
+    return not level
+
+
+def as_text(value: object) -> str:
+    """A value within a text: a string as it is, any other JSON compact (SPEC section 4)."""
+    if type(value) is str:
+        return value
+    return as_json(value).decode()
+
+
+def as_json(value: object) -> bytes:
+    """Compact JSON in UTF-8. A lone surrogate goes out as an escape; nothing becomes `NaN` or `Infinity`."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        return _spell(value).encode()
+
+
+def scrub(text: str) -> str:
+    """The text with each lone surrogate replaced by U+FFFD, so that it can be encoded in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def is_control(character: str) -> bool:
+    """Whether a character is a control character: C0, DEL or C1 (Unicode category Cc)."""
+    return character < " " or "\x7f" <= character <= "\x9f"
+
+
+def _children(parent: object) -> list[object]:
+    if type(parent) is dict:
+        return list(parent.values())
+    return parent if type(parent) is list else []
+
+
+def _parse_slowly(body: bytes) -> object:
+    """What msgspec refuses and RFC 8259 allows: lone surrogates, huge numbers, a mark at the start."""
+    try:
+        text = body.removeprefix(_BOM).decode()
+        value = json.loads(text, parse_float=_decimal, parse_int=_integer, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError, InvalidOperation):
+        return body.decode("utf-8", "replace")
+    return value if is_shallow(value) else body.decode("utf-8", "replace")
+
+
+def _decimal(text: str) -> float | Decimal:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        return Decimal(text)
+    return number
+
+
+def _integer(text: str) -> int | Decimal:
+    return int(text) if len(text) < _LONGEST_INTEGER else Decimal(text)
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _spell(value: object) -> str:
+    """JSON piece by piece: the standard encoder escapes lone surrogates, but cannot write a Decimal."""
+    match value:
+        case str():
+            return json.dumps(value)
+        case dict():
+            return "{" + ",".join(f"{json.dumps(name)}:{_spell(item)}" for name, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(_spell, value)) + "]"
+        case _:
+            return _ENCODER.encode(value).decode()
