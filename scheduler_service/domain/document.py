@@ -106,7 +106,7 @@ class Phase(msgspec.Struct, frozen=True, gc=False, tag=True):
     """What an execution is doing; each kind carries only its own data."""
 
 
-class Calling(Phase):
+class Calling(Phase, frozen=True):
     """Step `step` is in flight."""
 
     step: int
@@ -114,24 +114,24 @@ class Calling(Phase):
     sent_at: int
 
 
-class CheckWaiting(Phase):
+class CheckWaiting(Phase, frozen=True):
     """The next check is sent at `due`."""
 
     due: int
 
 
-class Checking(Phase):
+class Checking(Phase, frozen=True):
     """A check is in flight."""
 
     request: OutboundRequest
     sent_at: int
 
 
-class FeedbackAwaited(Phase):
+class FeedbackAwaited(Phase, frozen=True):
     """The chain is through; the target will report."""
 
 
-class Retrying(Phase):
+class Retrying(Phase, frozen=True):
     """The next attempt starts at `due`, at step `from_step`."""
 
     due: int

@@ -10,34 +10,34 @@ class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The root of all effects."""
 
 
-class Call(Effect):
+class Call(Effect, frozen=True):
     """Send `request`; deliver its outcome as `CallEnded(token, …)`, again and again until it is taken."""
 
     token: Token
     request: OutboundRequest
 
 
-class Abandon(Effect):
+class Abandon(Effect, frozen=True):
     """Nobody awaits this call any more: stop it where it still runs."""
 
     token: Token
 
 
-class Inform(Effect):
+class Inform(Effect, frozen=True):
     """Send `request` once and await nothing (cancelUrl)."""
 
     request: OutboundRequest
 
 
-class CountMissed(Effect):
-    """Count the planned moments from `first` to `last` in slices outside the turn; deliver `MissedCounted`."""
+class CountMissed(Effect, frozen=True):
+    """Count the planned moments from `first` to `last` in slices outside the turn (`MissedCounted`)."""
 
     first: int
     last: int
     revision: int
 
 
-class Retire(Effect):
+class Retire(Effect, frozen=True):
     """The job is destroyed: forget it."""
 
 
@@ -69,7 +69,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     past: tuple[DeliveryTry, ...] = ()
 
 
-class Notify(Effect):
+class Notify(Effect, frozen=True):
     """Hand `delivery` to the courier; a durable one lies in the turn's transaction as well."""
 
     delivery: Delivery

@@ -9,7 +9,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The root of all events."""
 
 
-class Created(Event):
+class Created(Event, frozen=True):
     """A life begins: `uid` and the random `key` of its feedback tokens come from the host.
 
     The program of `revision` stands in the job's programs. Counters go on from an earlier life's. Where the
@@ -24,7 +24,7 @@ class Created(Event):
     fingerprint: bytes = b""
 
 
-class Updated(Event):
+class Updated(Event, frozen=True):
     """The definition of `revision` (the turn numbers it) replaces the present one.
 
     `active` None leaves the pause as it is; `if_match` is the revision that the caller has seen.
@@ -35,23 +35,23 @@ class Updated(Event):
     if_match: int | None = None
 
 
-class Activated(Event):
+class Activated(Event, frozen=True):
     """The pause ends; `misfire` (skip, fire_once, fire_all) says what becomes of the pause's firings."""
 
     misfire: str = "skip"
 
 
-class Paused(Event):
+class Paused(Event, frozen=True):
     """The job stops firing; with `drain` live executions end by themselves, else they are cancelled."""
 
     drain: bool = False
 
 
-class Destroyed(Event):
+class Destroyed(Event, frozen=True):
     """The life ends; live executions end as cancelled, nothing is sent any more but cancelUrl."""
 
 
-class AlarmRang(Event):
+class AlarmRang(Event, frozen=True):
     """Look again: something may be due. Has no authority; too early, too late or twice does no harm."""
 
 
@@ -63,7 +63,7 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
     responses: tuple[bytes, ...] = ()
 
 
-class Triggered(Event):
+class Triggered(Event, frozen=True):
     """One execution by hand. `params` is a JSON object's text, `planned_at` a moment (wall) or None: now."""
 
     params: bytes = b"{}"
@@ -71,14 +71,14 @@ class Triggered(Event):
     replay: Replay | None = None
 
 
-class CallEnded(Event):
+class CallEnded(Event, frozen=True):
     """A request or check was answered, or failed to be."""
 
     token: Token
     outcome: Outcome
 
 
-class FeedbackArrived(Event):
+class FeedbackArrived(Event, frozen=True):
     """The target reports on `request_counts`; `body` is the parsed report, `token` as given in the URL."""
 
     request_counts: int
@@ -86,20 +86,20 @@ class FeedbackArrived(Event):
     body: object
 
 
-class CancelRequested(Event):
+class CancelRequested(Event, frozen=True):
     """Somebody ends an execution by hand."""
 
     execute_number: int
     reason: str = "cancelled"
 
 
-class Released(Event):
+class Released(Event, frozen=True):
     """Lets an execution go that a debug switch holds."""
 
     execute_number: int
 
 
-class Resumed(Event):
+class Resumed(Event, frozen=True):
     """The job was loaded afresh, and these are the calls that this process really has in flight.
 
     Open calls that are not among them are sent again (qos 1), or close their execution as lost (qos 0,
@@ -109,7 +109,7 @@ class Resumed(Event):
     alive: tuple[Token, ...] = ()
 
 
-class MissedCounted(Event):
+class MissedCounted(Event, frozen=True):
     """The walk over a run of missed firings ended: it has `count` moments (at most 10,000)."""
 
     planned_at: int

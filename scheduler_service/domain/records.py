@@ -13,7 +13,7 @@ class Record(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True
     """The root of all records."""
 
 
-class ExecutionRecord(Record):
+class ExecutionRecord(Record, frozen=True):
     """The execution as it stands after the turn; the one with the highest sequence counts. Times are wall."""
 
     execute_number: int
@@ -31,7 +31,7 @@ class ExecutionRecord(Record):
     progress: str | None = None
 
 
-class AttemptStarted(Record):
+class AttemptStarted(Record, frozen=True):
     """An attempt began."""
 
     execute_number: int
@@ -40,7 +40,7 @@ class AttemptStarted(Record):
     reason: str | None = None
 
 
-class AttemptEnded(Record):
+class AttemptEnded(Record, frozen=True):
     """An attempt ended; `error` None: it succeeded. `retry_in` is the wait in ms where a retry follows."""
 
     execute_number: int
@@ -70,7 +70,7 @@ class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     redacted: bool = False
 
 
-class StepEnded(Record):
+class StepEnded(Record, frozen=True):
     """A step of the chain was answered or failed. `error` names its failure, None where it succeeded."""
 
     execute_number: int
@@ -82,7 +82,7 @@ class StepEnded(Record):
     error: str | None = None
 
 
-class CheckEnded(Record):
+class CheckEnded(Record, frozen=True):
     """A check was answered or failed; `status` is what it said (empty: running, None: it said nothing)."""
 
     execute_number: int
@@ -95,7 +95,7 @@ class CheckEnded(Record):
     error: str | None = None
 
 
-class FeedbackSeen(Record):
+class FeedbackSeen(Record, frozen=True):
     """A feedback arrived; `stale` ones had no effect."""
 
     execute_number: int
@@ -106,7 +106,7 @@ class FeedbackSeen(Record):
     truncated: bool = False
 
 
-class Noted(Record):
+class Noted(Record, frozen=True):
     """A line of the execution's log that stands in no other record."""
 
     execute_number: int
@@ -117,7 +117,7 @@ class Noted(Record):
     step: int | None = None
 
 
-class FiringRecord(Record):
+class FiringRecord(Record, frozen=True):
     """What became of a planned firing, or of a run of missed ones (`planned_at` to `until`).
 
     `count` None: not counted yet; the record of the same `planned_at` that follows has it.
@@ -140,7 +140,7 @@ class DeliveryTry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     duration: int = 0
 
 
-class DeliveryRecord(Record):
+class DeliveryRecord(Record, frozen=True):
     """A delivery as it stands; the one with more tries counts, of two with as many the later.
 
     `state` is pending, delivered, failed, superseded, outbox or dismissed; `exchange` is the latest try's.

@@ -11,15 +11,15 @@ class Reply(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The root of all replies."""
 
 
-class Taken(Reply):
+class Taken(Reply, frozen=True):
     """Done as asked."""
 
 
-class Unchanged(Reply):
+class Unchanged(Reply, frozen=True):
     """It was so already; nothing was done."""
 
 
-class Started(Reply):
+class Started(Reply, frozen=True):
     """A trigger was accepted: the execution and the state in which the turn left it."""
 
     execute_number: int
@@ -27,13 +27,13 @@ class Started(Reply):
     uid: str = ""
 
 
-class Reactivated(Reply):
+class Reactivated(Reply, frozen=True):
     """The job fires again; `missed` firings fell into the pause (at most 10,000)."""
 
     missed: int
 
 
-class Recalled(Reply):
+class Recalled(Reply, frozen=True):
     """Done before under this Idempotency-Key: `answer` is what was answered then.
 
     `same_digest` False: the key came with another body, and nothing was done.
@@ -55,7 +55,7 @@ class RefusalCode(StrEnum):
     LIMIT = "limit"  # too many triggers wait
 
 
-class Refusal(Reply):
+class Refusal(Reply, frozen=True):
     """Nothing was done (a stale feedback is recorded); `message` names the thing and the remedy."""
 
     code: RefusalCode

@@ -1,0 +1,63 @@
+"""A small target as somebody's service might be: bare ASGI, no framework, no SDK."""
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+CHECKS_UNTIL_DONE = 3
+FAILURES_BEFORE_SUCCESS = 2
+
+
+class DemoTarget:
+    """Answers the demo jobs: `/price`, `/order`, `/report` (work that takes a while), `/flaky`, `/told`."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, int] = {}
+        self._tries: dict[str, int] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One ASGI call."""
+        if scope["type"] != "http":
+            return
+        await _read(receive)
+        status, body = self._answer(scope["path"])
+        payload = json.dumps(body).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(payload)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": payload})
+
+    def _answer(self, path: str) -> tuple[int, dict[str, Any]]:
+        _, _, rest = path.partition("/")
+        place, _, argument = rest.partition("/")
+        match place:
+            case "price":
+                return 200, {"article": "tea", "price": 4.2, "currency": "EUR"}
+            case "order":
+                return 200, {"ordered": True}
+            case "report":
+                return self._report(argument) if argument else (202, {"accepted": True})
+            case "flaky":
+                return self._flaky(argument)
+            case "told":
+                return 200, {}
+            case _:
+                return 404, {"error": f"the demo target has no {path}"}
+
+    def _report(self, number: str) -> tuple[int, dict[str, Any]]:
+        done = self._checks[number] = self._checks.get(number, 0) + 1
+        status = "succeed" if done >= CHECKS_UNTIL_DONE else ""
+        return 200, {"status": status, "progress": f"{done}/{CHECKS_UNTIL_DONE}"}
+
+    def _flaky(self, number: str) -> tuple[int, dict[str, Any]]:
+        tries = self._tries[number] = self._tries.get(number, 0) + 1
+        if tries <= FAILURES_BEFORE_SUCCESS:
+            return 503, {"error": "try again", "tries": tries}
+        return 200, {"tries": tries}
+
+
+async def _read(receive: Receive) -> None:
+    while (await receive()).get("more_body"):
+        pass

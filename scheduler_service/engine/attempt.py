@@ -1,0 +1,189 @@
+"""How an attempt begins and ends, and how an execution ends with it (SPEC sections 5, 6, 10)."""
+
+import msgspec
+
+from scheduler_service.domain.document import Calling, Checking, Context, Ended, Kept, Open, Phase, Retrying
+from scheduler_service.domain.effects import Abandon, Inform
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.records import AttemptEnded, AttemptStarted
+from scheduler_service.domain.wire import CallKind, Token
+from scheduler_service.engine.draft import Draft, replace
+from scheduler_service.engine.notices import notify_end
+from scheduler_service.engine.requests import Refused, make_request
+from scheduler_service.engine.retry import Failure, GiveUp, judge
+
+ENDED_KEPT = 16
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """Why an attempt failed: the failure for the policies, words for people, the target's `Retry-After`."""
+
+    failure: Failure
+    message: str
+    step: int
+    retry_after: int | None = None
+
+
+def fresh_context(draft: Draft, run: Open, from_step: int, responses: tuple[Kept, ...]) -> Context:
+    """The context of an attempt that starts at `from_step` now."""
+    deadline = draft.now.steady + draft.program_of(run).timeout
+    return Context(phase=Retrying(draft.now.steady, from_step), deadline=deadline, responses=responses)
+
+
+def bare_context(draft: Draft, deliveries: int = 0) -> Context:
+    """A context in which nothing is under way: for telling the end of what has none of its own."""
+    return Context(phase=Retrying(draft.now.steady), deadline=draft.now.steady, deliveries=deliveries)
+
+
+def open_attempt(draft: Draft, run: Open, context: Context) -> Open:
+    """Takes a new `requestCounts` for `run` and puts the attempt's context in its place."""
+    counts = draft.head.request_counts + 1
+    draft.change(request_counts=counts)
+    draft.contexts[run.execute_number] = context
+    started = replace(run, request_counts=counts, attempts=run.attempts + 1, holder=draft.holder)
+    draft.records.append(AttemptStarted(run.execute_number, counts, draft.now.wall))
+    return draft.keep(started)
+
+
+def succeed(draft: Draft, run: Open, digest: bytes = b"") -> None:
+    """The attempt, and with it the execution, succeeded."""
+    draft.records.append(AttemptEnded(run.execute_number, run.request_counts, draft.now.wall))
+    remember_end(draft, run, digest)
+    finish(draft, run, ExecutionState.SUCCEEDED)
+
+
+def fail(draft: Draft, run: Open, broken: Broken, digest: bytes = b"") -> None:
+    """The attempt failed: a retry waits, or the execution ends (SPEC section 6)."""
+    program = draft.program_of(run)
+    context = draft.contexts[run.execute_number]
+    failure = broken.failure
+    remember_end(draft, run, digest)
+    failed = draft.keep(replace(run, state=ExecutionState.FAILED))
+    verdict = judge(
+        program.policies,
+        context.spent,
+        context.retries,
+        program.max_retries,
+        failure,
+        retry_after=broken.retry_after,
+        seed=f"{draft.head.uid}:{run.request_counts}",
+    )
+    draft.records.append(
+        AttemptEnded(
+            run.execute_number,
+            run.request_counts,
+            draft.now.wall,
+            error=failure.code,
+            failure_type=failure.failure_type,
+            message=broken.message,
+            retry_in=None if isinstance(verdict, GiveUp) else verdict.wait,
+        )
+    )
+    if isinstance(verdict, GiveUp):
+        finish(draft, failed, ExecutionState.TERMINATED, reason=verdict.reason, broken=broken)
+        return
+    spent = list(context.spent) or [0] * len(program.policies)
+    spent[verdict.policy] += 1
+    from_step = broken.step if program.steps[broken.step].from_step else 0
+    draft.adjust(
+        run.execute_number,
+        phase=Retrying(draft.now.steady + verdict.wait, from_step),
+        spent=tuple(spent),
+        retries=context.retries + 1,
+    )
+    draft.touch(failed, error=failure.code, failure_type=failure.failure_type)
+
+
+def finish(
+    draft: Draft,
+    run: Open,
+    state: ExecutionState,
+    *,
+    reason: str | None = None,
+    broken: Broken | None = None,
+) -> None:
+    """The execution ends: its caller is told, its place is free."""
+    error = broken.failure.code if broken else None
+    notify_end(draft, run, state, error, broken.message if broken else "")
+    draft.close(
+        run,
+        state,
+        reason=reason,
+        error=error,
+        failure_type=broken.failure.failure_type if broken else None,
+    )
+
+
+def cancel(draft: Draft, run: Open, reason: str, *, silent: bool = False) -> None:
+    """Ends an execution that somebody no longer wants; what is in flight is stopped, the target told.
+
+    `silent`: no notification (the job is destroyed).
+    """
+    context = draft.contexts.setdefault(run.execute_number, bare_context(draft))
+    if run.state is ExecutionState.PROCESSING:
+        abandon(draft, run, context.phase)
+        inform(draft, run, context)
+        _close_attempt(draft, run)
+    broken = Broken(Failure("cancelled", FailureType.CANCELLED), reason, 0)
+    if silent:
+        draft.contexts.pop(run.execute_number)
+    finish(draft, run, ExecutionState.CANCELLED, reason=reason, broken=broken)
+
+
+def abandon(draft: Draft, run: Open, phase: Phase) -> None:
+    """Stops the call that is in flight, if one is."""
+    token = token_of(draft, run, phase)
+    if token is not None:
+        draft.effects.append(Abandon(token))
+
+
+def token_of(draft: Draft, run: Open, phase: Phase) -> Token | None:
+    """The name of the call that `phase` awaits; None where it awaits none."""
+    match phase:
+        case Calling(step=step):
+            return draft.token(run, CallKind.STEP, step)
+        case Checking():
+            return draft.token(run, CallKind.CHECK, draft.contexts[run.execute_number].checks)
+        case _:
+            return None
+
+
+def inform(draft: Draft, run: Open, context: Context) -> None:
+    """Calls the job's `cancelUrl`, if it has one."""
+    program = draft.program_of(run)
+    if program.cancel is None:
+        return
+    request = make_request(
+        program,
+        draft.head,
+        run,
+        context.responses,
+        program.cancel,
+        key=f"{draft.head.uid}-{run.execute_number}-{run.request_counts}-cancel",
+        timeout=program.cancel.timeout,
+    )
+    if isinstance(request, Refused):
+        draft.note(run, "cancelUrl", f"not called, {request.code}: {request.message}")
+        return
+    draft.effects.append(Inform(request))
+
+
+def remember_end(draft: Draft, run: Open, digest: bytes) -> None:
+    """Keeps what late feedback for this attempt must be told."""
+    if not draft.program_of(run).asynchronous:
+        return
+    ended = Ended(run.request_counts, run.execute_number, digest)
+    draft.change(ended=(*draft.head.ended, ended)[-ENDED_KEPT:])
+
+
+def _close_attempt(draft: Draft, run: Open) -> None:
+    remember_end(draft, run, b"")
+    draft.records.append(
+        AttemptEnded(
+            run.execute_number,
+            run.request_counts,
+            draft.now.wall,
+            error="cancelled",
+            failure_type=FailureType.CANCELLED,
+        )
+    )

@@ -1,0 +1,218 @@
+"""The chain: one step after the other, each answer judged, the end handed on (SPEC sections 4 and 5)."""
+
+from scheduler_service.domain.document import Calling, Checking, CheckWaiting, FeedbackAwaited, Kept, Open
+from scheduler_service.domain.effects import Call
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.records import Exchange, StepEnded
+from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome
+from scheduler_service.engine.attempt import Broken, fail, fresh_context, open_attempt, succeed
+from scheduler_service.engine.draft import Draft, replace
+from scheduler_service.engine.headers import find_header, read_retry_after
+from scheduler_service.engine.notices import answer_notice, notify, plain_notice
+from scheduler_service.engine.program import Step
+from scheduler_service.engine.requests import Refused, make_request, whole_url
+from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.verdicts import settle
+
+OWN_FAULT = "500"
+FAILURE_TYPES = {
+    FaultKind.CONNECT: (OWN_FAULT, FailureType.CONNECT),
+    FaultKind.TIMEOUT: (OWN_FAULT, FailureType.TIMEOUT),
+    FaultKind.EGRESS: ("egress", FailureType.EGRESS),
+    FaultKind.NO_INSTANCE: ("no_instance", FailureType.NO_INSTANCE),
+}
+
+
+def begin(draft: Draft, run: Open, from_step: int, responses: tuple[Kept, ...]) -> None:
+    """Starts the first attempt of an execution."""
+    context = fresh_context(draft, run, from_step, responses)
+    call_step(draft, open_attempt(draft, run, context), from_step)
+
+
+def begin_again(draft: Draft, run: Open, from_step: int) -> None:
+    """Starts the next attempt of an execution that waited for its retry."""
+    context = draft.contexts[run.execute_number]
+    fresh = replace(
+        fresh_context(draft, run, from_step, context.responses[:from_step]),
+        spent=context.spent,
+        retries=context.retries,
+        told=context.told,
+        seen=context.seen,
+        deliveries=context.deliveries,
+    )
+    processing = replace(run, state=ExecutionState.PROCESSING)
+    call_step(draft, open_attempt(draft, processing, fresh), from_step)
+
+
+def call_step(draft: Draft, run: Open, index: int) -> None:
+    """Sends step `index`."""
+    program = draft.program_of(run)
+    step = program.steps[index]
+    context = draft.contexts[run.execute_number]
+    request = make_request(
+        program,
+        draft.head,
+        run,
+        context.responses,
+        step.target,
+        key=_key(draft, run, step),
+        timeout=limit_of(draft, run, step.target.timeout),
+    )
+    if isinstance(request, Refused):
+        _refuse(draft, run, index, request)
+        return
+    draft.adjust(run.execute_number, phase=Calling(index, request, draft.now.wall))
+    draft.effects.append(Call(draft.token(run, CallKind.STEP, index), request))
+
+
+def limit_of(draft: Draft, run: Open, timeout: int) -> int:
+    """The HTTP timeout of a call: where the attempt ends no later, its limit wins, a second before."""
+    left = draft.contexts[run.execute_number].deadline - draft.now.steady
+    return timeout if timeout < left else max(left, 0) + SECOND
+
+
+def take_answer(draft: Draft, run: Open, calling: Calling, outcome: Outcome) -> None:
+    """The answer to the step in flight: on with the chain, or the attempt fails."""
+    step = draft.program_of(run).steps[calling.step]
+    broken = _judge(step, outcome, draft.now.wall)
+    record_step(draft, run, step, calling, outcome, broken.failure.code if broken else None)
+    if isinstance(outcome, Fault):
+        assert broken is not None
+        _fault(draft, run, step, outcome, broken)
+    elif broken is not None:
+        message = broken.message
+        notify(draft, run, answer_notice(draft, outcome.status, outcome.body, broken.failure.code, message))
+        fail(draft, run, broken)
+    else:
+        _advance(draft, run, step, outcome)
+
+
+def record_step(
+    draft: Draft, run: Open, step: Step, calling: Calling, outcome: Outcome, error: str | None
+) -> None:
+    """Writes one step into the history."""
+    draft.records.append(
+        StepEnded(
+            execute_number=run.execute_number,
+            request_counts=run.request_counts,
+            index=step.index,
+            at=draft.now.wall,
+            exchange=exchange_of(calling, outcome),
+            resp_env_name=step.resp_env_name,
+            error=error,
+        )
+    )
+
+
+def exchange_of(sent: Calling | Checking, outcome: Outcome) -> Exchange:
+    """A request and what came of it, for the history."""
+    request = sent.request
+    if isinstance(outcome, Fault):
+        return Exchange(
+            method=request.method,
+            url=request.url,
+            request_headers=request.headers,
+            request_body=request.body,
+            fault=outcome.message,
+            sent_at=sent.sent_at,
+            duration=outcome.elapsed,
+        )
+    return Exchange(
+        method=request.method,
+        url=request.url,
+        request_headers=request.headers,
+        request_body=request.body,
+        status=outcome.status,
+        response_headers=outcome.headers,
+        response_body=outcome.body,
+        response_truncated=outcome.truncated,
+        sent_at=sent.sent_at,
+        duration=outcome.elapsed,
+    )
+
+
+def _key(draft: Draft, run: Open, step: Step) -> str:
+    key = f"{draft.head.uid}-{run.execute_number}-{step.index}"
+    return f"{key}-{run.request_counts}" if step.per_attempt else key
+
+
+def _refuse(draft: Draft, run: Open, index: int, refused: Refused) -> None:
+    kind = FailureType.EGRESS if refused.code == "egress" else FailureType.TEMPLATE
+    draft.note(run, refused.code, refused.message, step=index)
+    notify(draft, run, plain_notice(draft, OWN_FAULT, refused.code, refused.message))
+    fail(draft, run, Broken(Failure(refused.code, kind), refused.message, index))
+
+
+def _judge(step: Step, outcome: Outcome, now: int) -> Broken | None:
+    """Why this outcome fails the step; None where it does not."""
+    if isinstance(outcome, Fault):
+        code, kind = FAILURE_TYPES[outcome.kind]
+        return Broken(Failure(code, kind), outcome.message, step.index)
+    if not any(low <= outcome.status <= high for low, high in step.success):
+        message = f"the target answered {outcome.status}"
+        failure = Failure(str(outcome.status), FailureType.HTTP)
+        return Broken(failure, message, step.index, read_retry_after(outcome, now))
+    if outcome.truncated and step.needed:
+        message = "the response is larger than limits.response_bytes, and a later step needs it"
+        return Broken(Failure("response_too_large", FailureType.TOO_LARGE), message, step.index)
+    return None
+
+
+def _fault(draft: Draft, run: Open, step: Step, fault: Fault, broken: Broken) -> None:
+    """No answer came. A verdict by feedback stands in for the last step's answer (SPEC section 5)."""
+    program = draft.program_of(run)
+    context = draft.contexts[run.execute_number]
+    is_last = step.index == len(program.steps) - 1
+    stands_in = fault.kind in (FaultKind.CONNECT, FaultKind.TIMEOUT) and program.check is None
+    if context.verdict is not None and is_last and stands_in:
+        settle(draft, run, context.verdict)
+        return
+    notify(draft, run, plain_notice(draft, OWN_FAULT, broken.failure.code, broken.message))
+    fail(draft, run, broken)
+
+
+def _advance(draft: Draft, run: Open, step: Step, answer: Answer) -> None:
+    program = draft.program_of(run)
+    context = draft.contexts[run.execute_number]
+    body = answer.body if step.keeps else None
+    kept = Kept(answer.status, answer.url or _url_of(context.phase), body, answer.truncated)
+    draft.adjust(run.execute_number, responses=(*context.responses, kept))
+    if step.index + 1 < len(program.steps):
+        call_step(draft, run, step.index + 1)
+    elif program.asynchronous:
+        _await_outcome(draft, run, answer)
+    else:
+        notify(draft, run, answer_notice(draft, answer.status, answer.body, None, ""))
+        succeed(draft, run)
+
+
+def _url_of(phase: object) -> str:
+    return phase.request.url if isinstance(phase, Calling) else ""
+
+
+def _await_outcome(draft: Draft, run: Open, answer: Answer) -> None:
+    """The chain of an asynchronous job is through: who says how it ends? (SPEC section 5)"""
+    program = draft.program_of(run)
+    context = draft.contexts[run.execute_number]
+    number = run.execute_number
+    check_at = CheckWaiting(draft.now.steady + program.check_rate)
+    location = find_header(answer.headers, "location")
+    if program.check is not None:
+        draft.adjust(number, phase=check_at)
+    elif answer.status == 202 and location:
+        _poll_location(draft, run, location, check_at)
+    elif context.verdict is not None:
+        settle(draft, run, context.verdict)
+    else:
+        draft.adjust(number, phase=FeedbackAwaited())
+
+
+def _poll_location(draft: Draft, run: Open, location: str, check_at: CheckWaiting) -> None:
+    program = draft.program_of(run)
+    base = draft.contexts[run.execute_number].responses[-1].url
+    url = whole_url(program, location, base)
+    if isinstance(url, Refused):
+        _refuse(draft, run, len(program.steps) - 1, url)
+        return
+    draft.adjust(run.execute_number, phase=check_at, location=url)

@@ -1,0 +1,227 @@
+"""Compiles a definition: everything that can be known about it is checked here, once (SPEC sections 2, 4)."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from client_sdk.models import JobDefinition
+from scheduler_service.domain.errors import DefinitionError, Problem
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.notices import FINAL
+from scheduler_service.engine.parameters import check_schema
+from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
+from scheduler_service.engine.scope import ANYTHING, members_in, names_in
+from scheduler_service.engine.targets import TargetCompiler
+from scheduler_service.language.template import SYSTEM_VARIABLES
+from scheduler_service.timing.timer import Timer, TimerText, compile_timer
+
+ROOT_NAMES = frozenset({"responses", "trigger"})
+PER_ATTEMPT = frozenset(
+    {
+        "schedulingRequestCounts",
+        "schedulingFeedbackUrl",
+        "schedulingFeedbackUrlInternal",
+        "schedulingFeedbackUrlExternal",
+    }
+)
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """A definition that holds, and what is worth saying about it. `text` is what the store keeps."""
+
+    program: Program
+    warnings: tuple[Problem, ...]
+
+
+def compile_definition(
+    definition: JobDefinition, surroundings: Surroundings, *, system: bool = False
+) -> Compiled:
+    """The program of `definition`. Raises DefinitionError with all that is wrong, each with its pointer.
+
+    `system`: one of the scheduler's own jobs, whose step may be `system://NAME`.
+    """
+    problems: list[Problem] = []
+    timer = _timer(definition, surroundings, problems)
+    targets = TargetCompiler(definition, surroundings, problems, system=system)
+    steps = targets.steps()
+    check, cancel, notifications = targets.check(), targets.cancel(), targets.notifications()
+    problems.extend(_check_names(definition))
+    if definition.params_schema is not None:
+        problems.extend(check_schema(definition.params_schema))
+    if definition.job_id is None:
+        problems.append(Problem("/jobId", "required", "jobId is required"))
+    if problems or timer is None:
+        raise DefinitionError(problems)
+    parts = _mark_kept(steps, check, cancel, notifications)
+    program = _assemble(definition, surroundings, timer, parts, check, cancel, notifications, system)
+    return Compiled(program, (*timer.warnings, *_warn_final(notifications)))
+
+
+def fingerprint(definition: JobDefinition) -> bytes:
+    """Equal for equal definitions: defaults filled in, `active` and `jobId` left out (SPEC section 10)."""
+    filled = definition.model_dump(mode="json", by_alias=True, exclude={"active", "job_id"})
+    _drop_absent_bodies(definition, filled)
+    return hashlib.sha256(msgspec.json.encode(filled, order="sorted")).digest()
+
+
+def _drop_absent_bodies(definition: JobDefinition, filled: dict[str, Any]) -> None:
+    """`body: null` is a body and no body is none: the dump shows both alike."""
+    for step, dumped in zip(definition.request, filled["request"], strict=True):
+        if not step.has_body:
+            del dumped["body"]
+    for entry, dumped in zip(definition.notification, filled["notification"], strict=True):
+        if not entry.has_body:
+            del dumped["body"]
+
+
+def _timer(definition: JobDefinition, around: Surroundings, problems: list[Problem]) -> Timer | None:
+    try:
+        return compile_timer(timer_text(definition), default_zone=around.default_zone)
+    except DefinitionError as error:
+        problems.extend(
+            Problem(f"/timer{problem.pointer}", problem.code, problem.message) for problem in error.problems
+        )
+        return None
+
+
+def timer_text(definition: JobDefinition) -> TimerText | None:
+    """The texts of a definition's `timer`."""
+    timer = definition.timer
+    if timer is None:
+        return None
+    known: dict[str, Any] = {}
+    if timer.misfire is not None:
+        known = {
+            "misfire_policy": timer.misfire.policy,
+            "misfire_grace": round(timer.misfire.grace_seconds * SECOND),
+            "misfire_limit": timer.misfire.limit,
+        }
+    return TimerText(
+        due_time=timer.due_time,
+        period=timer.period,
+        ttl=timer.ttl,
+        timezone=timer.timezone,
+        start_at=timer.start_at,
+        end_at=timer.end_at,
+        jitter=round(timer.jitter_seconds * SECOND),
+        **known,
+    )
+
+
+def _check_names(definition: JobDefinition) -> list[Problem]:
+    seen: set[str] = set()
+    problems = []
+    for index, step in enumerate(definition.request):
+        name = step.resp_env_name
+        if name is None:
+            continue
+        pointer = f"/request/{index}/respEnvName"
+        if name in ROOT_NAMES or name in SYSTEM_VARIABLES or name == "schedulingNotifyBody":
+            text = f"respEnvName {name!r} is a name of the scheduler's own; choose another"
+            problems.append(Problem(pointer, "reserved", text))
+        elif name in seen:
+            text = f"respEnvName {name!r} is given to two steps; choose another"
+            problems.append(Problem(pointer, "duplicate", text))
+        seen.add(name)
+    return problems
+
+
+def _mark_kept(
+    steps: list[Step],
+    check: Target | None,
+    cancel: Target | None,
+    notifications: tuple[Notification, ...],
+) -> tuple[Step, ...]:
+    """Marks which responses a later template may refer to; the others are neither parsed nor kept."""
+    names = frozenset(step.resp_env_name for step in steps if step.resp_env_name)
+    told = [entry.target for entry in notifications] + ([cancel] if cancel else [])
+    marked = []
+    for step in steps:
+        later = [other.target for other in steps[step.index + 1 :]] + ([check] if check else [])
+        direct = later[:1]
+        needed = any(_reads(target, step, names, target in direct) for target in later)
+        keeps = needed or any(_reads(target, step, names, True) for target in told)
+        per_attempt = bool(names_in(step.target) & PER_ATTEMPT)
+        marked.append(
+            msgspec.structs.replace(step, keeps=keeps, needed=needed, per_attempt=per_attempt),
+        )
+    return tuple(marked)
+
+
+def _reads(target: Target, step: Step, names: frozenset[str], is_latest: bool) -> bool:
+    members = members_in(target)
+    if ANYTHING in members or "responses" in members or step.resp_env_name in members:
+        return True
+    return is_latest and bool(members - names - ROOT_NAMES)
+
+
+def _warn_final(notifications: tuple[Notification, ...]) -> tuple[Problem, ...]:
+    if not notifications:
+        return ()
+    covered = {key for key in FINAL for entry in notifications if not entry.keys or key in entry.keys}
+    missing = sorted(FINAL - covered)
+    if not missing:
+        return ()
+    text = f"no entry is told {' and '.join(missing)}; add it to stateEquals, or leave stateEquals out"
+    return (Problem("/notification", "no_final_notification", text),)
+
+
+def _policies(definition: JobDefinition) -> tuple[Policy, ...]:
+    return tuple(
+        Policy(
+            errors=policy.errors,
+            interval=round(policy.interval_seconds * SECOND),
+            attempts=policy.max_attempts,
+            rate=policy.backoff_rate,
+            ceiling=None
+            if policy.max_interval_seconds is None
+            else round(policy.max_interval_seconds * SECOND),
+            jitter=policy.jitter == "full",
+        )
+        for policy in definition.retry
+    )
+
+
+def _assemble(
+    definition: JobDefinition,
+    surroundings: Surroundings,
+    timer: Timer,
+    steps: tuple[Step, ...],
+    check: Target | None,
+    cancel: Target | None,
+    notifications: tuple[Notification, ...],
+    system: bool,
+) -> Program:
+    assert definition.job_id is not None
+    return Program(
+        job_id=definition.job_id,
+        surroundings=surroundings,
+        fingerprint=fingerprint(definition),
+        timer=timer,
+        steps=steps,
+        check=check if definition.asynchronous else None,
+        cancel=cancel,
+        notifications=notifications,
+        policies=_policies(definition),
+        max_retries=definition.max_retries,
+        asynchronous=definition.asynchronous,
+        check_rate=round(definition.check_rate_seconds * SECOND),
+        timeout=max(round(definition.timeout_seconds * SECOND), 1),
+        qos=definition.qos,
+        max_concurrency=definition.max_concurrency,
+        overlap=definition.overlap_policy,
+        queue_limit=definition.queue_limit,
+        lead=round((definition.lead_seconds or 0) * SECOND),
+        starts_paused=definition.start_policy == "manual",
+        active=definition.active,
+        job_name=definition.job_name,
+        object_id=definition.object_id,
+        creator=definition.creator,
+        labels=definition.labels,
+        parent_job=definition.parent_job,
+        parent_execution=definition.parent_job_execution,
+        history_detail=definition.history_detail,
+        params_schema=definition.params_schema,
+        system=system,
+    )

@@ -1,0 +1,165 @@
+"""One turn in the making: the document's parts, open for change, and what the turn asks for and records.
+
+A draft lives for one call of `decide` and never leaves the engine.
+"""
+
+import msgspec
+
+from scheduler_service.domain.document import Context, Document, Head, Latest, Open
+from scheduler_service.domain.effects import Effect
+from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
+from scheduler_service.domain.moments import SECOND, Now
+from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Noted, Record
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.wire import CallKind, Token
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.program import Program
+from scheduler_service.engine.states import LIVE, TERMINAL, follow
+
+LATE_AFTER = SECOND
+replace = msgspec.structs.replace
+
+
+class Draft:
+    """The state of a job while a turn changes it."""
+
+    __slots__ = ("contexts", "effects", "head", "holder", "now", "opens", "programs", "records", "touched")
+
+    def __init__(self, job: Job, document: Document, now: Now) -> None:
+        self.head: Head = document.head
+        self.opens: dict[int, Open] = {run.execute_number: run for run in document.head.opens}
+        self.contexts: dict[int, Context] = dict(document.contexts)
+        self.programs = job.programs
+        self.holder = job.holder
+        self.now = now
+        self.effects: list[Effect] = []
+        self.records: list[Record] = []
+        self.touched: dict[int, ExecutionRecord] = {}
+
+    @property
+    def program(self) -> Program:
+        """The definition that is in force now."""
+        return self.programs[self.head.revision]
+
+    def program_of(self, run: Open) -> Program:
+        """The definition with which `run` started; while it waits, the one in force."""
+        return self.programs[run.revision or self.head.revision]
+
+    def change(self, **values: object) -> None:
+        """Puts new values into the head."""
+        self.head = replace(self.head, **values)
+
+    def keep(self, run: Open) -> Open:
+        """Puts `run` into the document, in its place or at the end, and has it recorded."""
+        self.opens[run.execute_number] = run
+        self.touch(run)
+        return run
+
+    def requeue(self, run: Open) -> Open:
+        """Puts `run` at the end of the line."""
+        self.opens.pop(run.execute_number, None)
+        return self.keep(run)
+
+    def adjust(self, number: int, **values: object) -> Context:
+        """Puts new values into the context of execution `number`."""
+        context = replace(self.contexts[number], **values)
+        self.contexts[number] = context
+        return context
+
+    def touch(
+        self,
+        run: Open,
+        *,
+        reason: str | None = None,
+        error: str | None = None,
+        failure_type: FailureType | None = None,
+    ) -> None:
+        """Has the execution recorded as it stands now; the last touch of a turn is the one that counts."""
+        context = self.contexts.get(run.execute_number)
+        ended = run.state in TERMINAL
+        self.touched[run.execute_number] = ExecutionRecord(
+            execute_number=run.execute_number,
+            revision=run.revision or self.head.revision,
+            state=run.state,
+            triggered_by=run.triggered_by,
+            planned_at=run.planned_at,
+            created_at=run.created_at,
+            started_at=run.started_at,
+            ended_at=self.now.wall if ended else None,
+            reason=reason,
+            error=error,
+            failure_type=failure_type,
+            attempt_count=run.attempts,
+            progress=context.progress if context else None,
+        )
+
+    def close(
+        self,
+        run: Open,
+        state: ExecutionState,
+        *,
+        reason: str | None = None,
+        error: str | None = None,
+        failure_type: FailureType | None = None,
+    ) -> Open:
+        """Ends an execution: out of the document, into the records."""
+        ended = replace(run, state=follow(run.state, state))
+        self.touch(ended, reason=reason, error=error, failure_type=failure_type)
+        self.opens.pop(run.execute_number, None)
+        self.contexts.pop(run.execute_number, None)
+        self.change(latest=Latest(run.execute_number, state, error))
+        return ended
+
+    def live(self) -> list[Open]:
+        """The executions that hold a place: running, or waiting for a retry; the oldest first."""
+        return [run for run in self.opens.values() if run.state in LIVE]
+
+    def line(self) -> list[Open]:
+        """The executions that wait for a place, in order, those that a switch holds left out."""
+        return [run for run in self.opens.values() if run.state is ExecutionState.ENQUEUED and not run.held]
+
+    def note(self, run: Open, kind: str, text: str, *, step: int | None = None) -> None:
+        """Writes a line into the execution's log."""
+        self.records.append(
+            Noted(
+                execute_number=run.execute_number,
+                at=self.now.wall,
+                kind=kind,
+                text=text,
+                request_counts=run.request_counts or None,
+                step=step,
+            )
+        )
+
+    def account(self, run: Open, outcome: FiringOutcome, reason: str | None = None) -> None:
+        """Writes what became of the planned firing behind `run`; triggers are not in the ledger."""
+        if run.triggered_by is not TriggeredBy.TIMER:
+            return
+        self.records.append(
+            FiringRecord(
+                planned_at=run.planned_at,
+                outcome=outcome,
+                reason=reason,
+                execute_number=run.execute_number,
+            )
+        )
+
+    def token(self, run: Open, kind: CallKind, serial: int) -> Token:
+        """The name of a call of this attempt."""
+        return Token(self.head.uid, run.execute_number, run.request_counts, kind, serial)
+
+    def decision(self, reply: Reply) -> Decision:
+        """Freezes the draft."""
+        head = self.head
+        if self.touched:
+            head = replace(head, opens=tuple(self.opens.values()), latest=self._latest())
+        self.records.extend(self.touched.values())
+        return Decision(Document(head, self.contexts), tuple(self.effects), tuple(self.records), reply)
+
+    def _latest(self) -> Latest | None:
+        newest = max(self.touched)
+        known = self.head.latest
+        if known is not None and known.execute_number > newest:
+            return known
+        record = self.touched[newest]
+        return Latest(newest, record.state, record.error)

@@ -1,0 +1,73 @@
+"""Feedback of a target: fenced by token and attempt, recorded, told, and where it decides, obeyed."""
+
+import hmac
+
+from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwaited, Open, Report
+from scheduler_service.domain.events import FeedbackArrived
+from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.records import FeedbackSeen
+from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
+from scheduler_service.engine.draft import Draft
+from scheduler_service.engine.notices import notify, report_notice
+from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.verdicts import Unreadable, digest_of, read_report, settle
+
+FEEDBACK_STATUS = "200"
+
+
+def take_feedback(draft: Draft, event: FeedbackArrived) -> Reply:
+    """One report (SPEC section 5): token first, then the report's form, then whether it is awaited."""
+    expected = feedback_token(draft.head.key, draft.head.uid, event.request_counts)
+    if not hmac.compare_digest(expected.encode(), event.token.encode("utf-8", "replace")):
+        return Refusal(
+            RefusalCode.FORBIDDEN,
+            f"the token does not belong to requestCounts {event.request_counts} of this job; "
+            "use the feedback URL as it was given",
+            "/token",
+        )
+    report = read_report(event.body)
+    if isinstance(report, Unreadable):
+        return Refusal(RefusalCode.INVALID, report.message, report.pointer)
+    run = _awaited(draft, event.request_counts)
+    return _take(draft, run, report) if run else _refuse_stale(draft, event.request_counts, report)
+
+
+def _awaited(draft: Draft, request_counts: int) -> Open | None:
+    for run in draft.opens.values():
+        if run.request_counts == request_counts and run.state is ExecutionState.PROCESSING:
+            return run
+    return None
+
+
+def _take(draft: Draft, run: Open, report: Report) -> Reply:
+    number = run.execute_number
+    _record(draft, number, run.request_counts, report, stale=False)
+    draft.adjust(number, progress=report.progress or draft.contexts[number].progress)
+    draft.touch(run)
+    notify(draft, run, report_notice(report, FEEDBACK_STATUS))
+    match draft.contexts[number].phase:
+        case FeedbackAwaited() if report.status:
+            settle(draft, run, report)
+        case CheckWaiting():
+            draft.adjust(number, phase=CheckWaiting(draft.now.steady))
+        case Calling() if report.status and draft.program_of(run).asynchronous:
+            draft.adjust(number, verdict=report)
+        case _:
+            pass  # progress alone, or a check is in flight that will say the same
+    return Taken()
+
+
+def _refuse_stale(draft: Draft, request_counts: int, report: Report) -> Reply:
+    ended = next((end for end in draft.head.ended if end.request_counts == request_counts), None)
+    if ended is not None and ended.digest == digest_of(report):
+        return Unchanged()
+    _record(draft, ended.execute_number if ended else 0, request_counts, report, stale=True)
+    return Refusal(
+        RefusalCode.STALE,
+        f"no attempt with requestCounts {request_counts} waits for feedback: it has ended or never was",
+        "/requestCounts",
+    )
+
+
+def _record(draft: Draft, number: int, request_counts: int, report: Report, *, stale: bool) -> None:
+    draft.records.append(FeedbackSeen(number, request_counts, draft.now.wall, report.body, stale))

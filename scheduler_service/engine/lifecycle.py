@@ -1,0 +1,144 @@
+"""The life of a job: created, updated, paused, activated, destroyed (SPEC section 10)."""
+
+from scheduler_service.domain.document import Cursor, Document, Head
+from scheduler_service.domain.effects import Retire
+from scheduler_service.domain.events import Activated, Created, Paused, Updated
+from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.replies import (
+    Reactivated,
+    Refusal,
+    RefusalCode,
+    Reply,
+    Taken,
+    Unchanged,
+)
+from scheduler_service.engine.admission import drop, fill_places
+from scheduler_service.engine.attempt import cancel
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.draft import Draft
+from scheduler_service.engine.firing import account_run, fire, fire_due, look_ahead
+from scheduler_service.engine.states import LIVE
+from scheduler_service.timing.misfire import resume
+
+PAUSED, SUPERSEDED, DESTROYED = "paused", "superseded", "destroyed"
+
+
+def create(job: Job, event: Created, now: Now) -> Decision:
+    """A life begins; what is due at once, as a `one_time`, fires in this very turn."""
+    program = job.programs[event.revision]
+    active = program.active and not program.starts_paused
+    head = Head(
+        uid=event.uid,
+        key=event.key,
+        revision=event.revision,
+        created_at=now.wall,
+        updated_at=now.wall,
+        cursor=Cursor(now.wall),
+        active=active,
+        paused_at=None if active else now.wall,
+        pause_reason=None if active else PAUSED,
+        execute_number=event.execute_number,
+        request_counts=event.request_counts,
+    )
+    draft = Draft(job, Document(head), now)
+    look_ahead(draft)
+    fire_due(draft)
+    return draft.decision(Taken())
+
+
+def answer_existing(draft: Draft, event: Created) -> Reply:
+    """A creation meets a job that lives: the same definition is fine, another one is a conflict."""
+    if draft.program.fingerprint == event.fingerprint:
+        return Unchanged()
+    return Refusal(
+        RefusalCode.CONFLICT,
+        f"the job {draft.program.job_id!r} exists with another definition; "
+        "change it with POST /jobs/{jobId}/update, or delete it first",
+        "/jobId",
+    )
+
+
+def update(draft: Draft, event: Updated) -> Reply:
+    """Another definition from now on; live executions keep theirs."""
+    if event.if_match is not None and event.if_match != draft.head.revision:
+        return Refusal(
+            RefusalCode.PRECONDITION,
+            f'the job is at revision "{draft.head.revision}", not "{event.if_match}"; read it again',
+            "/If-Match",
+        )
+    for run in list(draft.opens.values()):
+        if run.triggered_by is TriggeredBy.TIMER and run.state not in LIVE:
+            drop(draft, run, SUPERSEDED)
+    was_active = draft.head.active
+    active = was_active if event.active is None else event.active
+    draft.change(
+        revision=event.revision,
+        updated_at=draft.now.wall,
+        cursor=Cursor(draft.now.wall),
+        active=active,
+        paused_at=None if active else draft.head.paused_at or draft.now.wall,
+        pause_reason=None if active else draft.head.pause_reason or PAUSED,
+    )
+    if was_active and not active:
+        _take_offline(draft, drain=False)
+    look_ahead(draft)
+    fire_due(draft)
+    fill_places(draft)
+    return Taken()
+
+
+def pause(draft: Draft, event: Paused) -> Reply:
+    """Timer and checks go offline; live executions end as cancelled, or, with `drain`, by themselves."""
+    if not draft.head.active:
+        return Unchanged()
+    draft.change(
+        active=False,
+        paused_at=draft.now.wall,
+        pause_reason=PAUSED,
+        updated_at=draft.now.wall,
+    )
+    _take_offline(draft, drain=event.drain)
+    fill_places(draft)
+    return Taken()
+
+
+def activate(draft: Draft, event: Activated) -> Reply:
+    """The job fires again from now; the pause's firings are accounted for, and `misfire` chooses for them."""
+    if draft.head.active:
+        return Unchanged()
+    head = draft.head
+    back = resume(draft.program.timer, head.cursor, seed=head.uid, now=draft.now.wall, policy=event.misfire)
+    draft.change(
+        active=True,
+        paused_at=None,
+        pause_reason=None,
+        cursor=back.cursor,
+        updated_at=draft.now.wall,
+    )
+    look_ahead(draft)
+    if back.missed is not None:
+        account_run(draft, back.missed, PAUSED)
+    for firing in back.caught_up:
+        fire(draft, firing, queued=event.misfire == "fire_all")
+    fire_due(draft)
+    missed = back.missed.count if back.missed is not None else 0
+    return Reactivated((missed or 0) + len(back.caught_up))
+
+
+def destroy(draft: Draft) -> Decision:
+    """The life ends: what runs is stopped, nothing is left but the counters."""
+    for run in list(draft.opens.values()):
+        drop(draft, run, DESTROYED, silent=True)
+    draft.effects.append(Retire())
+    ended = draft.decision(Taken())
+    return Decision(None, ended.effects, ended.records, ended.reply)
+
+
+def _take_offline(draft: Draft, *, drain: bool) -> None:
+    for run in list(draft.opens.values()):
+        if run.state in LIVE:
+            if not drain:
+                cancel(draft, run, PAUSED)
+        elif run.triggered_by is TriggeredBy.TIMER and run.state is ExecutionState.ENQUEUED:
+            drop(draft, run, PAUSED)

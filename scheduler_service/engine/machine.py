@@ -1,0 +1,183 @@
+"""decide(): an event arrives, a turn is taken, effects leave (DESIGN section 2)."""
+
+from scheduler_service.domain.document import Calling, Checking, CheckWaiting, Open, Retrying
+from scheduler_service.domain.events import (
+    Activated,
+    AlarmRang,
+    CallEnded,
+    CancelRequested,
+    Created,
+    Destroyed,
+    Event,
+    FeedbackArrived,
+    MissedCounted,
+    Paused,
+    Released,
+    Resumed,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started, Taken, Unchanged
+from scheduler_service.engine.admission import admit, drop, enrol, fill_places, new_execution
+from scheduler_service.engine.attempt import token_of
+from scheduler_service.engine.chain import begin_again, take_answer
+from scheduler_service.engine.checking import send_check, take_check
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.draft import Draft, replace
+from scheduler_service.engine.feedback import take_feedback
+from scheduler_service.engine.firing import ask_again, fire_due, take_count
+from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
+from scheduler_service.engine.resuming import resume_calls
+from scheduler_service.engine.timeouts import time_out
+
+NO_JOB = Refusal(RefusalCode.ABSENT, "there is no such job", "/jobId")
+
+
+def decide(job: Job, event: Event, now: Now) -> Decision:
+    """The whole behaviour of a job: the new state, and what the world is asked to do about it.
+
+    Pure: the same arguments always give the same decision. Never raises for anything that an event or a
+    target may bring; the reply says what was refused. Without a job nothing but `Created` does anything.
+    """
+    document = job.document
+    if document is None:
+        return create(job, event, now) if isinstance(event, Created) else Decision(None, reply=NO_JOB)
+    draft = Draft(job, document, now)
+    if isinstance(event, Destroyed):
+        return destroy(draft)
+    return draft.decision(_take(draft, event))
+
+
+def _take(draft: Draft, event: Event) -> Reply:
+    match event:
+        case CallEnded():
+            return _take_call(draft, event)
+        case AlarmRang():
+            return _look(draft)
+        case Triggered():
+            return _trigger(draft, event)
+        case FeedbackArrived():
+            reply = take_feedback(draft, event)
+            fill_places(draft)
+            return reply
+        case Resumed(alive=alive):
+            resume_calls(draft, frozenset(alive))
+            return _look(draft)
+        case _:
+            return _manage(draft, event)
+
+
+def _manage(draft: Draft, event: Event) -> Reply:
+    match event:
+        case Created():
+            return answer_existing(draft, event)
+        case Updated():
+            return update(draft, event)
+        case Paused():
+            return pause(draft, event)
+        case Activated():
+            return activate(draft, event)
+        case CancelRequested():
+            return _cancel(draft, event)
+        case Released():
+            return _release(draft, event)
+        case MissedCounted():
+            return take_count(draft, event)
+        case _:
+            return Unchanged()
+
+
+def _take_call(draft: Draft, event: CallEnded) -> Reply:
+    """An answer counts only for the call that is awaited: late, doubled and foreign ones end here."""
+    run = draft.opens.get(event.token.execute_number)
+    context = draft.contexts.get(event.token.execute_number)
+    if run is None or context is None or token_of(draft, run, context.phase) != event.token:
+        return Unchanged()
+    match context.phase:
+        case Calling() as calling:
+            take_answer(draft, run, calling, event.outcome)
+        case Checking() as checking:
+            take_check(draft, run, checking, event.outcome)
+    fill_places(draft)
+    return Taken()
+
+
+def _look(draft: Draft) -> Reply:
+    """Something may be due: limits first, then waits, then delayed triggers, then the timer."""
+    for run in draft.live():
+        _look_at(draft, run)
+    fill_places(draft)
+    for run in list(draft.opens.values()):
+        if run.state is ExecutionState.SCHEDULED and run.planned_at <= draft.now.wall:
+            enrol(draft, run)
+    fire_due(draft)
+    ask_again(draft)
+    return Taken()
+
+
+def _look_at(draft: Draft, run: Open) -> None:
+    context = draft.contexts.get(run.execute_number)
+    if context is None:
+        return
+    now = draft.now.steady
+    match context.phase:
+        case Retrying(due=due, from_step=step):
+            if due <= now:
+                begin_again(draft, run, step)
+        case _ if context.deadline <= now:
+            time_out(draft, run, context)
+        case CheckWaiting(due=due) if due <= now:
+            send_check(draft, run)
+
+
+def _trigger(draft: Draft, event: Triggered) -> Reply:
+    around = draft.program.surroundings
+    later = event.planned_at is not None and event.planned_at > draft.now.wall
+    pending = sum(run.state is ExecutionState.SCHEDULED for run in draft.opens.values())
+    if later and pending >= around.pending_triggers:
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"{pending} delayed triggers of this job wait already; limits.pending_triggers allows no more",
+        )
+    run = new_execution(
+        draft,
+        TriggeredBy.REPLAY if event.replay else TriggeredBy.MANUAL,
+        draft.now.wall if event.planned_at is None else event.planned_at,
+        params=event.params,
+        held=around.hold_triggered,
+    )
+    if event.replay is not None:
+        run = replace(run, from_step=event.replay.from_step, replayed=event.replay.responses)
+    if not later:
+        return enrol(draft, run)
+    draft.keep(run)
+    return Started(run.execute_number, run.state, draft.head.uid)
+
+
+def _cancel(draft: Draft, event: CancelRequested) -> Reply:
+    run = draft.opens.get(event.execute_number)
+    if run is None:
+        return _no_execution(draft, event.execute_number)
+    drop(draft, run, event.reason)
+    fill_places(draft)
+    return Taken()
+
+
+def _release(draft: Draft, event: Released) -> Reply:
+    run = draft.opens.get(event.execute_number)
+    if run is None:
+        return _no_execution(draft, event.execute_number)
+    if not run.held:
+        return Unchanged()
+    released = draft.keep(replace(run, held=False))
+    if released.state is ExecutionState.ENQUEUED:
+        admit(draft, released)
+    return Taken()
+
+
+def _no_execution(draft: Draft, number: int) -> Reply:
+    if 1 <= number <= draft.head.execute_number:
+        return Refusal(RefusalCode.CONFLICT, f"execution {number} has ended", "/executionId")
+    return Refusal(RefusalCode.ABSENT, f"there is no execution {number}", "/executionId")

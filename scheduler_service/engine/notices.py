@@ -1,0 +1,163 @@
+"""What callers are told: which event matches which entry, and the body it carries (SPEC section 7)."""
+
+import msgspec
+
+from scheduler_service.domain.document import Open, Report, Told
+from scheduler_service.domain.effects import Delivery, Notify
+from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.moments import SECOND, as_datetime
+from scheduler_service.engine.draft import Draft
+from scheduler_service.engine.program import Notification, Program
+from scheduler_service.engine.requests import Refused, make_request
+from scheduler_service.language.values import as_json, parse_json
+from scheduler_service.timing.zones import load_zone
+
+IN_PROGRESS, SUCCEED, FAILED, TIMEOUT = "inprogress", "succeed", "failed", "timeout"
+FINAL_SUCCEED, FINAL_FAILED = "finalSucceed", "finalFailed"
+FINAL = frozenset({FINAL_SUCCEED, FINAL_FAILED})
+OWN_FAULT = "500"
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """One event worth telling: `key` is compared with `stateEquals`, `response` is the body's member."""
+
+    key: str
+    http_status: str
+    response: dict[str, object]
+
+
+def report_notice(report: Report, http_status: str) -> Notice:
+    """The event that a check or a feedback is."""
+    key = {"": IN_PROGRESS, SUCCEED: SUCCEED}.get(report.status) or report.error or FAILED
+    return Notice(key, http_status, _object(parse_json(report.body)))
+
+
+def answer_notice(draft: Draft, status: int | None, body: bytes, error: str | None, message: str) -> Notice:
+    """The answer that ends a synchronous attempt, or a failing request of an asynchronous chain."""
+    code = OWN_FAULT if status is None else str(status)
+    value = parse_json(body) if body else None
+    if isinstance(value, dict) and "status" in value:
+        return Notice(code, code, value)
+    state = FAILED if error else SUCCEED
+    return Notice(code, code, make_response(draft, state, message or None, error, value))
+
+
+def plain_notice(draft: Draft, key: str, error: str, message: str) -> Notice:
+    """An event without any answer: the attempt ran out of time, or ended before it could send."""
+    return Notice(key, OWN_FAULT, make_response(draft, FAILED, message, error, None))
+
+
+def make_response(
+    draft: Draft, status: str, message: str | None, error: str | None, data: object
+) -> dict[str, object]:
+    """The `response` of a notification that no target wrote."""
+    return {
+        "status": status,
+        "message": message,
+        "error": error,
+        "progress": None,
+        "datetime": local_text(draft.program.surroundings.default_zone, draft.now.wall),
+        "data": data,
+    }
+
+
+def local_text(zone: str, moment: int) -> str:
+    """`YYYY-MM-DD HH:MM:SS` in `zone`."""
+    local = load_zone(zone).to_local(moment)
+    return as_datetime(local - local % SECOND).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def notify(draft: Draft, run: Open, notice: Notice) -> None:
+    """Tells every entry that asked for this event; remembers it for the final one."""
+    program = draft.program_of(run)
+    if not program.notifications:
+        return
+    _tell(draft, run, program, notice)
+    told = Told(notice.http_status, as_json(notice.response))
+    draft.adjust(run.execute_number, told=told)
+
+
+def notify_end(draft: Draft, run: Open, state: ExecutionState, error: str | None, message: str) -> None:
+    """Tells that the execution ended; the last event's `response` with the final status."""
+    program = draft.program_of(run)
+    if not program.notifications or run.execute_number not in draft.contexts:
+        return
+    final = FINAL_SUCCEED if state is ExecutionState.SUCCEEDED else FINAL_FAILED
+    told = draft.contexts[run.execute_number].told
+    if told is None:
+        response = make_response(draft, final, message or None, error, None)
+        _tell(draft, run, program, Notice(final, OWN_FAULT, response))
+        return
+    response = _object(parse_json(told.response)) | {"status": final}
+    if error in ("cancelled", "lost"):
+        response["error"] = error
+    _tell(draft, run, program, Notice(final, told.http_status, response))
+
+
+def _tell(draft: Draft, run: Open, program: Program, notice: Notice) -> None:
+    for place, entry in enumerate(program.notifications):
+        if entry.keys and notice.key not in entry.keys:
+            continue
+        if entry.on_change and _seen_before(draft, run, place, notice):
+            continue
+        _deliver(draft, run, program, entry, notice)
+
+
+def _seen_before(draft: Draft, run: Open, place: int, notice: Notice) -> bool:
+    """Whether this entry was told the same status, error and progress last time; remembers it."""
+    if notice.key in FINAL:
+        return False
+    context = draft.contexts[run.execute_number]
+    mark = as_json([notice.response.get(name) for name in ("status", "error", "progress")]).decode()
+    seen = list(context.seen) or [""] * len(draft.program_of(run).notifications)
+    if seen[place] == mark:
+        return True
+    seen[place] = mark
+    draft.adjust(run.execute_number, seen=tuple(seen))
+    return False
+
+
+def _deliver(draft: Draft, run: Open, program: Program, entry: Notification, notice: Notice) -> None:
+    context = draft.contexts[run.execute_number]
+    ordinal = context.deliveries
+    delivery_id = f"{draft.head.uid}-{run.execute_number}-{ordinal}"
+    body = {
+        "httpStatus": notice.http_status,
+        "response": notice.response,
+        "jobId": program.job_id,
+        "executeNumber": run.execute_number,
+        "requestCounts": run.request_counts,
+    }
+    request = make_request(
+        program,
+        draft.head,
+        run,
+        context.responses,
+        entry.target,
+        key=f"{delivery_id}-n",
+        timeout=entry.target.timeout,
+        extra={"schedulingNotifyBody": body},
+    )
+    draft.adjust(run.execute_number, deliveries=ordinal + 1)
+    if isinstance(request, Refused):
+        draft.note(run, "notification", f"not sent, {request.code}: {request.message}")
+        return
+    delivery = Delivery(
+        delivery_id=delivery_id,
+        uid=draft.head.uid,
+        execute_number=run.execute_number,
+        request_counts=run.request_counts,
+        ordinal=ordinal,
+        event=notice.key,
+        request=request,
+        name=entry.name,
+        durable=program.qos == 1 or entry.outbox,
+        outbox=program.qos == 1 or entry.outbox,
+        final=notice.key in FINAL,
+        created_at=draft.now.wall,
+    )
+    draft.effects.append(Notify(delivery))
+
+
+def _object(value: object) -> dict[str, object]:
+    return dict(value) if isinstance(value, dict) else {"data": value}

@@ -1,0 +1,162 @@
+"""Renders a target into the request that goes out, the same bytes whenever it is done (SPEC section 4)."""
+
+import hashlib
+from urllib.parse import urlencode
+
+import msgspec
+
+from scheduler_service.domain.document import Head, Kept, Open
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
+from scheduler_service.engine.program import Program, Target
+from scheduler_service.engine.scope import scope_for
+from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
+from scheduler_service.language.urls import ForeignOrigin, NotAUrl, resolve_whole
+from scheduler_service.language.values import as_json, as_text
+
+FORM = "application/x-www-form-urlencoded"
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The request cannot be made: `code` is the error code (`template` or `egress`)."""
+
+    code: str
+    message: str
+
+
+def make_request(
+    program: Program,
+    head: Head,
+    run: Open,
+    responses: tuple[Kept, ...],
+    target: Target,
+    *,
+    key: str,
+    timeout: int,
+    extra: dict[str, object] | None = None,
+) -> OutboundRequest | Refused:
+    """The request of `target` for this attempt, or why there can be none. `timeout` in ms."""
+    scope = scope_for(program, head, run, responses, target, extra)
+    url = _url(program, responses, target, scope)
+    if isinstance(url, Refused):
+        return url
+    headers = _headers(target, scope)
+    if isinstance(headers, Refused):
+        return headers
+    body = _body(target, scope, headers)
+    if isinstance(body, Refused):
+        return body
+    content, kind = body
+    return OutboundRequest(
+        method=target.method,
+        url=url,
+        headers=(*_own(program, run, headers, key), *headers, *kind),
+        body=content,
+        timeout=timeout,
+        redirects=target.redirects,
+        trace=trace_of(head.uid, run.execute_number),
+    )
+
+
+def trace_of(uid: str, execute_number: int) -> str:
+    """The trace id of an execution: 32 hex digits, the same for all its requests."""
+    return hashlib.blake2b(f"{uid}:{execute_number}".encode(), digest_size=16).hexdigest()
+
+
+def _url(program: Program, responses: tuple[Kept, ...], target: Target, scope: Scope) -> str | Refused:
+    url = render_url(target.url, scope)
+    if isinstance(url, Unrenderable):
+        return _refuse(url)
+    if target.url.whole:
+        return _whole(program, responses, target, url)
+    if target.service_name is None:
+        return url
+    name = render_text(target.service_name, scope)
+    if isinstance(name, Unrenderable):
+        return _refuse(name)
+    return through_service(name, url)
+
+
+def through_service(name: str, url: str) -> str:
+    """The URL of a step with `serviceName`: the authority in `url` becomes the first path segment."""
+    _, _, rest = url.partition(":")
+    return f"service://{name}/{rest.lstrip('/')}"
+
+
+def _whole(program: Program, responses: tuple[Kept, ...], target: Target, url: str) -> str | Refused:
+    base = _base_of(program, responses, target)
+    if base is None:
+        return Refused("template", f"the url {url!r} comes from no response, so its origin cannot be checked")
+    return whole_url(program, url, base)
+
+
+def whole_url(program: Program, url: str, base: str) -> str | Refused:
+    """A whole URL from a response, judged against the address that answered (SPEC section 4)."""
+    resolved = resolve_whole(url, base=base, follow=program.surroundings.follow)
+    if isinstance(resolved, NotAUrl):
+        return Refused("template", resolved.message)
+    if isinstance(resolved, ForeignOrigin):
+        return Refused(FaultKind.EGRESS.value, resolved.message)
+    return resolved.url
+
+
+def _base_of(program: Program, responses: tuple[Kept, ...], target: Target) -> str | None:
+    source = target.url.source
+    if isinstance(source, str):
+        named = [step.index for step in program.steps if step.resp_env_name == source]
+        source = named[0] if named else None
+    if source is None:
+        source = len(responses) - 1
+    return responses[source].url if 0 <= source < len(responses) else None
+
+
+def _headers(target: Target, scope: Scope) -> Headers | Refused:
+    headers = []
+    for name, template in target.headers:
+        value = render_text(template, scope)
+        if isinstance(value, Unrenderable):
+            return _refuse(value)
+        if any(character < " " or character == "\x7f" for character in value):
+            return Refused("template", f"the header {name} would get a control character")
+        headers.append((name, value))
+    return tuple(headers)
+
+
+def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None, Headers] | Refused:
+    if target.body is None:
+        return None, ()
+    rendered = render_json(target.body, scope)
+    if isinstance(rendered, Unrenderable):
+        return _refuse(rendered)
+    return encode_body(rendered.value, headers)
+
+
+def encode_body(value: object, headers: Headers) -> tuple[bytes, Headers]:
+    """The body's bytes, and the Content-Type that is added where the step gives none."""
+    kind = next((text.lower() for name, text in headers if name.lower() == "content-type"), None)
+    if kind is None:
+        return as_json(value), (("Content-Type", "application/json"),)
+    if "json" in kind:
+        return as_json(value), ()
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace"), ()
+    if kind.startswith(FORM) and isinstance(value, dict):
+        return urlencode({name: as_text(item) for name, item in value.items()}).encode(), ()
+    return as_json(value), ()
+
+
+def _own(program: Program, run: Open, headers: Headers, key: str) -> Headers:
+    own = [
+        ("X-Scheduling-Job-Id", program.job_id),
+        ("X-Scheduling-Execute-Number", str(run.execute_number)),
+        ("X-Scheduling-Request-Counts", str(run.request_counts)),
+    ]
+    if not any(name.lower() == "idempotency-key" for name, _ in headers):
+        own.append(("Idempotency-Key", key))
+    if program.lead:
+        own.append(("X-Scheduled-At", rfc3339(run.planned_at)))
+    return tuple(own)
+
+
+def _refuse(cause: Unrenderable) -> Refused:
+    return Refused("template", f"${{{cause.expression}}}: {cause.message}")

@@ -1,0 +1,57 @@
+"""After a crash or a failed write: calls that nobody runs are sent again, or their execution is lost."""
+
+from scheduler_service.domain.document import Calling, Checking, Context, Open
+from scheduler_service.domain.effects import Call
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.domain.wire import Token
+from scheduler_service.engine.attempt import Broken, bare_context, finish, remember_end, token_of
+from scheduler_service.engine.draft import Draft, replace
+from scheduler_service.engine.retry import Failure
+
+LOST = "lost"
+LOST_ORDINAL = 1_000_000
+
+
+def resume_calls(draft: Draft, alive: frozenset[Token]) -> None:
+    """Looks at every open execution of a job that was just loaded (SPEC section 8)."""
+    for run in draft.live():
+        context = draft.contexts.get(run.execute_number)
+        if context is None:
+            lose(draft, run)
+            continue
+        if run.holder != draft.holder:
+            run, context = _take_over(draft, run, context)
+        _send_again(draft, run, context, alive)
+
+
+def lose(draft: Draft, run: Open) -> None:
+    """An execution whose context went down with its process ends: failed, terminated, `lost`."""
+    failure = Failure(LOST, FailureType.LOST)
+    message = "the process that ran this execution ended, and with qos 0 its context is not durable"
+    ended = AttemptEnded(
+        run.execute_number, run.request_counts, draft.now.wall, LOST, FailureType.LOST, message
+    )
+    if run.state is ExecutionState.PROCESSING:
+        draft.records.append(ended)
+        remember_end(draft, run, b"")
+        run = draft.keep(replace(run, state=ExecutionState.FAILED))
+    # A final notification needs a context to count its deliveries in; numbers of the lost one are not reused.
+    draft.contexts[run.execute_number] = bare_context(draft, LOST_ORDINAL)
+    finish(draft, run, ExecutionState.TERMINATED, reason=LOST, broken=Broken(failure, message, 0))
+
+
+def _take_over(draft: Draft, run: Open, context: Context) -> tuple[Open, Context]:
+    """Downtime is not held against the target: its limit ends no sooner than min(timeout, 60 s) from now."""
+    least = draft.now.steady + min(draft.program_of(run).timeout, MINUTE)
+    taken = draft.keep(replace(run, holder=draft.holder))
+    return taken, draft.adjust(run.execute_number, deadline=max(context.deadline, least))
+
+
+def _send_again(draft: Draft, run: Open, context: Context, alive: frozenset[Token]) -> None:
+    token = token_of(draft, run, context.phase)
+    if token is None or token in alive:
+        return
+    assert isinstance(context.phase, (Calling, Checking))
+    draft.effects.append(Call(token, context.phase.request))

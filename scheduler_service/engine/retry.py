@@ -1,0 +1,118 @@
+"""Whether a failed attempt is tried again, and after which wait (SPEC section 6). Pure."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from scheduler_service.domain.execution import FailureType
+from scheduler_service.engine.program import Policy
+from scheduler_service.timing.backoff import LONGEST, spread, wait
+
+NEVER_RETRIED = frozenset({"lost", "cancelled"})
+PLANNED_MOST = 1_000
+_STATUS = re.compile(r"[1-5][0-9][0-9]")
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why an attempt failed: the error code of SPEC section 5, and what kind of thing went wrong."""
+
+    code: str
+    failure_type: FailureType
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Try again after `wait` ms; `policy` is the index of the policy that decided and is used up by one."""
+
+    policy: int
+    wait: int
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """The execution ends.
+
+    `reason`, the first that holds: `never_retried` (`lost`, `cancelled`), `limit` (`maxRetries` is used
+    up), `no_policy` (none matches), `policy_spent`.
+    """
+
+    reason: str
+
+
+def judge(
+    policies: tuple[Policy, ...],
+    spent: tuple[int, ...],
+    retries: int,
+    max_retries: int,
+    failure: Failure,
+    *,
+    retry_after: int | None = None,
+    seed: str = "",
+) -> Retry | GiveUp:
+    """The verdict on an attempt that failed, after `retries` retries, of which each policy had its `spent`.
+
+    The first policy that matches decides, also when it is spent; `spent` may be shorter than `policies`
+    (the rest is 0). `retry_after` (ms) lengthens the wait, beyond a ceiling too, and never shortens it.
+    `seed` names the attempt: an equal seed gives an equal spread.
+    """
+    if failure.code in NEVER_RETRIED:
+        return GiveUp("never_retried")
+    if retries >= max_retries:
+        return GiveUp("limit")
+    index = find_policy(policies, failure)
+    if index is None:
+        return GiveUp("no_policy")
+    used = spent[index] if index < len(spent) else 0
+    if used >= policies[index].attempts:
+        return GiveUp("policy_spent")
+    planned = _wait(policies[index], used + 1)
+    if policies[index].jitter:
+        planned = spread(f"{seed}/{index}/{used}", planned)
+    return Retry(index, max(planned, min(retry_after or 0, LONGEST)))
+
+
+def find_policy(policies: tuple[Policy, ...], failure: Failure) -> int | None:
+    """The index of the policy that decides on `failure`, or None.
+
+    A timeout that counts as `500` goes to one that names `timeout` where none matches `500` (SPEC section 5).
+    """
+    index = _first_match(policies, failure.code)
+    if index is None and failure.code == "500" and failure.failure_type is FailureType.TIMEOUT:
+        return next((at for at, policy in enumerate(policies) if "timeout" in policy.errors), None)
+    return index
+
+
+def plan_waits(
+    policies: tuple[Policy, ...],
+    max_retries: int,
+    code: str,
+    failure_type: FailureType = FailureType.HTTP,
+) -> tuple[int, ...]:
+    """The waits (ms) of a job that fails with `code` every time, at most 1,000; jitter at its full length."""
+    failure = Failure(code, failure_type)
+    index = None if code in NEVER_RETRIED else find_policy(policies, failure)
+    if index is None:
+        return ()
+    return tuple(_waits(policies[index], min(max_retries, PLANNED_MOST)))
+
+
+def _first_match(policies: tuple[Policy, ...], code: str) -> int | None:
+    names = _names(code)
+    return next((index for index, policy in enumerate(policies) if not names.isdisjoint(policy.errors)), None)
+
+
+def _names(code: str) -> frozenset[str]:
+    """Everything that `errorEquals` may say to mean `code`."""
+    if code == "egress":
+        return frozenset({code})
+    if _STATUS.fullmatch(code):
+        return frozenset({code, f"{code[0]}xx", "*"})
+    return frozenset({code, "*"})
+
+
+def _waits(policy: Policy, most: int) -> Iterator[int]:
+    for n in range(1, min(policy.attempts, most) + 1):
+        yield _wait(policy, n)
+
+
+def _wait(policy: Policy, n: int) -> int:
+    return wait(policy.interval, policy.rate, policy.ceiling, n)

@@ -1,0 +1,112 @@
+"""What the templates of a request may see: root, system variables, environment (SPEC section 4)."""
+
+import hashlib
+import hmac
+from urllib.parse import quote
+
+from scheduler_service.domain.document import Head, Kept, Open
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.engine.program import Program, Target
+from scheduler_service.language.rendering import Scope
+from scheduler_service.language.values import parse_json
+
+ANYTHING = "*"
+
+
+def feedback_token(key: bytes, uid: str, request_counts: int) -> str:
+    """The token of the feedback URL of one attempt: an HMAC over uid and `requestCounts` (SPEC section 5)."""
+    return hmac.new(key, f"{uid}:{request_counts}".encode(), hashlib.sha256).hexdigest()
+
+
+def feedback_url(base: str, program: Program, head: Head, request_counts: int) -> str:
+    """Where the target reports on one attempt."""
+    token = feedback_token(head.key, head.uid, request_counts)
+    return (
+        f"{base.rstrip('/')}/jobs/{quote(program.job_id, safe=':')}/feedback/{request_counts}?token={token}"
+    )
+
+
+def scope_for(
+    program: Program,
+    head: Head,
+    run: Open,
+    responses: tuple[Kept, ...],
+    target: Target,
+    extra: dict[str, object] | None = None,
+) -> Scope:
+    """The scope of one request, holding just what its templates name."""
+    variables = names_in(target)
+    system = {name: value for name, value in (extra or {}).items() if name in variables}
+    system |= {name: _system(name, program, head, run, target) for name in variables - system.keys()}
+    return Scope(
+        system=system,
+        environment=program.surroundings.environment,
+        root=root_for(program, run, responses, members_in(target)),
+        aliases={"jobId": program.job_id, "executeNumber": run.execute_number},
+    )
+
+
+def names_in(target: Target) -> frozenset[str]:
+    """The system variables that the templates of `target` name."""
+    names = target.url.variables
+    for _, template in target.headers:
+        names |= template.variables
+    if target.service_name is not None:
+        names |= target.service_name.variables
+    return names if target.body is None else names | target.body.variables
+
+
+def members_in(target: Target) -> frozenset[str]:
+    """The first members of the root that the templates of `target` may read; `*` for any."""
+    members = target.url.members
+    for _, template in target.headers:
+        members |= template.members
+    if target.service_name is not None:
+        members |= target.service_name.members
+    return members if target.body is None else members | target.body.members
+
+
+def root_for(
+    program: Program, run: Open, responses: tuple[Kept, ...], members: frozenset[str]
+) -> dict[str, object]:
+    """The root of JSONPath: members of the latest response, named responses, `responses`, `trigger`."""
+    if not members:
+        return {}
+    trigger = parse_json(run.params)
+    values = [_value(kept) for kept in responses]
+    latest = values[-1] if values else trigger
+    root: dict[str, object] = dict(latest) if isinstance(latest, dict) else {}
+    for step, value in zip(program.steps, values, strict=False):
+        if step.resp_env_name is not None:
+            root[step.resp_env_name] = value
+    root["responses"] = values
+    root["trigger"] = trigger
+    return root
+
+
+def _value(kept: Kept) -> object:
+    return None if kept.body is None else parse_json(kept.body)
+
+
+def _system(name: str, program: Program, head: Head, run: Open, target: Target) -> object:
+    around = program.surroundings
+    match name:
+        case "schedulingFeedbackUrl":
+            base = around.internal_url if target.inside else around.external_url
+            return feedback_url(base, program, head, run.request_counts)
+        case "schedulingFeedbackUrlInternal":
+            return feedback_url(around.internal_url, program, head, run.request_counts)
+        case "schedulingFeedbackUrlExternal":
+            return feedback_url(around.external_url, program, head, run.request_counts)
+        case "schedulingJobId":
+            return program.job_id
+        case "schedulingExecuteNumber":
+            return run.execute_number
+        case "schedulingRequestCounts":
+            return run.request_counts
+        case "schedulingFireTime":
+            return rfc3339(run.planned_at)
+        case "schedulingShardIndex":
+            return 0
+        case _:  # schedulingShardTotal: compile has refused every other name
+            return 1

@@ -1,0 +1,79 @@
+"""The one codec of a job's state, for every store (DESIGN section 5).
+
+A document is written as `{format, head, contexts}` in MessagePack. Contexts of qos 0 are left out: they
+live in memory alone (SPEC section 8). An older format is upgraded on load; a newer one is refused.
+"""
+
+import msgspec
+
+from scheduler_service.domain.document import (
+    Calling,
+    Checking,
+    CheckWaiting,
+    Context,
+    Document,
+    FeedbackAwaited,
+    Head,
+    Retrying,
+)
+from scheduler_service.domain.errors import PunctualError
+
+FORMAT = 1
+
+# The phases by name: what a stored context may be doing.
+Phases = Calling | CheckWaiting | Checking | FeedbackAwaited | Retrying
+
+
+class StoredContext(Context, frozen=True, gc=False, omit_defaults=True):
+    """A context as it is read back: its phase is one of the five."""
+
+    phase: Phases
+
+
+class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The envelope."""
+
+    format: int
+    head: Head
+    contexts: dict[int, StoredContext] = {}
+
+
+class SnapshotError(PunctualError):
+    """A stored state that this program cannot read: damaged, or written by a newer one."""
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Stored)
+
+
+def encode(document: Document) -> bytes:
+    """The bytes of what is durable of `document`."""
+    return _ENCODER.encode({"format": FORMAT, "head": document.head, "contexts": durable_contexts(document)})
+
+
+def decode(stored: bytes) -> Document:
+    """The document that `stored` holds. Raises SnapshotError."""
+    try:
+        read = _DECODER.decode(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SnapshotError(f"the stored state of a job cannot be read: {error}") from error
+    if read.format > FORMAT:
+        raise SnapshotError(
+            f"the stored state has format {read.format}, this program knows {FORMAT}; install a newer one"
+        )
+    return Document(read.head, dict(read.contexts))
+
+
+def durable_contexts(document: Document) -> dict[int, Context]:
+    """The contexts that survive a crash: those of executions with qos 1."""
+    kept = {run.execute_number for run in document.head.opens if run.qos}
+    return {number: context for number, context in document.contexts.items() if number in kept}
+
+
+def needs_commit(before: Document | None, after: Document | None) -> bool:
+    """Whether a turn changed anything that must be durable before its effects start."""
+    if before is after:
+        return False
+    if before is None or after is None or before.head != after.head:
+        return True
+    return durable_contexts(before) != durable_contexts(after)

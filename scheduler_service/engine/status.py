@@ -1,0 +1,89 @@
+"""What can be said of a job from its state alone: when it is due, and how a reader sees it."""
+
+import msgspec
+
+from scheduler_service.domain.document import CheckWaiting, Context, Document, Latest, Retrying
+from scheduler_service.domain.execution import ExecutionState, JobState
+from scheduler_service.domain.moments import Due
+from scheduler_service.engine.decision import Job
+from scheduler_service.engine.states import LIVE
+
+
+class Summary(msgspec.Struct, frozen=True, gc=False):
+    """A job as its reader sees it (SPEC section 10, shape of a job). Times are wall ms."""
+
+    state: JobState
+    kind: str
+    revision: int
+    next_fire: int | None
+    execute_number: int
+    request_counts: int
+    missed: int
+    latest: Latest | None
+    created_at: int
+    updated_at: int
+    live: int
+    waiting: int
+
+
+def due(job: Job) -> Due:
+    """When the job must be looked at again; None on a line where nothing waits."""
+    document = job.document
+    if document is None:
+        return Due()
+    head = document.head
+    walls = [run.planned_at for run in head.opens if run.state is ExecutionState.SCHEDULED]
+    if head.active and head.next_fire is not None:
+        walls.append(head.next_fire - job.programs[head.revision].lead)
+    steadies = [_due_of(context) for context in document.contexts.values()]
+    steadies.extend(counting.due for counting in head.counting)
+    return Due(min(walls, default=None), min(steadies, default=None))
+
+
+def summarize(job: Job) -> Summary:
+    """The job's summary; it must exist."""
+    document = job.document
+    if document is None:
+        raise AssertionError("a job that is not there has no summary")
+    head = document.head
+    kind = job.programs[head.revision].timer.kind
+    return Summary(
+        state=_state(document, kind),
+        kind=kind,
+        revision=head.revision,
+        next_fire=head.next_fire if head.active else None,
+        execute_number=head.execute_number,
+        request_counts=head.request_counts,
+        missed=head.missed,
+        latest=head.latest,
+        created_at=head.created_at,
+        updated_at=head.updated_at,
+        live=sum(run.state in LIVE for run in head.opens),
+        waiting=sum(run.state not in LIVE for run in head.opens),
+    )
+
+
+def revisions(document: Document) -> frozenset[int]:
+    """The revisions whose programs a turn on this document needs."""
+    head = document.head
+    started = {run.revision for run in head.opens if run.revision}
+    return frozenset({head.revision} | started | {counting.revision for counting in head.counting})
+
+
+def _due_of(context: Context) -> int:
+    match context.phase:
+        case Retrying(due=moment):
+            return moment
+        case CheckWaiting(due=moment):
+            return min(moment, context.deadline)
+        case _:
+            return context.deadline
+
+
+def _state(document: Document, kind: str) -> JobState:
+    head = document.head
+    if not head.active:
+        return JobState.PAUSED
+    if kind != "external" and head.next_fire is None and not head.opens:
+        return JobState.FINISHED
+    return JobState.ACTIVE

@@ -1,0 +1,212 @@
+"""Compiles what is sent: steps, check, cancelUrl and notifications, every problem with its pointer."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from client_sdk.models import JobDefinition
+from client_sdk.models.problems import write_pointer
+from client_sdk.models.step import RequestStep
+from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.program import Notification, Step, Surroundings, Target
+from scheduler_service.language.template import (
+    SYSTEM_VARIABLES,
+    JsonTemplate,
+    Names,
+    TextTemplate,
+    UrlTemplate,
+    compile_json,
+    compile_text,
+    compile_url,
+)
+
+NOTIFY_BODY = "schedulingNotifyBody"
+LATER_FIELDS = (
+    "sign",
+    "route",
+    "tags",
+    "specific_instances",
+    "parallelism",
+    "priority",
+    "lease_seconds",
+    "renew_seconds",
+    "max_unexpected_retries",
+    "unexpected_retry_delay_seconds",
+)
+Made = TypeVar("Made")
+
+
+class TargetCompiler:
+    """Compiles the targets of one definition; what is wrong goes to `problems`, and compiling goes on."""
+
+    def __init__(
+        self, definition: JobDefinition, surroundings: Surroundings, problems: list[Problem], *, system: bool
+    ) -> None:
+        self._definition = definition
+        self._surroundings = surroundings
+        self._problems = problems
+        self._system = system
+
+    def steps(self) -> list[Step]:
+        """The chain's steps; those that are wrong are left out, with their problems noted."""
+        made = []
+        for index, step in enumerate(self._definition.request):
+            target = self._request(step, f"/request/{index}", self._names(index))
+            if target is not None:
+                made.append(
+                    Step(
+                        index=index,
+                        target=target,
+                        resp_env_name=step.resp_env_name,
+                        success=tuple(_read_success(code) for code in step.success_codes),
+                        from_step=step.retry_from == "step",
+                    )
+                )
+        return made
+
+    def check(self) -> Target | None:
+        """The poll of an asynchronous job."""
+        check = self._definition.check_url
+        if check is None:
+            return None
+        step = RequestStep(
+            method="GET",
+            url=check.url,
+            service_name=check.service_name,
+            headers=check.headers,
+            sign=check.sign,
+            timeout_seconds=check.timeout_seconds,
+            success_codes=["2xx"],
+        )
+        return self._request(step, "/checkUrl", self._names())
+
+    def cancel(self) -> Target | None:
+        """What is called when an execution is cancelled or runs out of time."""
+        step = self._definition.cancel_url
+        return None if step is None else self._request(step, "/cancelUrl", self._names())
+
+    def notifications(self) -> tuple[Notification, ...]:
+        """The entries of `notification`."""
+        names = self._names(notified=True)
+        made = []
+        for index, entry in enumerate(self._definition.notification):
+            body = entry.body if entry.has_body else f"${{{NOTIFY_BODY}}}|json"
+            step = RequestStep(
+                method=entry.method,
+                url=entry.url,
+                headers=entry.headers,
+                body=body,
+                sign=entry.sign,
+                success_codes=["2xx"],
+            )
+            target = self._request(step, f"/notification/{index}", names)
+            if target is not None:
+                made.append(
+                    Notification(
+                        target=target,
+                        name=entry.name,
+                        keys=entry.keys,
+                        on_change=entry.dedupe == "onChange",
+                        outbox=entry.guarantee == "outbox",
+                    )
+                )
+        return tuple(made)
+
+    def _names(self, before: int | None = None, *, notified: bool = False) -> Names:
+        named = [step.resp_env_name for step in self._definition.request[:before] if step.resp_env_name]
+        system = SYSTEM_VARIABLES | {NOTIFY_BODY} if notified else SYSTEM_VARIABLES
+        environment = frozenset(self._surroundings.environment)
+        return Names(system=frozenset(system), environment=environment, resp_env_names=tuple(named))
+
+    def _request(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
+        self._check_available(step, pointer)
+        url = self._try(lambda: self._url(step.url, names), f"{pointer}/url")
+        headers = self._headers(step.headers, pointer, names)
+        body, service = self._body(step, pointer, names), self._service(step, pointer, names)
+        timeout = self._timeout(step, pointer)
+        if url is None:
+            return None
+        return Target(
+            method=step.method,
+            url=url,
+            headers=headers,
+            body=body,
+            service_name=service,
+            inside=step.url.startswith("service:") or service is not None,
+            timeout=timeout,
+            redirects=step.follow_redirects,
+        )
+
+    def _url(self, text: str, names: Names) -> UrlTemplate:
+        if text.startswith("system:") and not self._system:
+            raise ExpressionError("system:// is for the scheduler's own jobs; use http(s):// or service://")
+        return compile_url(text, names=names)
+
+    def _headers(
+        self, given: dict[str, str], pointer: str, names: Names
+    ) -> tuple[tuple[str, TextTemplate], ...]:
+        made = []
+        for name, text in given.items():
+            place = pointer + write_pointer(["headers", name])
+            template = self._try(_text_maker(text, names), place)
+            if template is not None:
+                made.append((name, template))
+        return tuple(made)
+
+    def _body(self, step: RequestStep, pointer: str, names: Names) -> JsonTemplate | None:
+        if not step.has_body:
+            return None
+        return self._try(lambda: compile_json(step.body, names=names), f"{pointer}/body")
+
+    def _service(self, step: RequestStep, pointer: str, names: Names) -> TextTemplate | None:
+        if step.service_name is None:
+            return None
+        return self._try(_text_maker(step.service_name, names), f"{pointer}/serviceName")
+
+    def _timeout(self, step: RequestStep, pointer: str) -> int:
+        cap = self._surroundings.http_timeout
+        if step.timeout_seconds is None:
+            return cap
+        given = round(step.timeout_seconds * SECOND)
+        if given > cap:
+            text = (
+                f"timeoutSeconds {step.timeout_seconds:g} is more than the platform allows a call "
+                f"({cap / SECOND:g} s); make longer work asynchronous"
+            )
+            self._problems.append(Problem(f"{pointer}/timeoutSeconds", "range", text))
+        return max(given, 1)
+
+    def _check_available(self, step: RequestStep, pointer: str) -> None:
+        """What a later version builds is refused by name, so that nothing is silently ignored."""
+        for field in LATER_FIELDS:
+            if getattr(step, field) is not None:
+                alias = RequestStep.model_fields[field].alias or field
+                text = f"{alias} is not available in this version; remove it"
+                self._problems.append(Problem(f"{pointer}/{alias}", "not_available", text))
+        if step.url.startswith("queue:"):
+            text = "queue:// targets are not available in this version; use http(s):// or service://"
+            self._problems.append(Problem(f"{pointer}/url", "not_available", text))
+
+    def _try(self, make: Callable[[], Made], pointer: str) -> Made | None:
+        try:
+            return make()
+        except ExpressionError as error:
+            at = "" if error.column is None else f" (column {error.column + 1})"
+            self._problems.append(Problem(pointer, error.code, f"{error.message}{at}"))
+        except DefinitionError as error:
+            self._problems.extend(
+                Problem(pointer + problem.pointer, problem.code, problem.message)
+                for problem in error.problems
+            )
+        return None
+
+
+def _text_maker(text: str, names: Names) -> Callable[[], TextTemplate]:
+    return lambda: compile_text(text, names=names)
+
+
+def _read_success(code: Any) -> tuple[int, int]:
+    if isinstance(code, int):
+        return code, code
+    first = int(code[0]) * 100
+    return first, first + 99

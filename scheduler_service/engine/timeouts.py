@@ -1,0 +1,37 @@
+"""An attempt that ran out of time (SPEC section 5)."""
+
+from scheduler_service.domain.document import Calling, Checking, Context, Open
+from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.wire import Fault, FaultKind
+from scheduler_service.engine.attempt import Broken, abandon, fail, inform
+from scheduler_service.engine.chain import OWN_FAULT, record_step
+from scheduler_service.engine.checking import record_check
+from scheduler_service.engine.draft import Draft
+from scheduler_service.engine.notices import TIMEOUT, notify, plain_notice
+from scheduler_service.engine.retry import Failure
+
+
+def time_out(draft: Draft, run: Open, context: Context) -> None:
+    """Ends the attempt: what is in flight is stopped, `cancelUrl` called, the policies asked."""
+    program = draft.program_of(run)
+    message = f"the attempt ran over timeoutSeconds ({program.timeout / 1000:g} s)"
+    _record_call(draft, run, context, message)
+    abandon(draft, run, context.phase)
+    inform(draft, run, context)
+    code = TIMEOUT if program.asynchronous else OWN_FAULT
+    step = context.phase.step if isinstance(context.phase, Calling) else len(program.steps) - 1
+    notify(draft, run, plain_notice(draft, code, code, message))
+    fail(draft, run, Broken(Failure(code, FailureType.TIMEOUT), message, step))
+
+
+def _record_call(draft: Draft, run: Open, context: Context, message: str) -> None:
+    fault = Fault(FaultKind.TIMEOUT, message)
+    match context.phase:
+        case Calling() as calling:
+            elapsed = Fault(FaultKind.TIMEOUT, message, max(draft.now.wall - calling.sent_at, 0))
+            step = draft.program_of(run).steps[calling.step]
+            record_step(draft, run, step, calling, elapsed, TIMEOUT)
+        case Checking() as checking:
+            record_check(draft, run, checking, fault, error=message)
+        case _:
+            pass

@@ -1,0 +1,70 @@
+"""Reports of checks and feedback: read in their one form, and taken as the verdict (SPEC section 5)."""
+
+import hashlib
+
+import msgspec
+
+from scheduler_service.domain.document import Open, Report
+from scheduler_service.domain.execution import FailureType
+from scheduler_service.engine.attempt import Broken, fail, succeed
+from scheduler_service.engine.draft import Draft
+from scheduler_service.engine.retry import Failure
+from scheduler_service.language.values import as_json, as_text
+
+SUCCEED_WORDS = frozenset({"succeed", "success", "succeeded"})
+FAILED_WORD = "failed"
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A report that is none: where it is wrong, and why."""
+
+    pointer: str
+    message: str
+
+
+def read_report(value: object) -> Report | Unreadable:
+    """A check's answer or a feedback in its one form; `status` becomes empty, `succeed` or `failed`."""
+    if not isinstance(value, dict):
+        return Unreadable("", "a report is a JSON object with a member status")
+    status = _status(value.get("status"))
+    if isinstance(status, Unreadable):
+        return status
+    error = value.get("error")
+    return Report(
+        status=status,
+        error=as_text(error) if error not in (None, "") else None,
+        message=_text(value.get("message")),
+        progress=_text(value.get("progress")),
+        body=as_json(value),
+    )
+
+
+def digest_of(report: Report) -> bytes:
+    """Tells whether a feedback is the deciding one, repeated."""
+    return hashlib.sha256(report.body).digest()[:12]
+
+
+def settle(draft: Draft, run: Open, report: Report) -> None:
+    """The report decides the attempt: it succeeded, or it failed with the code that the business gave."""
+    if report.status != FAILED_WORD:
+        succeed(draft, run, digest_of(report))
+        return
+    code = report.error or FAILED_WORD
+    message = report.message or f"the target reported {code}"
+    last = len(draft.program_of(run).steps) - 1
+    fail(draft, run, Broken(Failure(code, FailureType.BUSINESS), message, last), digest_of(report))
+
+
+def _status(value: object) -> str | Unreadable:
+    if value is None or value == "":
+        return ""
+    if isinstance(value, str) and value in SUCCEED_WORDS:
+        return "succeed"
+    if value == FAILED_WORD:
+        return FAILED_WORD
+    words = "succeed, failed, or nothing while it runs"
+    return Unreadable("/status", f"status is {as_text(value)!r}; expected {words}")
+
+
+def _text(value: object) -> str | None:
+    return None if value is None or value == "" else as_text(value)

@@ -1,0 +1,182 @@
+"""The settings by group, with their defaults (SPEC section 16). Names here are the names people write."""
+
+import ipaddress
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.timing.zones import load_zone
+
+HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+ORIGIN = re.compile(r"https?://[^/?#\s@]+")
+Positive = Annotated[float, Field(gt=0, le=1_000_000_000)]
+Seconds = Annotated[float, Field(ge=0, le=1_000_000_000)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+PositiveCount = Annotated[int, Field(ge=1, le=1_000_000_000)]
+
+
+def _check_zone(name: str) -> str:
+    try:
+        return load_zone(name).name
+    except ExpressionError as error:
+        raise ValueError(error.message) from error
+
+
+def _check_pattern(pattern: str) -> str:
+    """An address, a network in CIDR form, a host, or `*.host`."""
+    try:
+        ipaddress.ip_network(pattern, strict=False)
+    except ValueError:
+        if not HOST.fullmatch(pattern) or pattern.replace(".", "").isdigit():
+            raise ValueError(f"{pattern!r} is no CIDR network, host or *.host") from None
+    return pattern
+
+
+def _check_origin(origin: str) -> str:
+    if not ORIGIN.fullmatch(origin):
+        raise ValueError(f"{origin!r} is no origin; write scheme://host or scheme://host:port")
+    return origin.lower()
+
+
+def _check_base(url: str) -> str:
+    if not re.fullmatch(r"https?://[^?#\s@]+", url):
+        raise ValueError(f"{url!r} is no base address; write http(s)://host[:port][/path]")
+    return url.rstrip("/")
+
+
+Zone = Annotated[str, AfterValidator(_check_zone)]
+Pattern = Annotated[str, AfterValidator(_check_pattern)]
+Origin = Annotated[str, AfterValidator(_check_origin)]
+Base = Annotated[str, AfterValidator(_check_base)]
+
+
+class Group(BaseModel):
+    """The root of all groups: frozen, unknown names refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Server(Group):
+    """Where the service listens, and who may speak to it."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    external_url: Base | None = None
+    workers: Literal[1] = 1
+    key: Annotated[str, Field(min_length=16)] | None = None
+    drain_seconds: Seconds = 20
+
+
+class Store(Group):
+    """Where the jobs' state lies, and how hard it is written."""
+
+    url: str | None = None
+    data: str = "data"
+    durability: Literal["full", "process"] = "full"
+
+
+class Database(Group):
+    """Where history lies; None: beside the jobs' state."""
+
+    url: str | None = None
+
+
+class Defaults(Group):
+    """The platform's defaults of a definition (SPEC section 2)."""
+
+    timezone: Zone = "UTC"
+    http_timeout_seconds: Positive = 60
+    check_rate_seconds: Annotated[float, Field(ge=0.1)] = 1
+    timeout_seconds: Positive = 60
+    max_retries: Count = 5
+    qos: Literal[0, 1] = 0
+    max_concurrency: PositiveCount = 1
+    overlap_policy: Literal["skip", "queue", "cancel_running", "allow"] = "skip"
+    queue_limit: Count = 100
+    lead_seconds: Seconds = 0
+    start_policy: Literal["auto", "manual"] = "auto"
+
+
+class Egress(Group):
+    """Which addresses `http(s)` targets may have (SPEC section 9); `deny` wins."""
+
+    allow: tuple[Pattern, ...] = ()
+    deny: tuple[Pattern, ...] = ()
+    follow: tuple[Origin, ...] = ()
+
+
+class Feedback(Group):
+    """Bases of feedback URLs; None: the served address."""
+
+    internal_url: Base | None = None
+    external_url: Base | None = None
+
+
+class Limits(Group):
+    """Bounds on what comes from outside."""
+
+    response_bytes: PositiveCount = 1 << 20
+    body_bytes: PositiveCount = 1 << 20
+    ready: PositiveCount = 100_000
+    pending_triggers: PositiveCount = 1_000
+
+
+class History(Group):
+    """What is kept of executions, how much of it and for how long (SPEC section 12)."""
+
+    retain_days: Positive = 5
+    retain_count: Count = 10
+    body_bytes: Count = 4 * 1024
+    detail: Literal["all", "failures", "none"] = "all"
+    max_bytes: PositiveCount | None = None
+    mask: tuple[str, ...] = ()
+    clean_seconds: Positive = 3600
+
+
+class Notification(Group):
+    """Delivery of notifications (SPEC section 7)."""
+
+    retries: Count = 3
+    interval_seconds: Seconds = 20
+    outbox_seconds: Positive = 60
+
+
+class Services(Group):
+    """Services that need no registration: name to base address; and the gateway's."""
+
+    static: dict[str, tuple[Base, ...]] = {}
+    gateway: Base | None = None
+
+
+class Debug(Group):
+    """Switches that hold work back (SPEC section 13)."""
+
+    hold_recurring: bool = False
+    hold_triggered: bool = False
+
+
+class Node(Group):
+    """The name of this process among others."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
+
+
+class Settings(Group):
+    """All settings of one process."""
+
+    server: Server = Server()
+    store: Store = Store()
+    database: Database = Database()
+    defaults: Defaults = Defaults()
+    egress: Egress | None = None
+    feedback: Feedback = Feedback()
+    limits: Limits = Limits()
+    history: History = History()
+    notification: Notification = Notification()
+    services: Services = Services()
+    debug: Debug = Debug()
+    node: Node = Node()
+    env: dict[str, dict[str, str]] = {}
+    env_file: str | None = None

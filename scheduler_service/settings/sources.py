@@ -1,0 +1,182 @@
+"""Where settings come from: command line, then environment, then a TOML file, then defaults."""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+
+from scheduler_service.settings.errors import SettingsError
+from scheduler_service.settings.model import Settings
+
+PREFIX = "PUNCTUAL_"
+# Names of the environment that the command line reads for itself, and those of the start scripts.
+NOT_SETTINGS = frozenset({"PUNCTUAL_URL", "PUNCTUAL_KEY", "PUNCTUAL_CONFIG", "PUNCTUAL_PYTHON"})
+TEST_ONLY = ("PUNCTUAL_TEST_", "PUNCTUAL_DAPR_", "PUNCTUAL_REQUIRE_")
+LATER = frozenset({"dapr", "signing", "secrets"})
+AS_WRITTEN = frozenset({"env"})
+Place = tuple[str, ...]
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The settings, and for each given one (`egress.allow`) where it came from."""
+
+    settings: Settings
+    sources: dict[str, str]
+
+    def effective(self) -> Iterator[tuple[str, object, str]]:
+        """(name, value, source) of every setting; the value of `server.key` is not shown."""
+        for name, value in _flatten(self.settings.model_dump(mode="json")):
+            shown = "(set)" if name == "server.key" and value else value
+            yield name, shown, self._source(name)
+
+    def _source(self, name: str) -> str:
+        parts = name.split(".")
+        places = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+        return next((self.sources[place] for place in places if place in self.sources), "default")
+
+
+def load_settings(
+    arguments: Mapping[str, object], environ: Mapping[str, str], config: Path | None = None
+) -> Loaded:
+    """The effective settings. `arguments` are those of the command line by name (`server.port`).
+
+    Raises SettingsError for a file that cannot be read and for what is unknown or wrong, by name.
+    """
+    tree: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for source, values in (
+        (f"file {config}", _read_file(config)),
+        ("environment", _read_environment(environ)),
+        ("command line", [(tuple(name.split(".")), value) for name, value in arguments.items()]),
+    ):
+        for path, value in values:
+            _check_known(path, source)
+            _put(tree, path, value)
+            sources[".".join(path)] = source
+    return Loaded(_validate(tree, sources), sources)
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables of an `env.sh`: lines `[export ]NAME=value`, read and never executed."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"env_file {path} cannot be read: {error}") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip().removeprefix("export ").strip()
+        if not text or text.startswith("#"):
+            continue
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise SettingsError(f"env_file {path}, line {number}: {line!r} is not [export ]NAME=value")
+        found[name] = _unquote(value)
+    return found
+
+
+def _unquote(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return value
+
+
+def _read_file(config: Path | None) -> list[tuple[Place, object]]:
+    if config is None:
+        return []
+    try:
+        tree = tomllib.loads(config.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"the configuration {config} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the configuration {config} is no TOML: {error}") from error
+    return [((group, *rest), value) for group in tree for rest, value in _leaves(tree[group])]
+
+
+def _leaves(value: object) -> Iterator[tuple[Place, object]]:
+    """A group's members one by one; tables below them (as `env.<tenant>`) stay whole."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield (name,), item
+    else:
+        yield (), value
+
+
+def _read_environment(environ: Mapping[str, str]) -> list[tuple[Place, object]]:
+    found: list[tuple[Place, object]] = []
+    for name, text in sorted(environ.items()):
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS or name.startswith(TEST_ONLY):
+            continue
+        group, *rest = name.removeprefix(PREFIX).split("__")
+        lowered = group.lower()
+        path = rest if lowered in AS_WRITTEN else [part.lower() for part in rest]
+        found.append(((lowered, *path), _read_text(text)))
+    return found
+
+
+def _read_text(text: str) -> object:
+    """Lists and tables are JSON; everything else is a text, which the model reads as what it wants."""
+    if text[:1] in ("[", "{"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _put(tree: dict[str, Any], path: Place, value: object) -> None:
+    *groups, last = path
+    for group in groups:
+        below = tree.setdefault(group, {})
+        if not isinstance(below, dict):
+            raise SettingsError(f"{'.'.join(path)}: {group} is a single value and has no members")
+        tree = below
+    known = tree.get(last)
+    tree[last] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+
+
+def _check_known(path: Place, source: str) -> None:
+    if path[0] in LATER:
+        name = ".".join(path)
+        raise SettingsError(f"{name} ({source}) is not available in this version; remove it")
+
+
+def _validate(tree: dict[str, Any], sources: Mapping[str, str]) -> Settings:
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = [str(part) for part in first["loc"]]
+        raise SettingsError(_describe(path, first["type"], first["msg"], first["input"], sources)) from None
+
+
+def _describe(path: list[str], kind: str, message: str, value: object, sources: Mapping[str, str]) -> str:
+    name = ".".join(path)
+    places = (".".join(path[:end]) for end in range(len(path), 0, -1))
+    source = next((sources[place] for place in places if place in sources), "settings")
+    if kind == "extra_forbidden":
+        return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(path))}"
+    shown = "(hidden)" if name == "server.key" else repr(value)
+    return f"{name} = {shown} ({source}): {message.removeprefix('Value error, ')}"
+
+
+def _known(path: list[str]) -> list[str]:
+    model: Any = Settings
+    for part in path[:-1]:
+        annotation = model.model_fields[part].annotation
+        options = getattr(annotation, "__args__", (annotation,))
+        model = next(
+            (one for one in options if isinstance(one, type) and issubclass(one, BaseModel)), Settings
+        )
+    return sorted(model.model_fields)
+
+
+def _flatten(value: object, path: Place = ()) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict) and value:
+        for name, item in value.items():
+            yield from _flatten(item, (*path, name))
+    else:
+        yield ".".join(path), value

@@ -1,0 +1,134 @@
+"""Whether a failed attempt is tried again (SPEC sections 5 and 6)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.execution import FailureType
+from scheduler_service.engine.program import Policy
+from scheduler_service.engine.retry import Failure, GiveUp, Retry, judge, plan_waits
+from scheduler_service.timing.backoff import LONGEST
+
+
+def policy(*errors: str, **members: object) -> Policy:
+    return Policy(errors=frozenset(errors), **members)  # type: ignore[arg-type]
+
+
+def decide(
+    policies: list[Policy],
+    code: str,
+    *,
+    failure_type: FailureType = FailureType.HTTP,
+    spent: tuple[int, ...] = (),
+    retries: int = 0,
+    max_retries: int = 5,
+    retry_after: int | None = None,
+    seed: str = "",
+) -> Retry | GiveUp:
+    failure = Failure(code, failure_type)
+    return judge(tuple(policies), spent, retries, max_retries, failure, retry_after=retry_after, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("errors", "code", "matches"),
+    [
+        ("500", "500", True),
+        ("500", "502", False),
+        ("5xx", "502", True),
+        ("5xx", "404", False),
+        ("4xx", "429", True),
+        ("4xx", "4xx", True),
+        ("4xx", "4000", False),
+        ("*", "404", True),
+        ("*", "error1", True),
+        ("*", "timeout", True),
+        ("*", "template", True),
+        ("*", "egress", False),
+        ("egress", "egress", True),
+        ("*", "lost", False),
+        ("lost", "lost", False),
+        ("cancelled", "cancelled", False),
+        ("error1", "error10", False),
+    ],
+)
+def test_what_a_policy_matches(errors: str, code: str, matches: bool) -> None:
+    """SPEC 6: codes, classes, `*` (any but egress); lost and cancelled are never retried."""
+    assert isinstance(decide([policy(errors)], code), Retry) is matches
+
+
+def test_the_defaults_are_one_second_twice_doubling() -> None:
+    """SPEC 6: intervalSeconds 1, maxAttempts 2, backoffRate 2.0."""
+    assert decide([policy("500")], "500") == Retry(0, 1_000)
+    assert decide([policy("500")], "500", spent=(1,), retries=1) == Retry(0, 2_000)
+    assert decide([policy("500")], "500", spent=(2,), retries=2) == GiveUp("policy_spent")
+
+
+def test_the_first_match_decides_also_when_it_is_spent() -> None:
+    """SPEC 6."""
+    policies = [policy("500", attempts=1), policy("*")]
+    assert decide(policies, "500", spent=(1, 0), retries=1) == GiveUp("policy_spent")
+    assert decide(policies, "404", spent=(1, 0), retries=1) == Retry(1, 1_000)
+    assert decide([policy("500", attempts=0), policy("*")], "500") == GiveUp("policy_spent")
+
+
+def test_max_retries_caps_all_policies_together() -> None:
+    """SPEC 6: the sum never exceeds `maxRetries`."""
+    policies = [policy("a", attempts=9), policy("b", attempts=9)]
+    assert decide(policies, "a", spent=(2, 3), retries=5) == GiveUp("limit")
+    assert decide(policies, "a", max_retries=0) == GiveUp("limit")
+    assert decide(policies, "zzz") == GiveUp("no_policy")
+    assert decide([], "500") == GiveUp("no_policy")
+
+
+def test_a_timeout_that_is_500_goes_to_who_names_timeout_where_none_matches_500() -> None:
+    """SPEC 5, first point: `5xx` and `*` match 500; a connection failure stays 500."""
+    named = policy("timeout", interval=7_000)
+    timeout = FailureType.TIMEOUT
+    assert decide([named], "500", failure_type=timeout) == Retry(0, 7_000)
+    assert decide([named], "500", failure_type=FailureType.CONNECT) == GiveUp("no_policy")
+    assert decide([named], "500") == GiveUp("no_policy")
+    for other in ("500", "5xx", "*"):
+        assert decide([named, policy(other)], "500", failure_type=timeout) == Retry(1, 1_000)
+    spent = decide([named, policy("500", attempts=0)], "500", failure_type=timeout)
+    assert spent == GiveUp("policy_spent")
+
+
+def test_the_timeout_of_an_asynchronous_job_is_no_500() -> None:
+    """SPEC 5: it raises `timeout`."""
+    timeout = FailureType.TIMEOUT
+    assert decide([policy("500"), policy("5xx")], "timeout", failure_type=timeout) == GiveUp("no_policy")
+    assert decide([policy("500"), policy("timeout")], "timeout", failure_type=timeout) == Retry(1, 1_000)
+
+
+def test_retry_after_lengthens_and_never_shortens() -> None:
+    """SPEC 6: also beyond a ceiling; not without bounds."""
+    limited = [policy("503", interval=4_000, ceiling=5_000)]
+    assert decide(limited, "503", retry_after=9_000) == Retry(0, 9_000)
+    assert decide(limited, "503", retry_after=1_000) == Retry(0, 4_000)
+    assert decide(limited, "503", retry_after=-5) == Retry(0, 4_000)
+    assert decide(limited, "503", retry_after=10**30) == Retry(0, LONGEST)
+
+
+@given(seed=st.text(), used=st.integers(0, 8), retry_after=st.none() | st.integers(0, 10**6))
+@settings(deadline=None)
+def test_full_jitter_is_stable_and_within_the_wait(seed: str, used: int, retry_after: int | None) -> None:
+    """SPEC 6: `full` spreads a wait over 0 to its length; Retry-After is kept nevertheless."""
+    spread = [policy("500", jitter=True, attempts=9, ceiling=60_000)]
+    verdicts = [
+        decide(spread, "500", spent=(used,), retry_after=retry_after, seed=seed, max_retries=9)
+        for _ in range(2)
+    ]
+    assert verdicts[0] == verdicts[1]
+    assert isinstance(verdicts[0], Retry)
+    assert (retry_after or 0) <= verdicts[0].wait <= max(1_000 * 2**used, retry_after or 0)
+
+
+def test_the_waits_of_a_job_that_always_fails() -> None:
+    """SPEC 17: retries drawn on a time line."""
+    policies = (policy("500", attempts=9, ceiling=5_000), policy("timeout", attempts=3, rate=1.0))
+    assert plan_waits(policies, 5, "500") == (1_000, 2_000, 4_000, 5_000, 5_000)
+    assert plan_waits(policies, 5, "timeout") == (1_000, 1_000, 1_000)
+    assert plan_waits(policies, 5, "404") == ()
+    assert plan_waits((policy("*"),), 5, "lost") == ()
+    assert plan_waits((policy("timeout"),), 5, "500", FailureType.TIMEOUT) == (1_000, 2_000)
+    assert len(plan_waits((policy("*", attempts=10**9),), 10**9, "x")) == 1_000
