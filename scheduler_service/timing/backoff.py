@@ -1,0 +1,33 @@
+"""How long a retry waits: longer each time, up to a ceiling, perhaps spread by a stable hash."""
+
+import hashlib
+import math
+
+from scheduler_service.domain.moments import DAY
+
+LONGEST = 36_525 * DAY
+"""No wait is longer than a hundred years, whatever the rate: sums of moments stay small numbers."""
+
+
+def wait(interval: int, rate: float, ceiling: int | None, n: int) -> int:
+    """Milliseconds before retry `n` (from 1): `interval × rate^(n−1)`, at most `ceiling` (SPEC section 6).
+
+    Never raises for `interval` ≥ 0 and `rate` ≥ 1, and never falls as `n` rises.
+    """
+    cap = LONGEST if ceiling is None else min(ceiling, LONGEST)
+    if interval <= 0:
+        return 0
+    if interval >= cap or (n - 1) * math.log(rate) >= math.log(cap / interval):
+        return cap
+    return min(round(interval * rate ** (n - 1)), cap)
+
+
+def spread(seed: str, wait: int) -> int:
+    """A share of `wait` from 0 to all of it, the same for the same seed (`jitter: full`)."""
+    return digest(seed) % (wait + 1) if wait > 0 else 0
+
+
+def digest(seed: str) -> int:
+    """A number of 64 bits that depends on `seed` alone, on every machine."""
+    data = seed.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")

@@ -1,0 +1,198 @@
+"""Durations: read from text, and added to a moment as often as one likes."""
+
+import re
+from datetime import UTC, datetime
+
+import msgspec
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.moments import DAY, as_datetime, as_moment
+from scheduler_service.timing.zones import Zone
+
+LATEST = as_moment(datetime(9999, 12, 31, tzinfo=UTC)) - 1  # local times of all zones still fit into a date
+MONTHS_MAX = 9_999 * 12
+DAYS_MAX = 3_652_059
+MS_MAX = DAYS_MAX * DAY
+NANOSECONDS_MAX = (1 << 63) - 1  # what Go's duration holds
+REPEATS_MAX = 1_000_000_000
+TEXT_MAX = 200
+
+_NANOSECONDS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # U+00B5, the micro sign
+    "μs": 1_000,  # U+03BC, the Greek letter
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+_PART = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)"
+_PARTS = re.compile(rf"\+?((?:{_PART})+)")
+_EACH = re.compile(_PART)
+_ISO = re.compile(
+    r"P(?=[0-9T])(?:([0-9]+)Y)?(?:([0-9]+)M)?(?:([0-9]+)W)?(?:([0-9]+)D)?"
+    r"(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:[.,]([0-9]+))?S)?)?"
+)
+_REPEATS = re.compile(r"R([0-9]{1,20})/(.*)", re.DOTALL)
+
+
+class Duration(msgspec.Struct, frozen=True, gc=False):
+    """A length of time: `months` and `days` go by a zone's calendar, `ms` by the clock. None is negative."""
+
+    months: int = 0
+    days: int = 0
+    ms: int = 0
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it has no length at all."""
+        return not (self.months or self.days or self.ms)
+
+
+def parse_duration(text: str) -> Duration:
+    """The duration that `text` gives, in one of the two grammars of SPEC section 3. Raises ExpressionError.
+
+    `1d2h0m2s`: units d, h, m, s, ms, us, ns as in Go, where a day has 24 hours. `P1DT1H20M10S`: ISO 8601,
+    where days, weeks, months and years go by the calendar, and only seconds may have decimals. Rounded to
+    the millisecond, but never to nothing. Signs, blanks and lower case in ISO 8601 are refused.
+    """
+    if len(text) > TEXT_MAX:
+        raise ExpressionError(f"a duration has at most {TEXT_MAX} characters, this one has {len(text)}")
+    if text == "0":
+        return Duration()
+    if text.startswith("P"):
+        return _read_iso(text)
+    return _read_units(text)
+
+
+def parse_repeats(text: str) -> tuple[int | None, Duration]:
+    """Count and period of `Rn/<ISO 8601 duration>`, n ≥ 1; of a plain duration (None, duration).
+
+    Raises ExpressionError, for `R0/…`, `R/…` and `R-1/…` too (SPEC section 3).
+    """
+    if not text.startswith("R"):
+        return None, parse_duration(text)
+    match = _REPEATS.fullmatch(text)
+    if match is None:
+        raise ExpressionError(
+            f"{text[:TEXT_MAX]!r} is no repetition; write Rn/ and an ISO 8601 duration, as in R4/PT3S"
+        )
+    count = int(match[1])
+    if not 1 <= count <= REPEATS_MAX:
+        raise ExpressionError(f"{count} repetitions are not possible; give 1 to {REPEATS_MAX}", column=1)
+    if not match[2].startswith("P"):
+        raise ExpressionError(
+            f"{match[2][:TEXT_MAX]!r} is no ISO 8601 duration; after Rn/ one is needed, as in R4/PT3S",
+            column=match.start(2),
+        )
+    return count, parse_duration(match[2])
+
+
+def shift(moment: int, duration: Duration, times: int, zone: Zone) -> int | None:
+    """`moment` plus `times` (≥ 0) durations, counted from `moment` itself, so that no clamping adds up.
+
+    Months and days keep the local time of day and are clamped to the month's end; a local time that is
+    skipped becomes the first instant after the gap, one that occurs twice its first occurrence. None: the
+    result lies beyond the year 9999. Never falls as `times` rises.
+    """
+    elapsed = duration.ms * times
+    if times == 0 or not (duration.months or duration.days):
+        return _within(moment + elapsed)
+    local = _shift_local(zone.to_local(moment), duration.months * times, duration.days * times)
+    if local is None:
+        return None
+    return _within(settle(local, zone) + elapsed)
+
+
+def settle(local: int, zone: Zone) -> int:
+    """The instant of a local time: the first where it occurs twice, the gap's end where it is skipped."""
+    instants = zone.instants(local)
+    return instants[0] if instants else zone.after_gap(local)
+
+
+def mean_length(duration: Duration) -> int:
+    """About how many milliseconds it has, with months of a 400th of 4800 (Gregorian mean)."""
+    return duration.months * 2_629_746_000 + duration.days * DAY + duration.ms
+
+
+def in_words(duration: Duration) -> str:
+    """The duration in English, as in `2 hours 30 minutes`."""
+    years, months = divmod(duration.months, 12)
+    weeks, days = divmod(duration.days, 7) if duration.days % 7 == 0 else (0, duration.days)
+    rest = duration.ms
+    parts = [(years, "year"), (months, "month"), (weeks, "week"), (days, "day")]
+    for size, name in ((3_600_000, "hour"), (60_000, "minute"), (1_000, "second"), (1, "millisecond")):
+        count, rest = divmod(rest, size)
+        parts.append((count, name))
+    return " ".join(_amount(count, name) for count, name in parts if count) or "0 seconds"
+
+
+def _read_units(text: str) -> Duration:
+    match = _PARTS.fullmatch(text)
+    if match is None:
+        raise ExpressionError(
+            f"{text!r} is no duration; write it like 2h30m, 1d2h0m2s, 500ms, PT2H30M or P1DT1H20M10S"
+        )
+    total = sum(_nanoseconds(part[1], part[2]) for part in _EACH.finditer(match[1]))
+    if total > NANOSECONDS_MAX:
+        raise ExpressionError(f"{text!r} is too long; give at most 292 years")
+    return Duration(ms=_to_ms(total))
+
+
+def _nanoseconds(number: str, unit: str) -> int:
+    whole, _, fraction = number.partition(".")
+    size = _NANOSECONDS[unit]
+    parts: int = 10 ** len(fraction)
+    return int(whole or "0") * size + -(-int(fraction or "0") * size // parts)
+
+
+def _to_ms(nanoseconds: int) -> int:
+    if nanoseconds == 0:
+        return 0
+    return max(1, (nanoseconds + 500_000) // 1_000_000)
+
+
+def _read_iso(text: str) -> Duration:
+    match = _ISO.fullmatch(text)
+    if match is None:
+        raise ExpressionError(
+            f"{text!r} is no ISO 8601 duration; write it like PT2H30M, P1DT1H20M10S, P2W or P1Y6M"
+        )
+    years, months, weeks, days, hours, minutes, seconds = (int(group or "0") for group in match.groups()[:7])
+    clock = _nanoseconds(f"{seconds}.{match[8] or ''}", "s")
+    duration = Duration(
+        months=years * 12 + months,
+        days=weeks * 7 + days,
+        ms=hours * 3_600_000 + minutes * 60_000 + _to_ms(clock),
+    )
+    if duration.months > MONTHS_MAX or duration.days > DAYS_MAX or duration.ms > MS_MAX:
+        raise ExpressionError(f"{text!r} is too long; give at most 9999 years")
+    return duration
+
+
+def _shift_local(local: int, months: int, days: int) -> int | None:
+    """Local milliseconds plus months, clamped to the month's end, plus days; None beyond the year 9999."""
+    day, time_of_day = divmod(local, DAY)
+    date = as_datetime(day * DAY)
+    year, month = divmod(date.year * 12 + date.month - 1 + months, 12)
+    if year > 9_999 or days > DAYS_MAX:
+        return None
+    first = as_moment(datetime(year, month + 1, 1, tzinfo=UTC))
+    shifted = first + (min(date.day, _length(year, month + 1)) - 1 + days) * DAY + time_of_day
+    return shifted if shifted <= LATEST else None
+
+
+def _length(year: int, month: int) -> int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
+def _within(moment: int) -> int | None:
+    return moment if moment <= LATEST else None
+
+
+def _amount(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"

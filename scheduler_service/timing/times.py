@@ -1,0 +1,79 @@
+"""Moments written as text: a date with a time of day, local or with an offset."""
+
+import re
+from datetime import UTC, datetime
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.moments import MINUTE, SECOND, as_datetime, as_moment
+from scheduler_service.timing.durations import settle
+from scheduler_service.timing.zones import Zone
+
+EARLIEST = as_moment(datetime(1, 1, 3, tzinfo=UTC))  # local times of all zones still fit into a date
+END = as_moment(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)) + 999
+
+_LOCAL = re.compile(
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2}) ([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,30}))?"
+)
+_RFC_3339 = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,30}))?"
+    r"([Zz]|[+-][0-9]{2}:[0-9]{2})?"
+)
+_LOOKS_LIKE_A_TIME = re.compile(r"[0-9]+-[0-9]")
+
+
+def parse_time(text: str, zone: Zone) -> int:
+    """The moment (ms since the epoch) that `text` names (SPEC section 3). Raises ExpressionError.
+
+    `2023-10-01 09:00:01` and `2023-10-1 9:00:01` are local to `zone`, as is RFC 3339 without an offset;
+    with an offset (`Z`, `+08:00`) the zone does not matter. Decimals beyond milliseconds are cut off. A
+    local time that is skipped means the first instant after the gap, one that occurs twice the first one.
+    Second 60 and hour 24 are refused, and so is whatever follows the time.
+    """
+    match = _RFC_3339.fullmatch(text) or _LOCAL.fullmatch(text)
+    if match is None:
+        raise ExpressionError(
+            f"{text[:80]!r} is no time; write it like 2023-10-01 09:00:01 or 2023-10-01T09:00:01+08:00"
+        )
+    local = _read_clock(match, text)
+    offset = match[8] if match.re is _RFC_3339 else None
+    return _checked(settle(local, zone) if offset is None else local - _read_offset(offset, text), text)
+
+
+def looks_like_time(text: str) -> bool:
+    """Whether `text` begins like a date, so that a message about it should speak of times."""
+    return _LOOKS_LIKE_A_TIME.match(text) is not None
+
+
+def local_text(moment: int, zone: Zone) -> str:
+    """The local time of `moment` with its offset, as in `2023-10-01T09:00:01.000+08:00`."""
+    local = zone.to_local(moment)
+    minutes = abs(local - moment) // MINUTE
+    sign = "-" if local < moment else "+"
+    clock = as_datetime(local).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    return f"{clock}.{local % SECOND:03d}{sign}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def _read_clock(match: re.Match[str], text: str) -> int:
+    """The fields as milliseconds, as if they were UTC."""
+    year, month, day, hour, minute, second = (int(match[index]) for index in range(1, 7))
+    try:
+        whole = as_moment(datetime(year, month, day, hour, minute, second, tzinfo=UTC))
+    except ValueError as error:
+        raise ExpressionError(f"{text[:80]!r} is not in the calendar: {error}") from None
+    return whole + int((match[7] or "0").ljust(3, "0")[:3])
+
+
+def _read_offset(offset: str, text: str) -> int:
+    if offset in "Zz":
+        return 0
+    hours, minutes = int(offset[1:3]), int(offset[4:6])
+    if hours > 23 or minutes > 59:
+        raise ExpressionError(f"the offset {offset} of {text[:80]!r} is none; give -23:59 to +23:59")
+    shift = (hours * 60 + minutes) * MINUTE
+    return -shift if offset[0] == "-" else shift
+
+
+def _checked(moment: int, text: str) -> int:
+    if not EARLIEST <= moment <= END:
+        raise ExpressionError(f"{text[:80]!r} lies outside the years 1 to 9999; give another")
+    return moment
