@@ -44,6 +44,6 @@ def conformance() -> Any:
         path = CONFORMANCE / name
         if not path.is_file():
             pytest.skip(f"{name} is missing: the conformance data lies beside the checkout, in ../shared")
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in path.read_bytes().splitlines()]
 
     return read
