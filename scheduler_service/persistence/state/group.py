@@ -1,0 +1,274 @@
+"""What a group of writes comes to: each one judged in its order, their sum written by a statement per kind.
+
+Statements are few whatever the size of the group: in a writer's thread each one has to win the interpreter
+back from a busy event loop.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.state.rows import (
+    FACE,
+    TURN,
+    face_columns,
+    face_digest,
+    pack_delivery,
+    pack_records,
+    select,
+    turn_columns,
+)
+from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoreConflict
+
+_CHUNK = 256  # rows of one statement: their parameters stay far below SQLite's 32,766
+
+
+class Settle(msgspec.Struct, frozen=True, gc=False):
+    """What became of some deliveries."""
+
+    settlements: tuple[Settlement, ...]
+
+
+class Written(msgspec.Struct, frozen=True, gc=False):
+    """The history has these batches."""
+
+    keys: tuple[tuple[str, int], ...]
+
+
+class Forget(msgspec.Struct, frozen=True, gc=False):
+    """The last traces of a destroyed job go; a living one stays. The verdict says whether there was one."""
+
+    job_id: str
+
+
+class Keep(msgspec.Struct, frozen=True, gc=False):
+    """A number of the store's own."""
+
+    key: str
+    value: int
+
+
+Write = Commit | Settle | Remembered | Written | Forget | Keep
+
+
+class Standing(msgspec.Struct, frozen=True, gc=False):
+    """A job as the next write finds it. `face` None: its row is not in the file yet."""
+
+    uid: str
+    sequence: int
+    destroyed: bool
+    face: int | None = None
+
+
+class Group:
+    """The sum of some writes over what the file holds. Lives within one transaction."""
+
+    def __init__(self, *, connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
+        self._connection = connection
+        self._found = _find(connection, writes)
+        self._standing = dict(self._found)
+        self._commits: dict[str, Commit] = {}
+        self._forgotten: set[str] = set()
+        self._definitions: dict[tuple[str, int], tuple[str, int, bytes]] = {}
+        self._deliveries: dict[str, Delivery | None] = {}
+        self._batches: dict[tuple[str, int], Batch | None] = {}
+        self._remembered: dict[tuple[str, str], Remembered] = {}
+        self._kept: dict[str, int] = {}
+
+    def take(self, write: Write) -> object:
+        """Adds `write` to the sum. Returns its result, or the StoreConflict for which it was left out."""
+        match write:
+            case Commit():
+                return self._take_commit(write)
+            case Settle(settlements):
+                for settlement in settlements:
+                    delivery = settlement.delivery
+                    self._deliveries[delivery.delivery_id] = None if settlement.done else delivery
+            case Written(keys):
+                self._batches.update(dict.fromkeys(keys))
+            case Remembered():
+                self._remembered[write.scope, write.key] = write
+            case Forget(job_id):
+                return self._forget(job_id)
+            case Keep(key, value):
+                self._kept[key] = value
+        return None
+
+    def flush(self) -> None:
+        """Writes the sum into the open transaction."""
+        self._flush_forgotten()
+        self._flush_jobs()
+        rows = [(*key, *value) for key, value in self._definitions.items()]
+        self._put(_PUT_DEFINITIONS, rows)
+        self._flush_deliveries()
+        self._flush_batches()
+        self._flush_remembered()
+        self._put(_PUT_META, list(self._kept.items()))
+
+    def _take_commit(self, commit: Commit) -> StoreConflict | None:
+        entry = commit.entry
+        standing = self._standing.get(entry.job_id)
+        if not _follows(commit, standing):
+            return _conflict(commit, standing)
+        self._commits[entry.job_id] = commit
+        self._standing[entry.job_id] = Standing(entry.uid, commit.sequence, commit.document is None)
+        if commit.definition is not None:
+            value = (entry.job_id, entry.updated_at, commit.definition)
+            self._definitions[entry.uid, entry.revision] = value
+        if commit.batch is not None:
+            self._batches[commit.batch.uid, commit.batch.sequence] = commit.batch
+        for delivery in commit.deliveries:
+            self._deliveries[delivery.delivery_id] = delivery
+        if commit.remembered is not None:
+            self._remembered[commit.remembered.scope, commit.remembered.key] = commit.remembered
+        return None
+
+    def _forget(self, job_id: str) -> bool:
+        standing = self._standing.get(job_id)
+        if standing is None or not standing.destroyed:
+            return False
+        del self._standing[job_id]
+        self._found.pop(job_id, None)
+        self._commits.pop(job_id, None)
+        self._definitions = {key: kept for key, kept in self._definitions.items() if kept[0] != job_id}
+        self._forgotten.add(job_id)
+        return True
+
+    def _flush_forgotten(self) -> None:
+        rows = [(job_id,) for job_id in self._forgotten]
+        self._put(_DROP_JOBS, rows)
+        self._put(_DROP_DEFINITIONS, rows)
+
+    def _flush_jobs(self) -> None:
+        turned: list[tuple[Any, ...]] = []
+        whole: list[tuple[Any, ...]] = []
+        for job_id, commit in self._commits.items():
+            columns = face_columns(commit.entry)
+            digest = face_digest(columns)
+            found = self._found.get(job_id)
+            if found is not None and found.face == digest:
+                turned.append((job_id, *turn_columns(commit)))
+            else:
+                whole.append((job_id, digest, *columns, *turn_columns(commit)))
+        self._put(_TURN_JOBS, turned)
+        self._put(_PUT_JOBS, whole)
+
+    def _flush_deliveries(self) -> None:
+        items = self._deliveries.items()
+        self._put(_PUT_DELIVERIES, [(key, pack_delivery(kept)) for key, kept in items if kept is not None])
+        self._put(_DROP_DELIVERIES, [(key,) for key, kept in items if kept is None])
+
+    def _flush_batches(self) -> None:
+        items = self._batches.items()
+        self._put(_PUT_BATCHES, [_batch_row(batch) for _, batch in items if batch is not None])
+        self._put(_DROP_BATCHES, [key for key, batch in items if batch is None])
+
+    def _flush_remembered(self) -> None:
+        if not self._remembered:
+            return
+        rows = [(*key, kept.created_at, kept.digest, kept.answer) for key, kept in self._remembered.items()]
+        self._put(_PUT_REMEMBERED, rows)
+        newest = max(kept.created_at for kept in self._remembered.values())
+        self._connection.execute(_PRUNE_REMEMBERED, (newest - DAY,))
+
+    def _put(self, shape: "_Shape", rows: Sequence[tuple[Any, ...]]) -> None:
+        """Writes `rows` by statements of 256, 128, 64 … rows, so that few texts serve groups of any size."""
+        start = 0
+        while start < len(rows):
+            count = min(_CHUNK, 1 << ((len(rows) - start).bit_length() - 1))
+            part = rows[start : start + count]
+            self._connection.execute(_text(shape, count), [value for row in part for value in row])
+            start += count
+
+
+def _find(connection: sqlite3.Connection, writes: Sequence[Write]) -> dict[str, Standing]:
+    job_ids = {write.entry.job_id for write in writes if isinstance(write, Commit)}
+    job_ids.update(write.job_id for write in writes if isinstance(write, Forget))
+    if not job_ids:
+        return {}
+    rows = select(
+        connection,
+        "job_id, uid, sequence, document IS NULL, face",
+        "jobs WHERE job_id IN (SELECT value FROM json_each(?))",
+        (msgspec.json.encode(list(job_ids)).decode(),),
+    )
+    return {row[0]: Standing(row[1], row[2], bool(row[3]), row[4]) for row in rows}
+
+
+def _follows(commit: Commit, standing: Standing | None) -> bool:
+    """Whether `commit` was decided over what stands there.
+
+    Over a destroyed job a new life may name either 0 or the sequence of the destruction. A living job is
+    also told by its uid: sequences of two lives may be equal.
+    """
+    if standing is None:
+        return commit.expected == 0
+    if standing.destroyed:
+        return commit.expected in (0, standing.sequence)
+    return commit.expected == standing.sequence and commit.entry.uid == standing.uid
+
+
+def _conflict(commit: Commit, standing: Standing | None) -> StoreConflict:
+    job_id = commit.entry.job_id
+    if standing is None:
+        return StoreConflict(f"Job {job_id} is not in the store: expected at sequence {commit.expected}.")
+    return StoreConflict(
+        f"Job {job_id} (life {standing.uid}) stands at sequence {standing.sequence}, not at "
+        f"{commit.expected} of life {commit.entry.uid}: another writer was first. Load it again."
+    )
+
+
+def _batch_row(batch: Batch) -> tuple[Any, ...]:
+    return (
+        batch.uid, batch.sequence, batch.job_id, batch.tenant, batch.at, pack_records(batch.records),
+    )  # fmt: skip
+
+
+class _Shape(msgspec.Struct, frozen=True):
+    """A statement over any number of rows of `width` values: `head`, the rows, `tail`."""
+
+    head: str
+    width: int
+    tail: str = ""
+
+
+@cache
+def _text(shape: _Shape, count: int) -> str:
+    row = f"({', '.join('?' * shape.width)})"
+    return f"{shape.head} {', '.join([row] * count)} {shape.tail}"
+
+
+def _put_into(table: str, columns: Sequence[str], tail: str = "") -> _Shape:
+    return _Shape(f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES", len(columns), tail)
+
+
+_JOB = ("job_id", "face", *FACE, *TURN)
+_PUT_JOBS = _Shape(
+    f"INSERT INTO jobs ({', '.join(_JOB)}) VALUES",
+    len(_JOB),
+    f"ON CONFLICT (job_id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _JOB[1:])}",
+)
+_TURN_JOBS = _Shape(
+    f"WITH turned (id, {', '.join(f'new_{name}' for name in TURN)}) AS (VALUES",
+    1 + len(TURN),
+    f") UPDATE jobs SET {', '.join(f'{name} = turned.new_{name}' for name in TURN)} "  # noqa: S608
+    "FROM turned WHERE jobs.job_id = turned.id",
+)
+_DROP_JOBS = _Shape("DELETE FROM jobs WHERE job_id IN (VALUES", 1, ")")
+_PUT_DEFINITIONS = _put_into("definitions", ("uid", "revision", "job_id", "created_at", "text"))
+_DROP_DEFINITIONS = _Shape("DELETE FROM definitions WHERE job_id IN (VALUES", 1, ")")
+_PUT_DELIVERIES = _put_into("deliveries", ("delivery_id", "content"))
+_DROP_DELIVERIES = _Shape("DELETE FROM deliveries WHERE delivery_id IN (VALUES", 1, ")")
+_PUT_BATCHES = _put_into("unwritten", ("uid", "sequence", "job_id", "tenant", "at", "records"))
+_DROP_BATCHES = _Shape("DELETE FROM unwritten WHERE (uid, sequence) IN (VALUES", 2, ")")
+_PUT_REMEMBERED = _put_into("remembered", ("scope", "key", "created_at", "digest", "answer"))
+_PUT_META = _put_into("meta", ("key", "value"))
+_PRUNE_REMEMBERED = (
+    "DELETE FROM remembered WHERE rowid IN "
+    "(SELECT rowid FROM remembered WHERE created_at < ? ORDER BY created_at LIMIT 2000)"
+)

@@ -1,0 +1,64 @@
+"""Reads in a thread of their own, over a connection of their own; loads that wait together are one query."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar, cast
+
+from scheduler_service.persistence.state.lane import Lane, Verdict
+from scheduler_service.persistence.state.rows import read_jobs
+from scheduler_service.ports import StoredJob, StoreUnavailable
+
+Found = TypeVar("Found")
+
+Read = Callable[[sqlite3.Connection], Any]
+
+_SIZE = 256
+
+
+class Reader:
+    """Answers from the last committed state; never waits for the writer of a file."""
+
+    def __init__(
+        self,
+        *,
+        connection: sqlite3.Connection,
+        name: str,
+        place: str,
+        guard: AbstractContextManager[Any],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._connection = connection
+        self._place = place
+        self._guard = guard
+        self._lane: Lane[str | Read] = Lane(name=name, serve=self._serve, size=_SIZE, loop=loop)
+
+    async def load(self, job_id: str) -> StoredJob | None:
+        """The job, or None. Raises StoreUnavailable."""
+        return cast("StoredJob | None", await self._lane.put(job_id))
+
+    async def read(self, call: Callable[[sqlite3.Connection], Found]) -> Found:
+        """What `call` reads from the connection. Raises StoreUnavailable."""
+        return cast("Found", await self._lane.put(call))
+
+    async def close(self) -> None:
+        """Returns when all that was asked is answered."""
+        await self._lane.close()
+
+    def _serve(self, items: list[str | Read]) -> list[Verdict]:
+        with self._guard:
+            job_ids = [item for item in items if isinstance(item, str)]
+            jobs = self._try(lambda connection: read_jobs(connection, job_ids)) if job_ids else {}
+            return [self._answer(item, jobs) for item in items]
+
+    def _answer(self, item: str | Read, jobs: Verdict) -> Verdict:
+        if not isinstance(item, str):
+            return self._try(item)
+        return jobs.get(item) if isinstance(jobs, dict) else jobs
+
+    def _try(self, call: Read) -> Verdict:
+        try:
+            return call(self._connection)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+            return StoreUnavailable(f"The store {self._place} cannot be read: {error}.")

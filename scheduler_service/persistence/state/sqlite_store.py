@@ -1,0 +1,243 @@
+"""The state store of the embedded host over one SQLite file."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.persistence.state.database import (
+    count_start,
+    open_reading,
+    open_writing,
+    refusal,
+    relax,
+)
+from scheduler_service.persistence.state.folder import FolderLock
+from scheduler_service.persistence.state.group import Forget, Keep, Settle, Written
+from scheduler_service.persistence.state.reader import Reader
+from scheduler_service.persistence.state.rows import read_batch, read_delivery, select
+from scheduler_service.persistence.state.sqlite_catalogue import SqliteCatalogue
+from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.persistence.state.writer import Writer
+from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoredJob
+
+_CLOCK_SKEW = "clock_skew"
+
+
+class SqliteStateStore:
+    """ports.StateStore over `state.db` in a folder, or over memory alone.
+
+    `boot` counts the openings of the file from 1 and is durable before anything else is written; `node_id`
+    is this node's name; `catalogue` answers
+    lists. Over a destroyed job a commit may expect 0 or the destruction's sequence.
+    """
+
+    def __init__(
+        self, *, files: "_Files", size: int, tap: Tap | None, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.boot = files.boot
+        self.node_id = files.node_id
+        self._files = files
+        guard = files.guard
+        self._writer = Writer(
+            connection=files.writing, place=files.place, guard=guard, size=size, tap=tap, loop=loop
+        )
+        self._reader = Reader(
+            connection=files.reading, name="state-reader", place=files.place, guard=guard, loop=loop
+        )
+        # Lists may search all jobs: they must not stand before the load of a turn.
+        self._lister = Reader(
+            connection=files.listing, name="state-lister", place=files.place, guard=guard, loop=loop
+        )
+        self.catalogue = SqliteCatalogue(reader=self._lister)
+        self._closing: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        *,
+        folder: Path | None,
+        durability: str = "full",
+        node_id: str = "",
+        size: int = 1000,
+        tap: Tap | None = None,
+    ) -> Self:
+        """Opens the store in `folder`, making it where it is missing; None keeps nothing (memory).
+
+        `durability` "full" outlives a power loss, "process" the end of the process. `node_id` empty: the
+        name kept from the last start, or a new one. `size` is the most writes of one group. Raises
+        StoreRefused: StoreLocked, FolderUnusable, StoreDamaged, StoreTooNew.
+        """
+        files = await asyncio.to_thread(_open, folder, durability, node_id)
+        return cls(files=files, size=size, tap=tap, loop=asyncio.get_running_loop())
+
+    async def load(self, job_id: str) -> StoredJob | None:
+        """The job, destroyed ones too, or None. Raises StoreUnavailable."""
+        return await self._reader.load(job_id)
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """A definition as posted, also of a life that has ended, or None. Raises StoreUnavailable."""
+        text = "SELECT text FROM definitions WHERE uid = ? AND revision = ?"
+        rows = await self._reader.read(
+            lambda connection: connection.execute(text, (uid, revision)).fetchall()
+        )
+        return rows[0][0] if rows else None
+
+    def commit(self, commit: Commit) -> Awaitable[None]:
+        """Writes one turn; returns at once an awaitable that ends when it is durable. Raises StoreError."""
+        return self._writer.put(commit)
+
+    def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
+        """Writes what became of deliveries. Raises StoreError."""
+        return self._writer.put(Settle(tuple(settlements)))
+
+    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        """The answer kept under this Idempotency-Key since `since` (wall ms). Raises StoreUnavailable."""
+        text = (
+            "SELECT scope, key, digest, answer, created_at FROM remembered "
+            "WHERE scope = ? AND key = ? AND created_at >= ?"
+        )
+        rows = await self._reader.read(
+            lambda connection: connection.execute(text, (scope, key, since)).fetchall()
+        )
+        return Remembered(*rows[0]) if rows else None
+
+    def remember(self, remembered: Remembered) -> Awaitable[None]:
+        """Keeps an answer that belongs to no single job, for 24 h. Raises StoreError."""
+        return self._writer.put(remembered)
+
+    async def due_wall(self, before: int, limit: int) -> list[tuple[int, str]]:
+        """(moment, job_id) of alarms up to `before` on the wall line, earliest first, at most `limit`."""
+        return await self._due("due_wall", before, limit)
+
+    async def due_steady(self, before: int, limit: int) -> list[tuple[int, str]]:
+        """The same on the steady line."""
+        return await self._due("due_steady", before, limit)
+
+    async def open_jobs(self, after: str, limit: int) -> list[str]:
+        """Ids, in order, of jobs with executions that are processing or wait for a retry (recovery)."""
+        source = "jobs WHERE live > 0 AND job_id > ? ORDER BY job_id LIMIT ?"
+        return [row[0] for row in await self._select("job_id", source, after, limit)]
+
+    async def deliveries(self, after: str, limit: int) -> list[Delivery]:
+        """Durable deliveries in order of id. Raises StoreUnavailable."""
+        source = "deliveries WHERE delivery_id > ? ORDER BY delivery_id LIMIT ?"
+        return [read_delivery(row[0]) for row in await self._select("hex(content)", source, after, limit)]
+
+    async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
+        """Batches that the history has not confirmed, in order of (uid, sequence)."""
+        columns = "uid, job_id, tenant, sequence, at, hex(records)"
+        source = "unwritten WHERE (uid, sequence) > (?, ?) ORDER BY uid, sequence LIMIT ?"
+        return [read_batch(row) for row in await self._select(columns, source, *after, limit)]
+
+    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
+        """The history has these batches (uid, sequence): forget them. Raises StoreError."""
+        return self._writer.put(Written(tuple(keys)))
+
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        """Removes a destroyed job, its counters and definitions; False: there is none. Raises StoreError."""
+        return self._writer.put(Forget(job_id))
+
+    async def clock_skew(self) -> int:
+        """The steady clock's distance as it was saved last, in ms; 0: never."""
+        text = "SELECT value FROM meta WHERE key = ?"
+        rows = await self._reader.read(lambda connection: connection.execute(text, (_CLOCK_SKEW,)).fetchall())
+        return int(rows[0][0]) if rows else 0
+
+    def save_clock_skew(self, skew: int) -> Awaitable[None]:
+        """Keeps `skew` (ms) for the next start; ends when it is durable. Raises StoreError."""
+        return self._writer.put(Keep(_CLOCK_SKEW, skew))
+
+    async def close(self) -> None:
+        """Writes what was handed in, then lets go of the file and its lock. A second call does nothing."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        await self._writer.close()
+        await self._reader.close()
+        await self._lister.close()
+        await asyncio.to_thread(self._files.close)
+
+    async def _due(self, line: str, before: int, limit: int) -> list[tuple[int, str]]:
+        source = f"jobs WHERE {line} <= ? ORDER BY {line}, job_id LIMIT ?"
+        return [(row[0], row[1]) for row in await self._select(f"{line}, job_id", source, before, limit)]
+
+    async def _select(self, columns: str, source: str, *parameters: Any) -> list[Any]:
+        return await self._reader.read(lambda connection: select(connection, columns, source, parameters))
+
+
+class _Files(msgspec.Struct, frozen=True):
+    """What an open store holds. In memory there is one connection, and `guard` shares it out."""
+
+    place: str
+    writing: sqlite3.Connection
+    reading: sqlite3.Connection
+    listing: sqlite3.Connection
+    guard: AbstractContextManager[Any]
+    boot: int
+    node_id: str
+    release: Callable[[], None]
+
+    def close(self) -> None:
+        """Closes the connections, the writing one last: it empties the log."""
+        self.reading.close()
+        self.listing.close()
+        self.writing.close()
+        self.release()
+
+
+def _open(folder: Path | None, durability: str, node_id: str) -> _Files:
+    if folder is None:
+        return _open_memory(durability, node_id)
+    lock = FolderLock.claim(folder)
+    try:
+        return _open_file(str(folder / "state.db"), durability, node_id, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _open_memory(durability: str, node_id: str) -> _Files:
+    connection = open_writing(":memory:", durability=durability)
+    boot, node = count_start(connection, node_id=node_id)
+    return _Files(
+        place=":memory:",
+        writing=connection,
+        reading=connection,
+        listing=connection,
+        guard=threading.Lock(),
+        boot=boot,
+        node_id=node,
+        release=lambda: None,
+    )
+
+
+def _open_file(place: str, durability: str, node_id: str, lock: FolderLock) -> _Files:
+    connection = open_writing(place, durability=durability)
+    try:
+        boot, node = count_start(connection, node_id=node_id)
+        relax(connection, durability=durability)
+        return _Files(
+            place=place,
+            writing=connection,
+            reading=open_reading(place),
+            listing=open_reading(place),
+            guard=nullcontext(),
+            boot=boot,
+            node_id=node,
+            release=lock.release,
+        )
+    except sqlite3.Error as error:
+        connection.close()
+        raise refusal(place, error) from error
+    except BaseException:
+        connection.close()
+        raise
