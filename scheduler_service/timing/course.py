@@ -1,0 +1,157 @@
+"""The course of a timer: its bare moments in order, before jitter is added."""
+
+from bisect import bisect_left
+
+from scheduler_service.domain.document import Cursor
+from scheduler_service.timing.cron import Cron
+from scheduler_service.timing.durations import LATEST, Duration, mean_length, shift
+from scheduler_service.timing.timer import Timer, TimerKind
+
+
+def following(timer: Timer, cursor: Cursor) -> int | None:
+    """The first moment that `cursor` has not used up, or None: there is none, or the timer is external."""
+    moment = _unlimited(timer, cursor)
+    return moment if moment is not None and moment <= limit(timer, cursor.anchor) else None
+
+
+def preceding(timer: Timer, cursor: Cursor, before: int) -> int | None:
+    """The last moment earlier than `before` that `cursor` has not used up, or None."""
+    first = following(timer, cursor)
+    if first is None or first >= before:
+        return None
+    end = min(before, limit(timer, cursor.anchor) + 1)
+    match timer.kind:
+        case TimerKind.TIMING:
+            return _preceding_timing(timer, cursor, end)
+        case TimerKind.CRON:
+            return _cron(timer).previous(end, timer.zone)
+        case _:
+            return first
+
+
+def tally(timer: Timer, cursor: Cursor, until: int, most: int) -> int | None:
+    """How many moments up to and including `until` the cursor has not used up.
+
+    By arithmetic for timing, whatever their number; by a walk of at most `most` for cron: None if there are
+    more.
+    """
+    if timer.kind is TimerKind.TIMING:
+        return _tally_timing(timer, cursor, until)
+    count = 0
+    moment = following(timer, cursor)
+    while moment is not None and moment <= until:
+        count += 1
+        if count > most:
+            return None
+        moment = following(timer, Cursor(cursor.anchor, moment, cursor.used + count))
+    return count
+
+
+def limit(timer: Timer, anchor: int) -> int:
+    """The last moment at which `endAt` and `ttl` allow a firing, itself included."""
+    end = LATEST if timer.end_at is None else min(timer.end_at, LATEST)
+    if timer.ttl is None:
+        return end
+    ttl = _from_anchor(timer.ttl, anchor, timer)
+    return end if ttl is None else min(end, ttl)
+
+
+def begin(timer: Timer, anchor: int) -> int:
+    """The first moment at which anchor and `startAt` allow a firing, itself included."""
+    return anchor if timer.start_at is None else max(anchor, timer.start_at)
+
+
+def has_fixed_phase(timer: Timer) -> bool:
+    """Whether its moments stay where they are when it starts anew."""
+    return timer.kind is TimerKind.CRON or (timer.kind is TimerKind.TIMING and isinstance(timer.due, int))
+
+
+def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
+    match timer.kind:
+        case TimerKind.EXTERNAL:
+            return None
+        case TimerKind.ONE_TIME:
+            return begin(timer, cursor.anchor) if cursor.last is None else None
+        case TimerKind.CRON:
+            after = begin(timer, cursor.anchor + 1) - 1
+            return _cron(timer).next(after if cursor.last is None else max(after, cursor.last), timer.zone)
+        case TimerKind.TIMING:
+            index, last = _indices(timer, cursor)
+            return None if index > last else _nth(timer, _origin(timer, cursor.anchor), index)
+
+
+def _preceding_timing(timer: Timer, cursor: Cursor, end: int) -> int | None:
+    origin = _origin(timer, cursor.anchor)
+    _, last = _indices(timer, cursor)
+    return _nth(timer, origin, min(_search(timer, origin, end) - 1, last))
+
+
+def _tally_timing(timer: Timer, cursor: Cursor, until: int) -> int:
+    index, last = _indices(timer, cursor)
+    end = min(until, limit(timer, cursor.anchor)) + 1
+    return max(0, min(_search(timer, _origin(timer, cursor.anchor), end) - 1, last) - index + 1)
+
+
+def _indices(timer: Timer, cursor: Cursor) -> tuple[int, int]:
+    """The first and the last index of a timing that the cursor has left; first > last: none."""
+    floor = begin(timer, cursor.anchor)
+    if cursor.last is not None:
+        floor = max(floor, cursor.last + 1)
+    index = _search(timer, _origin(timer, cursor.anchor), floor)
+    if _period(timer).is_zero:
+        return index, -cursor.used
+    return index, LATEST if timer.repeats is None else index + timer.repeats - cursor.used - 1
+
+
+def _search(timer: Timer, origin: int | None, moment: int) -> int:
+    """The smallest index whose moment is not earlier than `moment`, or lies beyond the year 9999."""
+    period = _period(timer)
+    if origin is None or origin >= moment:
+        return 0
+    if period.is_zero:
+        return 1
+    if not (period.months or period.days):
+        return -((origin - moment) // period.ms)
+    return _search_calendar(timer, origin, moment)
+
+
+def _search_calendar(timer: Timer, origin: int, moment: int) -> int:
+    """By bisection, in a bracket around what the mean length suggests."""
+
+    def is_reached(index: int) -> bool:
+        found = _nth(timer, origin, index)
+        return found is None or found >= moment
+
+    guess = (moment - origin) // mean_length(_period(timer))
+    step = 2
+    while (low := max(0, guess - step)) > 0 and is_reached(low):
+        step *= 2
+    while not is_reached(high := guess + step):
+        step *= 2
+    return low + bisect_left(range(low, high), True, key=is_reached)
+
+
+def _nth(timer: Timer, origin: int | None, index: int) -> int | None:
+    if origin is None or index < 0:
+        return None
+    return shift(origin, _period(timer), index, timer.zone)
+
+
+def _origin(timer: Timer, anchor: int) -> int | None:
+    """The moment with index 0."""
+    assert timer.due is not None, "a timing has a due time"
+    return _from_anchor(timer.due, anchor, timer)
+
+
+def _from_anchor(length: int | Duration, anchor: int, timer: Timer) -> int | None:
+    return length if isinstance(length, int) else shift(anchor, length, 1, timer.zone)
+
+
+def _period(timer: Timer) -> Duration:
+    assert timer.period is not None, "a timing has a period"
+    return timer.period
+
+
+def _cron(timer: Timer) -> Cron:
+    assert timer.cron is not None, "a cron timer has its expression"
+    return timer.cron

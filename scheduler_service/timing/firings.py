@@ -1,0 +1,73 @@
+"""The planned firings of a timer, one after the other (SPEC section 3). They are computed, never stored."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from scheduler_service.domain.document import Cursor
+from scheduler_service.domain.errors import Problem
+from scheduler_service.timing.backoff import digest
+from scheduler_service.timing.course import following, limit, preceding
+from scheduler_service.timing.timer import Timer, TimerKind
+
+
+class Firing(msgspec.Struct, frozen=True, gc=False):
+    """One planned firing: `base` is the timer's own moment, `planned_at` the same with jitter (wall ms)."""
+
+    base: int
+    planned_at: int
+
+
+def upcoming(timer: Timer, cursor: Cursor, seed: str) -> Firing | None:
+    """The first firing that `cursor` has not used up; None: no further one, or the timer is external.
+
+    It depends on its arguments alone, so a clock that is set back repeats nothing. `seed` names the life of
+    the job, so that jobs with one timer spread differently.
+    """
+    base = following(timer, cursor)
+    return None if base is None else _plan(timer, cursor.anchor, base, seed)
+
+
+def latest(timer: Timer, cursor: Cursor, seed: str, before: int) -> Firing | None:
+    """The last firing that `cursor` has not used up whose own moment is earlier than `before`, or None."""
+    base = preceding(timer, cursor, before)
+    return None if base is None else _plan(timer, cursor.anchor, base, seed)
+
+
+def advance(cursor: Cursor, firing: Firing, count: int = 1) -> Cursor:
+    """The cursor with `count` firings used up, `firing` the last of them."""
+    return Cursor(cursor.anchor, firing.base, cursor.used + count)
+
+
+def between(timer: Timer, cursor: Cursor, seed: str, last: int) -> Iterator[Firing]:
+    """Lazily, the firings from `cursor` on that are planned for `last` or earlier, in order."""
+    firing = upcoming(timer, cursor, seed)
+    while firing is not None and firing.planned_at <= last:
+        yield firing
+        cursor = advance(cursor, firing)
+        firing = upcoming(timer, cursor, seed)
+
+
+def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:
+    """The warnings that need the moment of creation or update (SPEC section 3).
+
+    `in_the_past`: what should have fired lies before `anchor`. `never_fires`: `startAt`, `endAt` and `ttl`
+    leave no moment.
+    """
+    if timer.kind is TimerKind.EXTERNAL or following(timer, Cursor(anchor)) is not None:
+        return ()
+    free = msgspec.structs.replace(timer, start_at=None, end_at=None, ttl=None)
+    if following(free, Cursor(anchor)) is None or limit(timer, anchor) < anchor:
+        return (Problem("", "in_the_past", "all moments of the timer have passed; it does not fire"),)
+    return (Problem("", "never_fires", "startAt, endAt and ttl leave the timer no moment; it does not fire"),)
+
+
+def _plan(timer: Timer, anchor: int, base: int, seed: str) -> Firing:
+    """The firing at `base`: its jitter keeps it before the next moment, and within `endAt` and `ttl`."""
+    if timer.jitter == 0:
+        return Firing(base, base)
+    room = min(timer.jitter, limit(timer, anchor) - base)
+    after = following(timer, Cursor(anchor, base))
+    if after is not None:
+        room = min(room, after - base - 1)
+    return Firing(base, base + digest(f"{seed}@{base}") % (room + 1))

@@ -1,0 +1,175 @@
+"""What is due now, and what was missed: the split of SPEC section 3 "Misfire" and the end of a pause."""
+
+from itertools import islice
+
+import msgspec
+
+from scheduler_service.domain.document import Cursor
+from scheduler_service.timing.course import following, has_fixed_phase, tally
+from scheduler_service.timing.firings import Firing, advance, between, latest, upcoming
+from scheduler_service.timing.timer import Timer, TimerKind
+
+COUNT_MAX = 10_000
+"""A run of missed firings is counted no further."""
+
+WALK_MAX = 100
+"""A turn walks no further than this to count a run."""
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Missed firings from the one planned for `first` to the one for `last` (wall ms).
+
+    `count` (at most 10,000) None: more than a turn may walk; `count_missed` counts them.
+    """
+
+    first: int
+    last: int
+    count: int | None
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What a look at the timer found; `cursor` has all of it used up.
+
+    `missed` goes into the ledger as skipped, `caught_up` fires first (oldest first), then `late` in order.
+    """
+
+    missed: Run | None
+    caught_up: tuple[Firing, ...]
+    late: tuple[Firing, ...]
+    cursor: Cursor
+
+
+class Resumption(msgspec.Struct, frozen=True):
+    """What the end of a pause found: `count` firings (at most 10,000) fell into it.
+
+    `missed` are those of them that do not fire, `caught_up` those that do; `cursor` is that of the new start.
+    """
+
+    missed: Run | None
+    caught_up: tuple[Firing, ...]
+    count: int
+    cursor: Cursor
+
+
+class Tally(msgspec.Struct, frozen=True, gc=False):
+    """A count that is under way: `count` moments up to and including `at`."""
+
+    count: int
+    at: int
+    done: bool
+
+
+def plan(
+    timer: Timer,
+    cursor: Cursor,
+    seed: str,
+    *,
+    now: int,
+    lead: int = 0,
+    most: int = 1_000,
+    policy: str | None = None,
+) -> Plan:
+    """Which planned firings are due at `now`, or up to `lead` ms later, and what becomes of each.
+
+    Planned more than the grace before `now`: missed, and `policy` (default: the timer's) says which of them
+    are caught up. The others are `late`, at most `most`; call again for the rest. Missed repeats are used
+    up. Calling again with the new cursor and the same `now` finds nothing more.
+    """
+    first = upcoming(timer, cursor, seed)
+    if first is None or first.planned_at > now + lead:
+        return Plan(None, (), (), cursor)
+    missed: Run | None = None
+    caught_up: tuple[Firing, ...] = ()
+    last = _last_missed(timer, cursor, seed, now - timer.misfire_grace)
+    if last is not None:
+        missed, caught_up = _split(timer, cursor, seed, last, policy or timer.misfire_policy, WALK_MAX)
+        used_up = _used_up(timer, cursor, last, missed, caught_up)
+        cursor = advance(cursor, last, used_up)
+    late = tuple(islice(between(timer, cursor, seed, now + lead), most))
+    return Plan(missed, caught_up, late, advance(cursor, late[-1], len(late)) if late else cursor)
+
+
+def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "skip") -> Resumption:
+    """The end of a pause: the timer starts again from `now` (SPEC section 10, PUT).
+
+    The firings since `cursor` are the pause's; `policy` says which of them are caught up. They use up no
+    repeats. Cron and an absolute `dueTime` keep their phase, a relative one and `ttl` count from `now`, and
+    a `one_time` that never fired fires.
+    """
+    fresh = Cursor(now, cursor.last, cursor.used)
+    if timer.kind is TimerKind.ONE_TIME:
+        return Resumption(None, (), 0, fresh)
+    # Cron is strictly after its anchor, so a moment that is `now` belongs to the pause; a timing's does not.
+    last = latest(timer, cursor, seed, now + (timer.kind is TimerKind.CRON))
+    if last is None:
+        return Resumption(None, (), 0, fresh)
+    missed, caught_up = _split(timer, cursor, seed, last, policy, COUNT_MAX)
+    if missed is not None and missed.count is None:
+        missed = Run(missed.first, missed.last, COUNT_MAX)
+    count = min(COUNT_MAX, len(caught_up) + (missed.count or 0 if missed else 0))
+    if has_fixed_phase(timer):
+        fresh = Cursor(now, last.base, cursor.used)
+    return Resumption(missed, caught_up, count, fresh)
+
+
+def count_missed(
+    timer: Timer, first: int, last: int, *, start: Tally | None = None, most: int = 500
+) -> Tally:
+    """One slice of the count of a run that `plan` left uncounted, `first` to `last` as in its Run.
+
+    Walks at most `most` moments; call again with `start` until it is done. Stops at 10,000. Only runs of
+    cron timers are ever left uncounted.
+    """
+    tallied = start or Tally(1, first, first >= last)
+    count, at = tallied.count, tallied.at
+    for _ in range(most):
+        after = following(timer, Cursor(first - 1, at))
+        if tallied.done or after is None or after > last or count >= COUNT_MAX:
+            return Tally(count, at, True)
+        count, at = count + 1, after
+    return Tally(count, at, False)
+
+
+def _last_missed(timer: Timer, cursor: Cursor, seed: str, before: int) -> Firing | None:
+    """The last firing planned earlier than `before`; jitter puts at most one moment's plan past it."""
+    last = latest(timer, cursor, seed, before)
+    if last is None or last.planned_at < before:
+        return last
+    return latest(timer, cursor, seed, last.base)
+
+
+def _split(
+    timer: Timer, cursor: Cursor, seed: str, last: Firing, policy: str, walk: int
+) -> tuple[Run | None, tuple[Firing, ...]]:
+    """The firings up to `last`: the run that is lost, and those that are caught up, oldest first."""
+    caught_up = _newest(timer, cursor, seed, last, _allowance(timer, policy))
+    end = latest(timer, cursor, seed, caught_up[0].base) if caught_up else last
+    if end is None:
+        return None, caught_up
+    first = upcoming(timer, cursor, seed)
+    assert first is not None, "a run that has an end has a beginning"
+    count = tally(timer, cursor, end.base, walk)
+    return Run(first.planned_at, end.planned_at, count if count is None else min(count, COUNT_MAX)), caught_up
+
+
+def _allowance(timer: Timer, policy: str) -> int:
+    """How many missed firings the policy catches up."""
+    return {"skip": 0, "fire_once": 1}.get(policy, timer.misfire_limit)
+
+
+def _newest(timer: Timer, cursor: Cursor, seed: str, last: Firing, most: int) -> tuple[Firing, ...]:
+    found: list[Firing] = []
+    firing: Firing | None = last
+    while firing is not None and len(found) < most:
+        found.append(firing)
+        firing = latest(timer, cursor, seed, firing.base)
+    return tuple(reversed(found))
+
+
+def _used_up(
+    timer: Timer, cursor: Cursor, last: Firing, missed: Run | None, caught_up: tuple[Firing, ...]
+) -> int:
+    """How far the cursor's count goes on: exact for timing, which alone has repeats."""
+    if timer.kind is TimerKind.TIMING:
+        return tally(timer, cursor, last.base, WALK_MAX) or 0
+    return len(caught_up) + (missed.count or 0 if missed else 0)

@@ -1,0 +1,116 @@
+"""A timer shown to people: in words, and its coming firings in UTC and local time (SPEC section 3)."""
+
+from itertools import islice
+
+import msgspec
+
+from scheduler_service.domain.document import Cursor
+from scheduler_service.timing import cron_words, zones
+from scheduler_service.timing.durations import LATEST, Duration, in_words
+from scheduler_service.timing.firings import between
+from scheduler_service.timing.timer import Timer, TimerKind
+from scheduler_service.timing.times import local_text
+
+COUNT_MAX = 1_000
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """One firing: `utc` in ms, `local` as text with its offset, `note` on a day on which clocks change."""
+
+    utc: int
+    local: str
+    note: str | None = None
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What a timer means. `dialect` and `normal_form` are there for cron only."""
+
+    kind: TimerKind
+    dialect: str | None
+    normal_form: str | None
+    description: str
+    firings: tuple[Shown, ...]
+
+
+def preview(timer: Timer, *, anchor: int, count: int, until: int | None = None, seed: str = "") -> Preview:
+    """The timer in words, and its first `count` firings (at most 1,000), none after `until`.
+
+    `anchor` is the moment of creation, and itself no firing of cron. With a `seed` the firings have the
+    jitter of that job, without one they are the bare moments.
+    """
+    cron = timer.cron
+    return Preview(
+        kind=timer.kind,
+        dialect=None if cron is None else str(cron.dialect),
+        normal_form=None if cron is None else cron.normal_form,
+        description=describe(timer),
+        firings=show(timer, Cursor(anchor), count=count, until=until, seed=seed),
+    )
+
+
+def show(
+    timer: Timer, cursor: Cursor, *, count: int, until: int | None = None, seed: str = ""
+) -> tuple[Shown, ...]:
+    """The next `count` firings (at most 1,000) that `cursor` has not used up, none after `until`."""
+    spread = timer if seed else msgspec.structs.replace(timer, jitter=0)
+    coming = between(spread, cursor, seed, LATEST if until is None else until)
+    moments = (firing.planned_at for firing in islice(coming, max(0, min(count, COUNT_MAX))))
+    return tuple(
+        Shown(moment, local_text(moment, timer.zone), zones.note(timer.zone, moment)) for moment in moments
+    )
+
+
+def describe(timer: Timer) -> str:
+    """The timer as one English sentence, without a full stop."""
+    parts = [_describe_kind(timer)]
+    if timer.kind is TimerKind.EXTERNAL:
+        return parts[0]
+    if timer.start_at is not None and timer.kind is not TimerKind.ONE_TIME:
+        parts.append(f"not before {_moment(timer, timer.start_at)}")
+    if timer.end_at is not None:
+        parts.append(f"not after {_moment(timer, timer.end_at)}")
+    if timer.ttl is not None:
+        parts.append(_describe_ttl(timer, timer.ttl))
+    if timer.jitter:
+        parts.append(f"each up to {in_words(Duration(ms=timer.jitter))} later")
+    return ", ".join(parts)
+
+
+def _describe_kind(timer: Timer) -> str:
+    match timer.kind:
+        case TimerKind.EXTERNAL:
+            return "Only when it is triggered"
+        case TimerKind.ONE_TIME:
+            start = timer.start_at
+            return "Once, at once" if start is None else f"Once, at {_moment(timer, start)}"
+        case TimerKind.CRON:
+            assert timer.cron is not None
+            return f"{cron_words.describe(timer.cron)}, {timer.zone.name} time"
+        case TimerKind.TIMING:
+            return _describe_timing(timer)
+
+
+def _describe_timing(timer: Timer) -> str:
+    assert timer.period is not None
+    assert timer.due is not None
+    first = _describe_due(timer, timer.due)
+    if timer.repeats == 1:
+        return f"Once, {first}"
+    times = "" if timer.repeats is None else f", {timer.repeats} times in all"
+    return f"Every {in_words(timer.period)}, first {first}{times}"
+
+
+def _describe_due(timer: Timer, due: int | Duration) -> str:
+    if isinstance(due, int):
+        return f"at {_moment(timer, due)}"
+    return "at once" if due.is_zero else f"{in_words(due)} after its creation"
+
+
+def _describe_ttl(timer: Timer, ttl: int | Duration) -> str:
+    if isinstance(ttl, int):
+        return f"not after {_moment(timer, ttl)}"
+    return f"for {in_words(ttl)} from its creation"
+
+
+def _moment(timer: Timer, moment: int) -> str:
+    return f"{local_text(moment, timer.zone)[:19].replace('T', ' ')} {timer.zone.name} time"

@@ -1,0 +1,225 @@
+"""A timer, compiled from the texts of its definition and checked as far as no moment is needed."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+
+from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
+from scheduler_service.timing.cron import Cron, parse_cron
+from scheduler_service.timing.durations import Duration, parse_duration, parse_repeats
+from scheduler_service.timing.times import looks_like_time, parse_time
+from scheduler_service.timing.zones import Zone, load_zone
+
+EXTERNAL = "external"
+POLICIES = ("fire_once", "skip", "fire_all")
+CAUGHT_UP_MAX = 10_000
+
+T = TypeVar("T")
+
+
+class TimerKind(StrEnum):
+    """When a job fires (SPEC section 3)."""
+
+    ONE_TIME = "one_time"
+    TIMING = "timing"
+    CRON = "cron"
+    EXTERNAL = "external"
+
+
+class TimerText(msgspec.Struct, frozen=True, kw_only=True):
+    """`timer` of a definition as it was written; `misfire_grace` and `jitter` in ms."""
+
+    due_time: str | None = None
+    period: str | None = None
+    ttl: str | None = None
+    timezone: str | None = None
+    start_at: str | None = None
+    end_at: str | None = None
+    misfire_policy: str = "fire_once"
+    misfire_grace: int = 60_000
+    misfire_limit: int = 100
+    jitter: int = 0
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True):
+    """A timer, ready to compute with. Moments and lengths in ms.
+
+    `cron` is there for cron only, `due` and `period` for timing only. `due` is a moment, or a delay from
+    the cursor's anchor, as is `ttl`. A `period` without length fires once and has `repeats` 1; `repeats`
+    None: without end. `warnings` are those that need no moment; `warnings_at` has the others.
+    """
+
+    kind: TimerKind
+    zone: Zone
+    cron: Cron | None = None
+    due: int | Duration | None = None
+    period: Duration | None = None
+    repeats: int | None = None
+    ttl: int | Duration | None = None
+    start_at: int | None = None
+    end_at: int | None = None
+    misfire_policy: str = "fire_once"
+    misfire_grace: int = 60_000
+    misfire_limit: int = 100
+    jitter: int = 0
+    warnings: tuple[Problem, ...] = ()
+
+
+def compile_timer(text: TimerText | None, *, default_zone: str) -> Timer:
+    """The timer that `text` describes; None: `one_time`.
+
+    Raises DefinitionError with everything that is wrong, its pointers relative to the timer ("/period").
+    """
+    reader = _Reader(text or TimerText(), default_zone)
+    timer = reader.read()
+    if reader.problems:
+        raise DefinitionError(reader.problems)
+    assert timer is not None
+    return timer
+
+
+def kind_of(text: TimerText) -> TimerKind:
+    """The kind that `dueTime` and `period` make; whether they can be read is another question."""
+    if _is_empty(text.due_time) or _is_empty(text.period):
+        return TimerKind.ONE_TIME
+    period = text.period or ""
+    if period == EXTERNAL:
+        return TimerKind.EXTERNAL
+    if period.startswith("@") or len(period.split()) > 1:
+        return TimerKind.CRON
+    return TimerKind.TIMING
+
+
+class _Reader:
+    """Reads the members one by one and gathers what is wrong with them."""
+
+    def __init__(self, text: TimerText, default_zone: str) -> None:
+        self.text = text
+        self.default_zone = default_zone
+        self.problems: list[Problem] = []
+
+    def read(self) -> Timer | None:
+        """The timer, or None when the zone is wrong; it counts only without problems."""
+        text = self.text
+        self._check_numbers()
+        zone = self._try(
+            "/timezone", load_zone, self.default_zone if text.timezone is None else text.timezone
+        )
+        if zone is None:
+            return None
+        kind = kind_of(text)
+        timer = Timer(
+            kind=kind,
+            zone=zone,
+            ttl=self._moment_or_duration("/ttl", text.ttl, zone),
+            start_at=self._moment("/startAt", text.start_at, zone),
+            end_at=self._moment("/endAt", text.end_at, zone),
+            misfire_policy=text.misfire_policy,
+            misfire_grace=text.misfire_grace,
+            misfire_limit=text.misfire_limit,
+            jitter=text.jitter,
+            warnings=tuple(_warn(kind, text)),
+        )
+        self._check_order(timer)
+        return self._complete(timer, text.due_time or "", text.period or "")
+
+    def _complete(self, timer: Timer, due_time: str, period: str) -> Timer:
+        """The timer with what its own kind needs."""
+        match timer.kind:
+            case TimerKind.CRON:
+                return msgspec.structs.replace(timer, cron=self._try("/period", parse_cron, period))
+            case TimerKind.TIMING:
+                due = self._moment_or_duration("/dueTime", due_time, timer.zone)
+                repeats, length = self._period(period)
+                return msgspec.structs.replace(timer, due=due, period=length, repeats=repeats)
+            case _:
+                return timer
+
+    def _period(self, period: str) -> tuple[int | None, Duration | None]:
+        repeats, length = self._try("/period", _parse_period, period) or (None, None)
+        if length is None or not length.is_zero:
+            return repeats, length
+        if repeats is not None:
+            self._refuse("/period", f"{period!r} repeats without a pause; give a period, or 0s to fire once")
+        return 1, length
+
+    def _moment_or_duration(self, pointer: str, text: str | None, zone: Zone) -> int | Duration | None:
+        if text is None:
+            return None
+        if looks_like_time(text):
+            return self._moment(pointer, text, zone)
+        return self._try(pointer, parse_duration, text)
+
+    def _moment(self, pointer: str, text: str | None, zone: Zone) -> int | None:
+        return None if text is None else self._try(pointer, lambda value: parse_time(value, zone), text)
+
+    def _check_numbers(self) -> None:
+        text = self.text
+        if text.misfire_policy not in POLICIES:
+            names = ", ".join(POLICIES)
+            self._refuse(
+                "/misfire/policy", f"{text.misfire_policy!r} is no misfire policy; give one of {names}"
+            )
+        if text.misfire_grace < 0:
+            self._refuse("/misfire/graceSeconds", "graceSeconds is negative; give 0 or more")
+        if not 1 <= text.misfire_limit <= CAUGHT_UP_MAX:
+            message = f"the misfire limit {text.misfire_limit} is not possible; give 1 to {CAUGHT_UP_MAX}"
+            self._refuse("/misfire/limit", message)
+        if text.jitter < 0:
+            self._refuse("/jitterSeconds", "jitterSeconds is negative; give 0 or more")
+
+    def _check_order(self, timer: Timer) -> None:
+        if timer.start_at is not None and timer.end_at is not None and timer.end_at < timer.start_at:
+            self._refuse("/endAt", "endAt lies before startAt; give a later one")
+
+    def _try(self, pointer: str, parse: Callable[[str], T], text: str) -> T | None:
+        try:
+            return parse(text)
+        except ExpressionError as error:
+            self._refuse(pointer, error.message, error.code)
+            return None
+
+    def _refuse(self, pointer: str, message: str, code: str = "invalid") -> None:
+        self.problems.append(Problem(pointer, code, message))
+
+
+def _parse_period(text: str) -> tuple[int | None, Duration]:
+    try:
+        return parse_repeats(text)
+    except ExpressionError as error:
+        if text[:1] in {"P", "R"} or text[:1].isdigit():
+            raise
+        raise ExpressionError(
+            f"{text[:80]!r} is no period; give a duration (5m, PT5M), R4/PT3S, a cron expression or external"
+        ) from error
+
+
+def _warn(kind: TimerKind, text: TimerText) -> list[Problem]:
+    """What is ignored, and said so."""
+    warnings = []
+    if not _is_empty(text.due_time) and kind is not TimerKind.TIMING and not _is_ignorable(kind, text):
+        remedy = "give a period as well" if kind is TimerKind.ONE_TIME else "write 0s"
+        message = f"dueTime {str(text.due_time)[:80]!r} is ignored: the timer is {kind}; {remedy}"
+        warnings.append(Problem("/dueTime", "due_time_ignored", message))
+    if kind is TimerKind.ONE_TIME and not _is_empty(text.period):
+        message = (
+            f"period {str(text.period)[:80]!r} is ignored: without dueTime the job fires once; add dueTime 0s"
+        )
+        warnings.append(Problem("/period", "period_ignored", message))
+    return warnings
+
+
+def _is_ignorable(kind: TimerKind, text: TimerText) -> bool:
+    """A `dueTime` of zero is how cron and external are usually written."""
+    if kind is TimerKind.ONE_TIME:
+        return False
+    try:
+        return parse_duration(text.due_time or "").is_zero
+    except ExpressionError:
+        return False
+
+
+def _is_empty(text: str | None) -> bool:
+    return text is None or not text.strip()

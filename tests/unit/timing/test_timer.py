@@ -1,0 +1,162 @@
+"""Timers compiled from their texts (SPEC section 3)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.moments import HOUR, MINUTE, SECOND
+from scheduler_service.timing.durations import Duration
+from scheduler_service.timing.timer import TimerText, compile_timer
+
+
+def problems(**members: object) -> dict[str, str]:
+    """Pointer and code of everything that is wrong with a timer."""
+    with pytest.raises(DefinitionError) as caught:
+        compile_timer(TimerText(**members), default_zone="UTC")  # type: ignore[arg-type]
+    return {problem.pointer: problem.code for problem in caught.value.problems}
+
+
+@pytest.mark.parametrize(
+    ("due_time", "period", "kind"),
+    [
+        (None, None, "one_time"),
+        ("", "5m", "one_time"),
+        ("1h", "", "one_time"),
+        (None, "5m", "one_time"),
+        ("1h", None, "one_time"),
+        (" ", "0 0 9 * * ?", "one_time"),
+        ("10s", "R4/PT3S", "timing"),
+        ("2023-10-01 09:00:01", "0s", "timing"),
+        ("1h", "5m", "timing"),
+        ("0s", "P1M", "timing"),
+        ("0s", "0 */1 * * * ?", "cron"),
+        ("0s", "1 0 9 1 10 ? 2023", "cron"),
+        ("0s", "*/5 * * * *", "cron"),
+        ("0s", "@daily", "cron"),
+        ("0s", "external", "external"),
+    ],
+)
+def test_due_time_and_period_make_the_kind(due_time: str | None, period: str | None, kind: str) -> None:
+    """SPEC 3, table of kinds."""
+    assert compile_timer(TimerText(due_time=due_time, period=period), default_zone="UTC").kind == kind
+
+
+def test_no_timer_is_one_time_in_the_default_zone() -> None:
+    """SPEC 3: fires once, now."""
+    timer = compile_timer(None, default_zone="Asia/Shanghai")
+    assert (timer.kind, timer.zone.name, timer.warnings) == ("one_time", "Asia/Shanghai", ())
+
+
+def test_a_timing_has_all_its_parts() -> None:
+    """SPEC 3: moments in the timer's own zone."""
+    text = TimerText(
+        due_time="2023-10-01 09:00:01",
+        period="R4/PT3S",
+        ttl="5d3s",
+        timezone="Asia/Shanghai",
+        start_at="2023-10-1 09:00:00",
+        end_at="2023-10-01T10:00:00Z",
+        misfire_policy="skip",
+        misfire_grace=5_000,
+        misfire_limit=7,
+        jitter=30_000,
+    )
+    timer = compile_timer(text, default_zone="UTC")
+    nine = 1_696_122_000_000
+    assert (timer.due, timer.start_at, timer.end_at) == (nine + SECOND, nine, nine + 9 * HOUR)
+    assert (timer.period, timer.repeats) == (Duration(ms=3 * SECOND), 4)
+    assert timer.ttl == Duration(ms=120 * HOUR + 3 * SECOND)
+    assert (timer.misfire_policy, timer.misfire_grace, timer.misfire_limit) == ("skip", 5_000, 7)
+    assert timer.jitter == 30_000
+
+
+def test_a_period_without_length_fires_once() -> None:
+    """SPEC 3: `"0s"`: once, at `dueTime`."""
+    for period in ("0s", "PT0S", "0", "P0D"):
+        assert compile_timer(TimerText(due_time="1m", period=period), default_zone="UTC").repeats == 1
+    assert compile_timer(TimerText(due_time="1m", period="5m"), default_zone="UTC").repeats is None
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"due_time": "soon", "period": "5m"}, {"/dueTime": "invalid"}),
+        ({"due_time": "2023-02-29 09:00:01", "period": "5m"}, {"/dueTime": "invalid"}),
+        ({"due_time": "R4/PT3S", "period": "5m"}, {"/dueTime": "invalid"}),
+        ({"due_time": "0s", "period": "R0/PT3S"}, {"/period": "invalid"}),
+        ({"due_time": "0s", "period": "R4/PT0S"}, {"/period": "invalid"}),
+        ({"due_time": "0s", "period": "hourly"}, {"/period": "invalid"}),
+        ({"due_time": "0s", "period": "-5m"}, {"/period": "invalid"}),
+        ({"due_time": "0s", "period": "External"}, {"/period": "invalid"}),
+        ({"due_time": "0s", "period": "0 0 0 30 2 ?"}, {"/period": "never_fires"}),
+        ({"due_time": "0s", "period": "@reboot"}, {"/period": "invalid"}),
+        ({"ttl": "forever"}, {"/ttl": "invalid"}),
+        ({"ttl": ""}, {"/ttl": "invalid"}),
+        ({"timezone": "Mars/Olympus"}, {"/timezone": "unknown_zone"}),
+        ({"start_at": "1h"}, {"/startAt": "invalid"}),
+        ({"end_at": "tomorrow"}, {"/endAt": "invalid"}),
+        ({"start_at": "2024-01-02 00:00:00", "end_at": "2024-01-01 00:00:00"}, {"/endAt": "invalid"}),
+        ({"misfire_policy": "later"}, {"/misfire/policy": "invalid"}),
+        ({"misfire_grace": -1}, {"/misfire/graceSeconds": "invalid"}),
+        ({"misfire_limit": 0}, {"/misfire/limit": "invalid"}),
+        ({"misfire_limit": 10_001}, {"/misfire/limit": "invalid"}),
+        ({"jitter": -1}, {"/jitterSeconds": "invalid"}),
+    ],
+)
+def test_what_is_wrong_is_named(members: dict[str, object], expected: dict[str, str]) -> None:
+    """SPEC 3 and 4: refused when the job is created, with a JSON Pointer."""
+    assert problems(**members) == expected
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    """One round is enough to repair a definition."""
+    assert set(problems(due_time="x", period="5 minutes", ttl="y", end_at="z", jitter=-1)) == {
+        "/period",
+        "/ttl",
+        "/endAt",
+        "/jitterSeconds",
+    }
+
+
+@pytest.mark.parametrize(
+    ("due_time", "period", "codes"),
+    [
+        ("1h", None, ["due_time_ignored"]),
+        ("1h", "", ["due_time_ignored"]),
+        ("0s", None, ["due_time_ignored"]),
+        ("", "5m", ["period_ignored"]),
+        ("", "", []),
+        (None, None, []),
+        ("0s", "0 0 9 * * ?", []),
+        ("0h0m0s", "0 0 9 * * ?", []),
+        ("2s", "0 0 9 * * ?", ["due_time_ignored"]),
+        ("2023-10-01 09:00:01", "0 0 9 * * ?", ["due_time_ignored"]),
+        ("0s", "external", []),
+        ("2s", "external", ["due_time_ignored"]),
+        ("1h", "5m", []),
+    ],
+)
+def test_what_is_ignored_is_said(due_time: str | None, period: str | None, codes: list[str]) -> None:
+    """SPEC 3: `due_time_ignored`, for cron when it is not zero; a period that is dropped is said as well."""
+    timer = compile_timer(TimerText(due_time=due_time, period=period), default_zone="UTC")
+    assert [warning.code for warning in timer.warnings] == codes
+
+
+pieces = st.sampled_from(
+    ["0s", "5m", "PT1M", "P1M", "R3/", "2024-01-31 10:00:00", "0 * * * * ?", "UTC", "@daily"]
+)
+texts = (
+    st.none() | pieces | st.text(max_size=9) | st.builds(str.__add__, pieces, st.text(max_size=4) | pieces)
+)
+
+
+@given(due_time=texts, period=texts, ttl=texts, timezone=texts, start_at=texts, end_at=texts)
+@settings(deadline=None)
+def test_no_text_raises_anything_but_a_definition_error(**members: str | None) -> None:
+    """DESIGN 2: only parsers raise, each its one error."""
+    try:
+        timer = compile_timer(TimerText(**members), default_zone="UTC")  # type: ignore[arg-type]
+    except DefinitionError:
+        return
+    assert timer.misfire_grace == MINUTE
