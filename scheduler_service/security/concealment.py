@@ -1,0 +1,132 @@
+"""Finds secrets in texts, URLs and bodies and puts a mark in their place."""
+
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import quote_plus, unquote_plus
+
+MARK = "***"
+# The parameter of a feedback URL that lets its holder report (SPEC section 5).
+TOKEN = "token"  # noqa: S105
+_TOKEN_BYTES = re.compile(rb"(?i)((?:[?&;]|%3F|%26|u0026)token(?:=|%3D|\\u003d))[^&\"'\s<>#%\\]+")
+_TOKEN_TEXT = re.compile(r"(?i)((?:[?&;]|%3F|%26)token(?:=|%3D))[^&\"'\s<>#%\\]+")
+_USER = re.compile(r"(//)[^/?#\s\"'<>]*@")
+_PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
+# A JSON text inside a JSON string is looked into as well, this many times.
+_NESTING = 4
+
+
+class Concealment:
+    """Knows the names whose values are secret; everything comes back itself where nothing was found."""
+
+    def __init__(self, *, headers: Iterable[str], members: Iterable[str]) -> None:
+        self._members = frozenset(name.lower() for name in members)
+        self._parameters = self._members | {TOKEN, *(name.lower() for name in headers)}
+        self._needle = _compile_needle(self._members)
+
+    def url(self, url: str) -> str:
+        """A URL without user information and without the values of secret parameters."""
+        found = self._mask_user(url)
+        if "?" not in found and "#" not in found:
+            return found
+        place = min(place for place in (found.find("?"), found.find("#")) if place >= 0)
+        masked = found[:place] + _PARAMETER.sub(self._mask_parameter, found[place:])
+        return found if masked == found else masked
+
+    def text(self, text: str) -> str:
+        """A text in which URLs may stand: their tokens and user information are masked."""
+        found = self._mask_user(text)
+        if "oken" not in found and "OKEN" not in found:
+            return found
+        masked = _TOKEN_TEXT.sub(rf"\1{MARK}", found)
+        return found if masked == found else masked
+
+    def body(self, body: bytes) -> bytes:
+        """A body without secret members and tokens; parsed only where it names such a member at all.
+
+        A body that names one and cannot be read as JSON or a form is replaced as a whole.
+        """
+        if b"oken" in body or b"OKEN" in body:
+            masked = _TOKEN_BYTES.sub(rb"\1***", body)
+            body = body if masked == body else masked
+        if self._needle is None or not self._needle.search(body):
+            return body
+        return self._mask_body(body)
+
+    def _mask_user(self, text: str) -> str:
+        if "@" not in text:
+            return text
+        masked = _USER.sub(rf"\1{MARK}@", text)
+        return text if masked == text else masked
+
+    def _mask_parameter(self, match: re.Match[str]) -> str:
+        before, name, value = match.groups()
+        if unquote_plus(name).lower() in self._parameters:
+            return f"{before}{name}={MARK}"
+        return f"{before}{name}={self.text(value)}"
+
+    def _mask_body(self, body: bytes) -> bytes:
+        try:
+            masked = self._mask_json(body, _NESTING)
+        except RecursionError:
+            return MARK.encode()
+        except ValueError:
+            return self._mask_form(body)
+        return body if masked is None else masked.encode("utf-8", "replace")
+
+    def _mask_json(self, text: str | bytes, nesting: int) -> str | None:
+        """The masked text, or None where nothing is to be masked. Raises ValueError: it is no JSON."""
+        found = False
+
+        def build(pairs: list[tuple[str, object]]) -> dict[str, object]:
+            # Seen here, not in the value: there the last of several members of one name hides the others.
+            nonlocal found
+            found = found or any(name.lower() in self._members for name, _ in pairs)
+            return dict(pairs)
+
+        value = json.loads(text, object_pairs_hook=build)
+        masked = self._mask_value(value, nesting)
+        if not found and masked == value:
+            return None
+        return json.dumps(masked, ensure_ascii=False, separators=(",", ":"))
+
+    def _mask_value(self, value: object, nesting: int) -> object:
+        match value:
+            case dict():
+                return {
+                    name: MARK if name.lower() in self._members else self._mask_value(member, nesting)
+                    for name, member in value.items()
+                }
+            case list():
+                return [self._mask_value(member, nesting) for member in value]
+            case str() if nesting and value.lstrip()[:1] in ("{", "["):
+                return self._mask_nested(value, nesting)
+            case _:
+                return value
+
+    def _mask_nested(self, text: str, nesting: int) -> str:
+        try:
+            masked = self._mask_json(text, nesting - 1)
+        except ValueError:
+            return text
+        return text if masked is None else masked
+
+    def _mask_form(self, body: bytes) -> bytes:
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            return MARK.encode()
+        if "=" not in text or any(character in text for character in "{}[]<>\n "):
+            return MARK.encode()
+        return _PARAMETER.sub(self._mask_parameter, text).encode()
+
+
+def _compile_needle(members: frozenset[str]) -> re.Pattern[bytes] | None:
+    """Finds any of the names in a body, written plainly or with escapes (which only a parser can read)."""
+    if not members:
+        return None
+    if not all(name.isascii() for name in members):
+        return re.compile(b"")  # other letters have more spellings than a pattern of bytes can know
+    spellings = {spelling for name in members for spelling in (name, quote_plus(name))}
+    names = b"|".join(re.escape(spelling.encode()) for spelling in sorted(spellings))
+    return re.compile(rb"(?i)" + names + rb"|\\u00[2-7]")

@@ -1,0 +1,190 @@
+"""Masks and cuts what history keeps, before anything is written (SPEC sections 12 and 14)."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckEnded,
+    DeliveryRecord,
+    Exchange,
+    FeedbackSeen,
+    Noted,
+    Record,
+    StepEnded,
+)
+from scheduler_service.domain.wire import Headers
+from scheduler_service.security.concealment import MARK, Concealment
+
+MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
+BODY_BYTES = 4_096
+
+
+class Masking:
+    """Masks headers, members, URL parameters and feedback tokens, cuts bodies, and leaves detail out.
+
+    `headers` are masked beside the five of SPEC section 14, `members` are JSON members at any depth and URL
+    parameters (a name is compared without regard to case). Bodies keep at most `body_bytes`. `detail` is
+    the setting `history.detail`, which a job's own `historyDetail` overrides:
+
+    - `all`: everything is kept;
+    - `failures`: what succeeded keeps its line, its times and its status, but neither headers nor bodies;
+    - `none`: only executions, firings and deliveries are kept, deliveries without headers and bodies.
+    """
+
+    def __init__(
+        self,
+        *,
+        headers: Iterable[str] = (),
+        members: Iterable[str] = (),
+        body_bytes: int = BODY_BYTES,
+        detail: str = "all",
+    ) -> None:
+        self._headers = MASKED_HEADERS | {name.lower() for name in headers}
+        self._conceal = Concealment(headers=self._headers, members=members)
+        self._body_bytes = body_bytes
+        self._detail = detail
+
+    def redact_all(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
+        """What of a turn's records is written; `detail` is the job's `historyDetail`, None: the setting."""
+        found = (self.redact(record, detail=detail) for record in records)
+        return tuple(record for record in found if record is not None)
+
+    def redact(self, record: Record, *, detail: str | None = None) -> Record | None:
+        """The record as it may be written, itself where nothing is to be masked; None: it is left out."""
+        match detail or self._detail:
+            case "none":
+                return self._strip(record)
+            case "failures":
+                return self._redact(_thin(record))
+            case _:
+                return self._redact(record)
+
+    def _strip(self, record: Record) -> Record | None:
+        match record:
+            case StepEnded() | CheckEnded() | FeedbackSeen() | Noted() | AttemptStarted() | AttemptEnded():
+                return None
+            case DeliveryRecord():
+                return self._redact(replace(record, exchange=None))
+            case _:
+                return record
+
+    def _redact(self, record: Record) -> Record:
+        match record:
+            case StepEnded() | CheckEnded():
+                exchange = self._redact_exchange(record.exchange)
+                return record if exchange is record.exchange else replace(record, exchange=exchange)
+            case FeedbackSeen():
+                return self._redact_feedback(record)
+            case DeliveryRecord():
+                return self._redact_delivery(record)
+            case AttemptEnded(message=str() as message):
+                text = self._conceal.text(message)
+                return record if text is message else replace(record, message=text)
+            case Noted():
+                text = self._conceal.text(record.text)
+                return record if text is record.text else replace(record, text=text)
+            case _:
+                return record
+
+    def _redact_feedback(self, record: FeedbackSeen) -> FeedbackSeen:
+        body = self._conceal.body(record.body)
+        kept = cut(body, self._body_bytes)
+        if kept is record.body:
+            return record
+        return replace(record, body=kept, truncated=record.truncated or len(kept) < len(body))
+
+    def _redact_delivery(self, record: DeliveryRecord) -> DeliveryRecord:
+        url = self._conceal.url(record.url)
+        exchange = None if record.exchange is None else self._redact_exchange(record.exchange)
+        if url is record.url and exchange is record.exchange:
+            return record
+        return replace(record, url=url, exchange=exchange)
+
+    def _redact_exchange(self, exchange: Exchange) -> Exchange:
+        """Masks whole bodies first: what is cut can no longer be parsed."""
+        return self._cut_exchange(self._mask_exchange(exchange))
+
+    def _mask_exchange(self, exchange: Exchange) -> Exchange:
+        conceal = self._conceal
+        before = (
+            exchange.url,
+            exchange.fault,
+            exchange.request_headers,
+            exchange.request_body,
+            exchange.response_headers,
+            exchange.response_body,
+        )
+        url, fault, sent, request, answered, response = after = (
+            conceal.url(exchange.url),
+            exchange.fault and conceal.text(exchange.fault),
+            self._mask_headers(exchange.request_headers),
+            exchange.request_body and conceal.body(exchange.request_body),
+            self._mask_headers(exchange.response_headers),
+            exchange.response_body and conceal.body(exchange.response_body),
+        )
+        if after == before:
+            return exchange
+        return replace(
+            exchange,
+            url=url,
+            fault=fault,
+            request_headers=sent,
+            request_body=request,
+            response_headers=answered,
+            response_body=response,
+            redacted=True,
+        )
+
+    def _cut_exchange(self, exchange: Exchange) -> Exchange:
+        request, response = exchange.request_body or b"", exchange.response_body or b""
+        if len(request) <= self._body_bytes and len(response) <= self._body_bytes:
+            return exchange
+        return replace(
+            exchange,
+            request_body=exchange.request_body and cut(request, self._body_bytes),
+            request_truncated=exchange.request_truncated or len(request) > self._body_bytes,
+            response_body=exchange.response_body and cut(response, self._body_bytes),
+            response_truncated=exchange.response_truncated or len(response) > self._body_bytes,
+        )
+
+    def _mask_headers(self, headers: Headers) -> Headers:
+        return tuple([(name, self._mask_value(name, value)) for name, value in headers])
+
+    def _mask_value(self, name: str, value: str) -> str:
+        return MARK if name.lower() in self._headers else self._conceal.text(value)
+
+
+def cut(body: bytes, limit: int) -> bytes:
+    """`body` itself, or its first `limit` bytes without a broken UTF-8 character at their end."""
+    if len(body) <= limit:
+        return body
+    end = limit
+    # A character has at most three bytes behind its first one.
+    while end > max(0, limit - 3) and body[end] & 0xC0 == 0x80:
+        end -= 1
+    return body[:end] if body[end] & 0xC0 != 0x80 else body[:limit]
+
+
+def _thin(record: Record) -> Record:
+    """What succeeded, without headers and bodies."""
+    match record:
+        case StepEnded(error=None) | CheckEnded(error=None):
+            return replace(record, exchange=_empty(record.exchange))
+        case DeliveryRecord(state="delivered", exchange=Exchange() as exchange):
+            return replace(record, exchange=_empty(exchange))
+        case _:
+            return record
+
+
+def _empty(exchange: Exchange) -> Exchange:
+    return replace(
+        exchange,
+        request_headers=(),
+        request_body=None,
+        response_headers=(),
+        response_body=None,
+        redacted=True,
+    )

@@ -1,0 +1,246 @@
+"""Masking: no secret reaches the history, and everything else reaches it unchanged (SPEC 12 and 14)."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckEnded,
+    DeliveryRecord,
+    Exchange,
+    ExecutionRecord,
+    FeedbackSeen,
+    Noted,
+    Record,
+    StepEnded,
+)
+from scheduler_service.security.masking import Masking, cut
+
+MASKING = Masking(headers=["X-Tenant-Secret"], members=["password", "apiKey"])
+SECRET = "s3cr3t"
+
+
+def step(error: str | None = None, **changes: Any) -> StepEnded:
+    values: dict[str, Any] = {"method": "POST", "url": "http://127.0.0.1/a", "status": 200, **changes}
+    return StepEnded(1, 1, 0, 0, Exchange(**values), error=error)
+
+
+def masked_exchange(masking: Masking = MASKING, **changes: Any) -> Exchange:
+    found = masking.redact(step(**changes))
+    assert isinstance(found, StepEnded)
+    return found.exchange
+
+
+def masked_body(body: bytes, masking: Masking = MASKING) -> bytes:
+    found = masked_exchange(masking, response_body=body).response_body
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Authorization", "proxy-authorization", "COOKIE", "Set-Cookie", "x-api-key", "x-tenant-secret"],
+)
+def test_secret_headers_are_masked_in_both_directions(name: str) -> None:
+    """SPEC 14: these five and the headers named in `history.mask`, however they are written."""
+    headers = ((name, SECRET), ("X-Other", "kept"))
+    found = masked_exchange(request_headers=headers, response_headers=headers)
+    assert found.request_headers == found.response_headers == ((name, "***"), ("X-Other", "kept"))
+    assert found.redacted
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"password": SECRET},
+        {"PASSWORD": {"inner": SECRET}},
+        [{"a": [{"apiKey": [SECRET, {"x": SECRET}]}]}],
+        {"text": json.dumps({"deep": {"password": SECRET}})},
+        {"text": json.dumps([json.dumps({"password": SECRET})])},
+    ],
+)
+def test_members_are_masked_at_any_depth(body: object) -> None:
+    """SPEC 14: the JSON members named in `history.mask`, in JSON inside strings too."""
+    assert SECRET.encode() not in masked_body(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"p\u0061ssword":"s3cr3t"}',
+        b'{"a":{"password":"s3cr3t"},"a":1}',
+        b'{"password":"s3cr3t","password":"s3cr3t"}',
+        b'{"password":"s3cr3t", "cut',
+        b"password=s3cr3t&b=1",
+        b"b=1&pass%77ord=1&apiKey=s3cr3t",
+        b"the password is s3cr3t",
+        b'\xff"password":"s3cr3t"',
+        b'{"password":"s3cr3t","deep":' + b"[" * 100_000,
+    ],
+)
+def test_a_spelling_that_hides_a_member_hides_nothing(body: bytes) -> None:
+    """What cannot be read as JSON or a form is replaced as a whole."""
+    assert SECRET.encode() not in masked_body(body)
+
+
+def test_what_is_not_secret_is_kept_beside_what_is() -> None:
+    """Only the values go; names, order and all other values stay."""
+    found = masked_body('{"b":"ü","password":1,"a":[1.5,null,12345678901234567890]}'.encode())
+    assert found.decode() == '{"b":"ü","password":"***","a":[1.5,null,12345678901234567890]}'
+    assert masked_body(b"a=1&password=x&b=2") == b"a=1&password=***&b=2"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://h/jobs/a/feedback/1?token=s3cr3t", "http://h/jobs/a/feedback/1?token=***"),
+        ("http://h/f?token=s3cr3t&shard=1", "http://h/f?token=***&shard=1"),
+        ("http://h/f?a=1&Password=s3cr3t#x", "http://h/f?a=1&Password=***#x"),
+        ("http://h/f?p%61ssword=s3cr3t", "http://h/f?p%61ssword=***"),
+        ("http://h/f?x-api-key=s3cr3t", "http://h/f?x-api-key=***"),
+        ("http://h/f#token=s3cr3t", "http://h/f#token=***"),
+        ("http://user:s3cr3t@h/f", "http://***@h/f"),
+        (
+            "http://h/f?cb=http%3A%2F%2Fh%3Ftoken%3Ds3cr3t%26x",
+            "http://h/f?cb=http%3A%2F%2Fh%3Ftoken%3D***%26x",
+        ),
+        ("http://h/f?mail=a@b.c&tokens=1", "http://h/f?mail=a@b.c&tokens=1"),
+    ],
+)
+def test_urls_carry_no_secrets(url: str, expected: str) -> None:
+    """Feedback tokens, parameters of masked names and user information, in every URL that is kept."""
+    assert masked_exchange(url=url).url == expected
+    delivery = MASKING.redact(DeliveryRecord("d", 1, 1, "succeed", url, "pending"))
+    assert isinstance(delivery, DeliveryRecord)
+    assert delivery.url == expected
+
+
+def test_feedback_tokens_are_masked_in_bodies_headers_and_texts() -> None:
+    """A feedback URL often stands in the request's body: its token is a secret there too."""
+    url = "http://h/jobs/a/feedback/1?token=s3cr3t"
+    found = masked_exchange(
+        Masking(),
+        request_body=json.dumps({"callback": url}).encode(),
+        response_body=rb'"http://h/f?a=1\u0026token=s3cr3t\u0026b=2"',
+        response_headers=(("Location", url),),
+        fault=f"{url} refused",
+    )
+    assert SECRET not in repr(found)
+    assert found.response_body == rb'"http://h/f?a=1\u0026token=***\u0026b=2"'
+    for record in (
+        AttemptEnded(1, 1, 0, message=f"no answer from {url}"),
+        Noted(1, 0, "note", f"sent to {url}"),
+        FeedbackSeen(1, 1, 0, url.encode()),
+        CheckEnded(1, 1, 1, 0, Exchange("GET", url)),
+    ):
+        assert SECRET not in repr(MASKING.redact(record))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        step(request_headers=(("A", "b"),), request_body=b'{"a":1}', response_body=b"\xff\x00"),
+        FeedbackSeen(1, 1, 0, b'{"status":"succeed"}'),
+        Noted(1, 0, "note", "text"),
+        AttemptEnded(1, 1, 0, message="refused"),
+        AttemptStarted(1, 1, 0),
+        DeliveryRecord("d", 1, 1, "succeed", "http://127.0.0.1/n", "pending"),
+        ExecutionRecord(1, 1, ExecutionState.PROCESSING, TriggeredBy.TIMER, 0, 0),
+    ],
+)
+def test_a_record_without_secrets_comes_back_itself(record: Record) -> None:
+    """Nothing to mask is no work."""
+    assert MASKING.redact(record) is record
+
+
+def test_free_text_in_bodies_is_kept(conformance: Any) -> None:
+    """Strings of every kind stay as they are, also beside a masked member."""
+    for row in conformance("naughty_strings.jsonl"):
+        body = json.dumps({"password": "x", "text": row["string"]}, ensure_ascii=False).encode()
+        assert json.loads(masked_body(body)) == {"password": "***", "text": row["string"]}
+        plain = json.dumps({"text": row["string"]}).encode()
+        assert json.loads(masked_body(plain, Masking())) == {"text": row["string"]}
+
+
+@given(st.text(min_size=1), st.integers(0, 40))
+@settings(deadline=None)
+def test_a_cut_never_breaks_a_character(text: str, limit: int) -> None:
+    """What is left of a text is a text, as long as the limit allows."""
+    body = text.encode()
+    kept = cut(body, limit)
+    assert text.startswith(kept.decode())
+    assert len(kept) <= limit or kept == body
+    assert len(kept) > limit - 4 or kept == body
+
+
+def test_a_body_of_no_text_is_cut_at_the_limit() -> None:
+    """Bytes that are no UTF-8 have no character to spare."""
+    assert cut(b"\x80" * 10, 5) == b"\x80" * 5
+
+
+def test_bodies_are_cut_after_masking_and_say_so() -> None:
+    """SPEC 12: bodies up to `history.body_bytes`; a secret across the cut is masked all the same."""
+    body = json.dumps({"a": "x" * 80, "password": SECRET}).encode()
+    masking = Masking(members=["password"], body_bytes=90)
+    found = masked_exchange(masking, request_body=body, response_body=b"y" * 91)
+    assert found.request_body is not None
+    assert SECRET.encode() not in found.request_body
+    assert len(found.request_body) == 90
+    assert found.request_truncated
+    assert found.response_truncated
+    feedback = masking.redact(FeedbackSeen(1, 1, 0, b"z" * 91))
+    assert feedback == FeedbackSeen(1, 1, 0, b"z" * 90, truncated=True)
+
+
+def test_a_cut_alone_is_no_redaction() -> None:
+    """`redacted` says that something was masked or left out, `truncated` that something was cut."""
+    found = masked_exchange(Masking(body_bytes=1), request_body=b"ab", response_body=b"a")
+    assert (found.request_truncated, found.response_truncated, found.redacted) == (True, False, False)
+
+
+def test_failures_keep_the_detail_of_what_failed_alone() -> None:
+    """`historyDetail: failures`; the job's own word wins over the setting."""
+    records = (step(request_body=b"a"), step(error="500", request_body=b"b", url="http://u:p@h/"))
+    ok, failed = Masking(detail="all").redact_all(records, detail="failures")
+    assert isinstance(ok, StepEnded)
+    assert isinstance(failed, StepEnded)
+    assert (ok.exchange.request_body, ok.exchange.status, ok.exchange.redacted) == (None, 200, True)
+    assert (failed.exchange.request_body, failed.exchange.url) == (b"b", "http://***@h/")
+    assert Masking(detail="failures").redact_all(records, detail="all")[0] == records[0]
+
+
+def test_none_keeps_executions_firings_and_deliveries() -> None:
+    """`history.detail: none`."""
+    row = ExecutionRecord(1, 1, ExecutionState.PROCESSING, TriggeredBy.TIMER, 0, 0)
+    delivery = DeliveryRecord("d", 1, 1, "e", "http://h/?token=x", "failed", exchange=Exchange("POST", "u"))
+    kept = Masking(detail="none").redact_all((row, step(), Noted(1, 0, "n", "t"), delivery))
+    assert kept == (row, DeliveryRecord("d", 1, 1, "e", "http://h/?token=***", "failed"))
+
+
+@given(
+    st.recursive(
+        st.text() | st.none() | st.floats(allow_nan=False),
+        lambda inner: (
+            st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["password", "Password"]), inner)
+        ),
+        max_leaves=20,
+    )
+)
+@settings(deadline=None)
+def test_only_values_of_masked_members_change(value: object) -> None:
+    """For any JSON: what is masked parses again, and is what a plain walk makes of it."""
+
+    def walk(one: object) -> object:
+        if isinstance(one, dict):
+            return {k: "***" if k.lower() == "password" else walk(v) for k, v in one.items()}
+        return [walk(member) for member in one] if isinstance(one, list) else one
+
+    body = json.dumps(["password", "mark", value]).encode()
+    masking = Masking(members=["password"], body_bytes=1 << 20)
+    assert json.loads(masked_body(body, masking)) == walk(["password", "mark", value])
