@@ -97,7 +97,9 @@ def _describe_timing(timer: Timer) -> str:
     if timer.repeats == 1:
         return f"Once, {first}"
     times = "" if timer.repeats is None else f", {timer.repeats} times in all"
-    return f"Every {in_words(timer.period)}, first {first}{times}"
+    words = in_words(timer.period)
+    every = words.removeprefix("1 ") if words.count(" ") == 1 else words
+    return f"Every {every}, first {first}{times}"
 
 
 def _describe_due(timer: Timer, due: int | Duration) -> str:

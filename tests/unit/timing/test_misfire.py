@@ -1,0 +1,308 @@
+"""What becomes of firings that are found late, and of those of a pause (SPEC sections 3 and 10)."""
+
+from datetime import UTC, datetime
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.document import Cursor
+from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_moment
+from scheduler_service.timing.durations import LATEST
+from scheduler_service.timing.firings import Firing, between, upcoming
+from scheduler_service.timing.misfire import COUNT_MAX, Plan, Run, Tally, count_missed, plan, resume
+from scheduler_service.timing.timer import Timer, TimerText, compile_timer
+
+NOON = as_moment(datetime(2024, 5, 15, 12, tzinfo=UTC))
+MINUTELY, EVERY_MINUTE = "0 * * * * ?", "1m"
+
+
+def make(period: str | None, due_time: str | None = "0s", **members: object) -> Timer:
+    text = TimerText(due_time=due_time, period=period, **members)  # type: ignore[arg-type]
+    return compile_timer(text, default_zone="UTC")
+
+
+def minutes(*numbers: int) -> list[int]:
+    return [NOON + number * MINUTE for number in numbers]
+
+
+def planned(firings: tuple[Firing, ...]) -> list[int]:
+    return [firing.planned_at for firing in firings]
+
+
+@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
+def test_before_its_moment_nothing_is_due(period: str) -> None:
+    """SPEC 3: firings are computed; looking too early changes nothing."""
+    cursor = Cursor(NOON, NOON)
+    assert plan(make(period), cursor, "", now=NOON + MINUTE - 1) == Plan(None, (), (), cursor)
+
+
+@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
+def test_a_punctual_firing_is_due_alone(period: str) -> None:
+    """SPEC 3: at its moment a firing is due, and used up by the look."""
+    found = plan(make(period), Cursor(NOON, NOON), "", now=NOON + MINUTE)
+    assert (found.missed, found.caught_up, planned(found.late)) == (None, (), minutes(1))
+    assert plan(make(period), found.cursor, "", now=NOON + MINUTE).late == ()
+
+
+@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
+@pytest.mark.parametrize(
+    ("policy", "missed", "caught_up"),
+    [
+        ("fire_once", Run(NOON + MINUTE, NOON + 7 * MINUTE, 7), [8]),
+        ("skip", Run(NOON + MINUTE, NOON + 8 * MINUTE, 8), []),
+        ("fire_all", Run(NOON + MINUTE, NOON + 5 * MINUTE, 5), [6, 7, 8]),
+    ],
+)
+def test_each_policy_splits_the_missed(period: str, policy: str, missed: Run, caught_up: list[int]) -> None:
+    """SPEC 3, misfire: with 60 s of grace, what is at most that late is late, not missed."""
+    timer = make(period, misfire_policy=policy, misfire_limit=3)
+    found = plan(timer, Cursor(NOON, NOON), "", now=NOON + 10 * MINUTE - 1)
+    assert found.missed == missed
+    assert planned(found.caught_up) == minutes(*caught_up)
+    assert planned(found.late) == minutes(9)
+    assert found.cursor.last == NOON + 9 * MINUTE
+
+
+@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
+def test_exactly_the_grace_is_late_and_a_millisecond_more_is_missed(period: str) -> None:
+    """SPEC 3: within `graceSeconds` a firing is merely late."""
+    timer = make(period, misfire_policy="skip", misfire_grace=30 * SECOND)
+    late = plan(timer, Cursor(NOON, NOON), "", now=NOON + MINUTE + 30 * SECOND)
+    assert (late.missed, planned(late.late)) == (None, minutes(1))
+    missed = plan(timer, Cursor(NOON, NOON), "", now=NOON + MINUTE + 30 * SECOND + 1)
+    assert (missed.missed, missed.late) == (Run(NOON + MINUTE, NOON + MINUTE, 1), ())
+
+
+def test_a_single_missed_firing_leaves_no_run_under_fire_once() -> None:
+    """SPEC 3: it becomes the one that carries the latest missed moment."""
+    found = plan(make("0s", "1m"), Cursor(NOON), "", now=NOON + HOUR)
+    assert (found.missed, planned(found.caught_up), found.late) == (None, minutes(1), ())
+    assert upcoming(make("0s", "1m"), found.cursor, "") is None
+
+
+def test_fewer_missed_than_the_limit_are_all_caught_up() -> None:
+    """SPEC 3, fire_all."""
+    found = plan(make("1h", misfire_policy="fire_all"), Cursor(NOON), "", now=NOON + 3 * HOUR + 2 * MINUTE)
+    assert found.missed is None
+    assert planned(found.caught_up) == [NOON + hour * HOUR for hour in range(4)]
+
+
+def test_missed_repeats_are_used_up() -> None:
+    """SPEC 3: repeats count from the first moment; missed firings use them up."""
+    timer = make("R10/PT1M", misfire_policy="skip")
+    found = plan(timer, Cursor(NOON), "", now=NOON + 5 * MINUTE)
+    assert found.missed == Run(NOON, NOON + 3 * MINUTE, 4)
+    assert planned(found.late) == minutes(4, 5)
+    assert found.cursor.used == 6
+    rest = plan(timer, found.cursor, "", now=NOON + DAY)
+    assert rest.missed == Run(NOON + 6 * MINUTE, NOON + 9 * MINUTE, 4)
+    assert rest.cursor.used == 10
+    assert upcoming(timer, rest.cursor, "") is None
+
+
+def test_nothing_is_missed_after_the_end() -> None:
+    """SPEC 3: no firing after endAt and ttl, so none is missed there either."""
+    for timer in (make(MINUTELY, ttl="5m"), make(EVERY_MINUTE, "1m", ttl="5m")):
+        found = plan(timer, Cursor(NOON), "", now=NOON + DAY, policy="skip")
+        assert found.missed == Run(NOON + MINUTE, NOON + 5 * MINUTE, 5)
+
+
+def test_lead_hands_out_early() -> None:
+    """SPEC 2, leadSeconds: work may be handed out this early."""
+    found = plan(make(MINUTELY), Cursor(NOON), "", now=NOON + MINUTE - 3 * SECOND, lead=3 * SECOND)
+    assert planned(found.late) == minutes(1)
+    assert plan(make(MINUTELY), Cursor(NOON), "", now=NOON + MINUTE - 3 * SECOND - 1, lead=3_000).late == ()
+
+
+def test_late_firings_come_in_portions() -> None:
+    """What one look leaves, the next one finds."""
+    timer, cursor, found = make("10s"), Cursor(NOON), []
+    for _ in range(3):
+        portion = plan(timer, cursor, "", now=NOON + MINUTE, most=3)
+        found += planned(portion.late)
+        cursor = portion.cursor
+    assert found == [NOON + ten * 10 * SECOND for ten in range(7)]
+
+
+def test_long_runs_are_counted_by_arithmetic_or_left_to_count_outside() -> None:
+    """SPEC 3, ledger: counted up to 10,000; a turn walks no more than 100."""
+    now = NOON + 200 * MINUTE
+    by_arithmetic = plan(make(EVERY_MINUTE), Cursor(NOON, NOON), "", now=now, policy="skip")
+    by_walk = plan(make(MINUTELY), Cursor(NOON, NOON), "", now=now, policy="skip")
+    assert by_arithmetic.missed == Run(NOON + MINUTE, NOON + 198 * MINUTE, 198)
+    assert by_walk.missed == Run(NOON + MINUTE, NOON + 198 * MINUTE, None)
+    long = plan(make("1s"), Cursor(NOON), "", now=NOON + DAY, policy="skip")
+    assert long.missed is not None
+    assert long.missed.count == COUNT_MAX
+    assert long.cursor.used == 86_400 + 1
+
+
+def test_counting_outside_goes_by_slices_and_ends_at_10_000() -> None:
+    """SPEC 3, ledger: a walk is done in slices outside the turn."""
+    timer = make(MINUTELY, jitter=10 * SECOND)
+    found = plan(timer, Cursor(NOON, NOON), "seed", now=NOON + 1_500 * MINUTE, policy="skip")
+    assert found.missed is not None
+    tally, slices = count_missed(timer, found.missed.first, found.missed.last), 1
+    assert tally == Tally(501, NOON + 501 * MINUTE, False)
+    while not tally.done:
+        tally = count_missed(timer, found.missed.first, found.missed.last, start=tally)
+        slices += 1
+    walked = between(timer, Cursor(NOON, NOON), "seed", found.missed.last)
+    assert tally.count == sum(1 for _ in walked)
+    assert slices == 3
+    tally = count_missed(timer, NOON, NOON + 100 * DAY, most=20_000)
+    assert (tally.count, tally.done) == (COUNT_MAX, True)
+    assert count_missed(timer, NOON, NOON) == Tally(1, NOON, True)
+
+
+def test_a_clock_set_back_repeats_nothing() -> None:
+    """SPEC 3, clock."""
+    found = plan(make(MINUTELY), Cursor(NOON, NOON + 5 * MINUTE), "", now=NOON + 2 * MINUTE)
+    assert (found.missed, found.caught_up, found.late) == (None, (), ())
+
+
+PERIODS = [MINUTELY, EVERY_MINUTE, "R30/PT1M", "0 */7 * * * ?", "13m", "*/5 12-13 * * *", "P1D", "0s"]
+
+
+@given(
+    period=st.sampled_from(PERIODS),
+    policy=st.sampled_from(["skip", "fire_once", "fire_all"]),
+    limit=st.integers(1, 20),
+    grace=st.sampled_from([0, 1, 60_000, 600_000]),
+    jitter=st.sampled_from([0, 30_000, DAY]),
+    used=st.integers(0, 3),
+    passed=st.integers(0, 3 * HOUR),
+    lead=st.sampled_from([0, 3_000, 900_000]),
+    most=st.integers(1, 50),
+)
+@settings(deadline=None, max_examples=150)
+def test_every_due_firing_ends_in_exactly_one_place(
+    period: str,
+    policy: str,
+    limit: int,
+    grace: int,
+    jitter: int,
+    used: int,
+    passed: int,
+    lead: int,
+    most: int,
+) -> None:
+    """SPEC 3, ledger: nothing disappears, nothing is twice. The plan agrees with a plain walk."""
+    timer = make(period, misfire_policy=policy, misfire_limit=limit, misfire_grace=grace, jitter=jitter)
+    start = Cursor(NOON)
+    for firing in islice(between(timer, start, "seed", LATEST), used):
+        start = Cursor(NOON, firing.base, start.used + 1)
+    now = NOON + passed
+    due = list(between(timer, start, "seed", now + lead))
+    missed = [firing for firing in due if firing.planned_at < now - grace]
+    caught_up = {"skip": [], "fire_once": missed[-1:], "fire_all": missed[-limit:]}[policy]
+    lost = missed[: len(missed) - len(caught_up)]
+    found = plan(timer, start, "seed", now=now, lead=lead, most=most)
+    assert list(found.caught_up) == caught_up
+    assert list(found.late) == due[len(missed) :][:most]
+    if lost:
+        count = len(lost) if timer.cron is None or len(lost) <= 100 else None
+        assert found.missed == Run(lost[0].planned_at, lost[-1].planned_at, count)
+        tally = count_missed(timer, lost[0].planned_at, lost[-1].planned_at, most=1_000)
+        assert timer.cron is None or tally.count == len(lost)
+    else:
+        assert found.missed is None
+    taken = [*missed, *found.late]
+    assert found.cursor.last == (taken[-1].base if taken else start.last)
+    if timer.cron is None:
+        assert found.cursor.used == start.used + len(taken)
+
+
+@pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
+def test_a_pause_ends_and_the_phase_stays(period: str) -> None:
+    """SPEC 10, PUT: by default its firings are skipped, and the next is the next of the phase."""
+    timer = make(period, "2024-05-15 12:00:00")
+    back = resume(timer, Cursor(NOON, NOON, 1), now=NOON + 150 * MINUTE + 5, seed="")
+    assert back.missed == Run(NOON + MINUTE, NOON + 150 * MINUTE, 150)
+    assert (back.caught_up, back.count, back.cursor.used) == ((), 150, 1)
+    following = upcoming(timer, back.cursor, "")
+    assert following is not None
+    assert following.base == NOON + 151 * MINUTE
+
+
+def test_a_pause_uses_up_no_repeats_and_a_relative_timer_starts_anew() -> None:
+    """SPEC 10, PUT: used repeats stay used; 1 starts again from now."""
+    timer = make("R5/PT1M", "30s")
+    cursor = Cursor(NOON, NOON + 90 * SECOND, 2)
+    back = resume(timer, cursor, now=NOON + HOUR, seed="")
+    assert back.missed == Run(NOON + 150 * SECOND, NOON + 270 * SECOND, 3)
+    left = [firing.base for firing in between(timer, back.cursor, "", LATEST)]
+    assert left == [NOON + HOUR + 30 * SECOND + number * MINUTE for number in range(3)]
+    absolute = make("R5/PT1M", "2024-05-15 12:00:30")
+    back = resume(absolute, cursor, now=NOON + HOUR, seed="")
+    left = [firing.base for firing in between(absolute, back.cursor, "", LATEST)]
+    assert left == [NOON + HOUR + 30 * SECOND + number * MINUTE for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "missed", "caught_up"),
+    [
+        ("skip", Run(NOON + MINUTE, NOON + 5 * MINUTE, 5), []),
+        ("fire_once", Run(NOON + MINUTE, NOON + 4 * MINUTE, 4), [5]),
+        ("fire_all", Run(NOON + MINUTE, NOON + 3 * MINUTE, 3), [4, 5]),
+    ],
+)
+def test_the_end_of_a_pause_chooses_for_its_firings(policy: str, missed: Run, caught_up: list[int]) -> None:
+    """SPEC 10, PUT: `misfire=` chooses; grace plays no part."""
+    timer = make(MINUTELY, misfire_limit=2)
+    back = resume(timer, Cursor(NOON), now=NOON + 5 * MINUTE, seed="", policy=policy)
+    assert (back.missed, planned(back.caught_up), back.count) == (missed, minutes(*caught_up), 5)
+    assert plan(timer, back.cursor, "", now=NOON + 5 * MINUTE).late == ()
+
+
+def test_a_one_time_that_never_fired_fires_and_one_that_did_does_not() -> None:
+    """SPEC 10, PUT."""
+    timer = make(None, None)
+    back = resume(timer, Cursor(NOON), now=NOON + DAY, seed="")
+    assert (back.missed, back.caught_up, back.count) == (None, (), 0)
+    assert upcoming(timer, back.cursor, "") == Firing(NOON + DAY, NOON + DAY)
+    fired = resume(timer, Cursor(NOON, NOON, 1), now=NOON + DAY, seed="")
+    assert upcoming(timer, fired.cursor, "") is None
+
+
+def test_a_single_moment_that_fell_into_the_pause_is_over() -> None:
+    """SPEC 10, PUT: an absolute dueTime keeps its phase; a relative one that never fired starts anew."""
+    absolute = make("0s", "2024-05-15 12:10:00")
+    back = resume(absolute, Cursor(NOON), now=NOON + HOUR, seed="")
+    assert (back.count, upcoming(absolute, back.cursor, "")) == (1, None)
+    caught_up = resume(absolute, Cursor(NOON), now=NOON + HOUR, seed="", policy="fire_once")
+    assert planned(caught_up.caught_up) == minutes(10)
+    relative = make("0s", "10m")
+    back = resume(relative, Cursor(NOON), now=NOON + HOUR, seed="")
+    assert upcoming(relative, back.cursor, "") == Firing(NOON + 70 * MINUTE, NOON + 70 * MINUTE)
+
+
+def test_a_pause_of_no_length_changes_nothing() -> None:
+    """Created paused and started in the same millisecond, a job fires as if it had been active."""
+    for timer in (
+        make("0s"),
+        make("1m"),
+        make("R2/PT1M"),
+        make(None, None),
+        make("0s", "2024-05-15 12:00:00"),
+    ):
+        back = resume(timer, Cursor(NOON), now=NOON, seed="")
+        assert back.count == 0
+        assert upcoming(timer, back.cursor, "") == Firing(NOON, NOON)
+
+
+def test_a_long_pause_is_counted_up_to_10_000() -> None:
+    """SPEC 3, ledger."""
+    for timer in (make("* * * * * ?"), make("1s")):
+        back = resume(timer, Cursor(NOON), now=NOON + DAY, seed="", policy="fire_once")
+        assert back.missed is not None
+        assert (back.missed.count, back.count) == (COUNT_MAX, COUNT_MAX)
+
+
+def test_external_has_neither_firings_nor_misses() -> None:
+    """SPEC 3: fires only by trigger."""
+    timer = make("external")
+    assert plan(timer, Cursor(NOON), "", now=NOON + DAY) == Plan(None, (), (), Cursor(NOON))
+    assert resume(timer, Cursor(NOON), now=NOON + DAY, seed="").count == 0

@@ -1,0 +1,110 @@
+"""Timers shown to people (SPEC sections 3 and 10)."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.document import Cursor
+from scheduler_service.domain.moments import DAY, HOUR, MINUTE, as_moment
+from scheduler_service.timing.preview import preview, show
+from scheduler_service.timing.timer import Timer, TimerText, compile_timer
+
+NOON = as_moment(datetime(2024, 3, 30, 12, tzinfo=UTC))
+
+
+def make(due_time: str | None, period: str | None, **members: object) -> Timer:
+    text = TimerText(due_time=due_time, period=period, **members)  # type: ignore[arg-type]
+    return compile_timer(text, default_zone="UTC")
+
+
+def test_cron_shows_dialect_normal_form_and_local_times() -> None:
+    """SPEC 3: the dialect, a sentence in words, local and UTC times; days of clock change are marked."""
+    shown = preview(make("0s", "30 2 * * *", timezone="Europe/Berlin"), anchor=NOON, count=2)
+    assert (shown.kind, shown.dialect, shown.normal_form) == ("cron", "unix", "30 2 * * *")
+    assert shown.description.endswith("Europe/Berlin time")
+    first, second = shown.firings
+    assert (first.utc, first.local) == (NOON + 13 * HOUR, "2024-03-31T03:00:00.000+02:00")
+    assert first.note is not None
+    assert (second.local, second.note) == ("2024-04-01T02:30:00.000+02:00", None)
+
+
+def test_the_moment_of_creation_is_no_firing_of_cron_but_delays_count_from_it() -> None:
+    """SPEC 10: `from` is the moment of creation for delays and ttl, and not itself a firing of cron."""
+    cron = preview(make("0s", "0 0 * * * ?", ttl="2h"), anchor=NOON, count=9)
+    assert [firing.utc for firing in cron.firings] == [NOON + HOUR, NOON + 2 * HOUR]
+    timing = preview(make("0s", "1h", ttl="2h"), anchor=NOON, count=9)
+    assert [firing.utc for firing in timing.firings] == [NOON, NOON + HOUR, NOON + 2 * HOUR]
+
+
+@pytest.mark.parametrize(
+    ("timer", "sentence"),
+    [
+        (make(None, None), "Once, at once"),
+        (
+            make(None, None, start_at="2024-04-01 09:00:00", timezone="Asia/Shanghai"),
+            "Once, at 2024-04-01 09:00:00 Asia/Shanghai time",
+        ),
+        (make("10s", "R4/PT3S"), "Every 3 seconds, first 10 seconds after its creation, 4 times in all"),
+        (make("0s", "61m"), "Every 1 hour 1 minute, first at once"),
+        (make("0s", "5m"), "Every 5 minutes, first at once"),
+        (make("2024-04-01 09:00:00", "0s"), "Once, at 2024-04-01 09:00:00 UTC time"),
+        (make("1h", "R1/P1D"), "Once, 1 hour after its creation"),
+        (make("0s", "external"), "Only when it is triggered"),
+        (
+            make("0s", "P1M", start_at="2024-05-01 00:00:00", ttl="P1Y", jitter=30_000),
+            "Every month, first at once, not before 2024-05-01 00:00:00 UTC time, "
+            "for 1 year from its creation, each up to 30 seconds later",
+        ),
+        (
+            make("0s", "P1D", end_at="2024-05-01 00:00:00", ttl="2024-04-01 00:00:00"),
+            "Every day, first at once, not after 2024-05-01 00:00:00 UTC time, "
+            "not after 2024-04-01 00:00:00 UTC time",
+        ),
+    ],
+)
+def test_every_kind_has_a_sentence(timer: Timer, sentence: str) -> None:
+    """SPEC 3: a sentence in words."""
+    assert preview(timer, anchor=NOON, count=0).description == sentence
+
+
+def test_bounds_are_kept() -> None:
+    """SPEC 10: count at most 1,000; nothing after `until`."""
+    timer = make("0s", "1s")
+    assert len(preview(timer, anchor=NOON, count=5_000).firings) == 1_000
+    assert preview(timer, anchor=NOON, count=-1).firings == ()
+    assert len(preview(timer, anchor=NOON, count=500, until=NOON + MINUTE).firings) == 61
+
+
+def test_jitter_shows_only_for_a_job_that_is_there() -> None:
+    """Without a job there is no seed: the bare moments are shown."""
+    timer = make("0s", "1h", jitter=30 * MINUTE)
+    assert preview(timer, anchor=NOON, count=1).firings[0].utc == NOON
+    spread = [preview(timer, anchor=NOON, count=1, seed=seed).firings[0].utc for seed in "abcdef"]
+    assert len(set(spread)) > 3
+
+
+def test_a_job_shows_what_its_cursor_has_left() -> None:
+    """SPEC 3: GET /jobs/{jobId}/next."""
+    shown = show(make("0s", "R3/PT1H"), Cursor(NOON, NOON + HOUR, 2), count=10)
+    assert [firing.utc for firing in shown] == [NOON + 2 * HOUR]
+
+
+@given(
+    st.sampled_from([("0s", "0 */7 2 * * ?"), ("0s", "@hourly"), ("1h", "P1M"), ("3s", "R9/PT7M")]),
+    st.integers(NOON - 400 * DAY, NOON),
+    st.integers(0, 30),
+    st.integers(0, 30),
+    st.sampled_from(["", "seed"]),
+)
+@settings(deadline=None)
+def test_a_shorter_preview_is_the_beginning_of_a_longer_one(
+    texts: tuple[str, str], anchor: int, count: int, more: int, seed: str
+) -> None:
+    """Asking for more changes nothing of what was shown."""
+    timer = make(*texts, timezone="Europe/Berlin", jitter=5_000)
+    short = preview(timer, anchor=anchor, count=count, seed=seed).firings
+    long = preview(timer, anchor=anchor, count=count + more, seed=seed).firings
+    assert long[: len(short)] == short
+    assert len(short) == min(count, len(long))
