@@ -1,94 +1,27 @@
-"""What every ports.StateStore promises: a new implementation adds one line to OPENERS and passes."""
+"""What every ports.StateStore promises of turns, alarms, deliveries and records."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import (
-    ExecutionState,
-    FailureType,
-    FiringOutcome,
     JobState,
-    TriggeredBy,
 )
-from scheduler_service.domain.moments import DAY, Due, Now
+from scheduler_service.domain.moments import DAY, Due
 from scheduler_service.domain.records import (
-    AttemptEnded,
-    AttemptStarted,
-    CheckEnded,
-    DeliveryRecord,
-    Exchange,
-    ExecutionRecord,
-    FeedbackSeen,
-    FiringRecord,
-    Noted,
     Record,
-    StepEnded,
 )
-from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.persistence.state.catalogue import JobQuery, JobSort
-from scheduler_service.persistence.state.errors import CursorError
+from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.ports import (
-    Batch,
-    CatalogueEntry,
-    Commit,
     Remembered,
     Settlement,
     StoreConflict,
     StoreUnavailable,
 )
+from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
-
-Opener = Callable[[Path], Awaitable[SqliteStateStore]]
-
-OPENERS: dict[str, Opener] = {
-    "sqlite file": lambda folder: SqliteStateStore.open(folder=folder),
-    "sqlite memory": lambda folder: SqliteStateStore.open(folder=None),
-}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(params=OPENERS)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SqliteStateStore]:
-    store = await OPENERS[request.param](tmp_path / "data")
-    yield store
-    await store.close()
-
-
-def entry(job_id: str = "job", **changes: object) -> CatalogueEntry:
-    values: dict[str, object] = {
-        "job_id": job_id, "uid": f"uid-{job_id}", "tenant": "default", "job_name": f"name of {job_id}",
-        "object_id": None, "creator": "api", "kind": "cron", "state": JobState.ACTIVE, "revision": 1,
-        "labels": {}, "parent_job": None, "parent_execution": None, "next_fire": 5_000, "execute_number": 0,
-        "request_counts": 0, "missed": 0, "latest": b"\x00\xff", "created_at": 1_000, "updated_at": 1_000,
-    }  # fmt: skip
-    return CatalogueEntry(**{**values, **changes})  # type: ignore[arg-type]
-
-
-def commit(job_id: str = "job", *, expected: int = 0, **changes: object) -> Commit:
-    parts = {"document": b"doc", "due": Due(), "sequence": expected + 1}
-    names = set(Commit.__struct_fields__) - {"entry"}
-    parts.update({name: changes.pop(name) for name in names & set(changes)})  # type: ignore[dict-item]
-    chosen = changes.pop("entry", None) or entry(job_id, **changes)
-    return Commit(entry=chosen, expected=expected, **parts)  # type: ignore[arg-type]
-
-
-def delivery(number: int, **changes: object) -> Delivery:
-    request = OutboundRequest("POST", "http://t/x", (("A", "b"),), b"\x00body")
-    parts = {"uid": "u", "execute_number": 1, "request_counts": 1, "ordinal": number, "event": "finalFailed"}
-    return Delivery(delivery_id=f"d{number}", request=request, **{**parts, **changes})  # type: ignore[arg-type]
-
-
-def batch(sequence: int = 1, *, uid: str = "u", records: tuple[Record, ...] = ()) -> Batch:
-    return Batch(uid=uid, job_id="job", tenant="default", sequence=sequence, at=7, records=records)
 
 
 async def test_a_committed_turn_is_loaded_as_it_was(store: SqliteStateStore) -> None:
@@ -189,7 +122,12 @@ async def test_a_destroyed_job_keeps_counters_and_definitions_and_rings_no_more(
 ) -> None:
     """History and counters outlive a destruction; alarms do not (SPEC section 10, DELETE)."""
     await store.commit(commit(definition=b"{1}", due=Due(wall=1, steady=1)))
-    gone = {"state": JobState.DESTROYED, "document": None, "execute_number": 7, "due": Due(wall=1, steady=1)}
+    gone: dict[str, Any] = {
+        "state": JobState.DESTROYED,
+        "document": None,
+        "execute_number": 7,
+        "due": Due(wall=1, steady=1),
+    }
     await store.commit(commit(expected=1, **gone))
     stored = await store.load("job")
     assert stored is not None
@@ -213,7 +151,7 @@ async def test_a_new_life_begins_over_a_destroyed_one(store: SqliteStateStore, e
 
 
 async def test_a_turn_of_an_earlier_life_is_refused(store: SqliteStateStore) -> None:
-    """Nothing of an earlier life fits a later one, even where the sequences are equal (SPEC section 1, uid)."""
+    """Nothing of an earlier life fits a later one, even where sequences are equal (SPEC section 1)."""
     await store.commit(commit(uid="new"))
     with pytest.raises(StoreConflict):
         await store.commit(commit(expected=1, uid="old"))
@@ -289,19 +227,6 @@ async def test_a_delivery_that_is_settled_with_its_turn_is_gone(store: SqliteSta
     assert await store.deliveries("", 10) == []
 
 
-RECORDS: tuple[Record, ...] = (
-    ExecutionRecord(1, 1, ExecutionState.FAILED, TriggeredBy.MANUAL, 5, 5, failure_type=FailureType.LOST),
-    AttemptStarted(1, 2, 3, "r"),
-    AttemptEnded(1, 2, 3, "e", FailureType.HTTP, "m", 4),
-    StepEnded(1, 2, 0, 3, Exchange("GET", "http://t", (("a", "b"),), b"\xff", response_body=b"\x00")),
-    CheckEnded(1, 2, 0, 3, Exchange("GET", "http://t"), "running", "5%"),
-    FeedbackSeen(1, 2, 3, b"{}", stale=True),
-    Noted(1, 2, "k", "t", 3, 4),
-    DeliveryRecord("d", 1, 2, "finalFailed", "http://t", "failed", exchange=Exchange("GET", "http://t")),
-    FiringRecord(1, FiringOutcome.SKIPPED, 9, None, "misfire"),
-)
-
-
 async def test_records_wait_until_the_history_has_them(store: SqliteStateStore) -> None:
     """A turn's records are part of the state until they are confirmed (DESIGN section 3)."""
     await store.commit(commit(batch=batch(1, records=RECORDS)))
@@ -366,150 +291,3 @@ async def test_a_value_that_cannot_be_stored_fails_alone(store: SqliteStateStore
         else:
             await answer
     assert len((await store.catalogue.list(JobQuery())).items) == 19
-
-
-# Lists (SPEC section 10, GET /jobs)
-
-
-async def ids(store: SqliteStateStore, **query: object) -> list[str]:
-    """All ids of a list, in its order, over pages of two."""
-    found: list[str] = []
-    cursor = None
-    while True:
-        page = await store.catalogue.list(JobQuery(limit=2, cursor=cursor, **query))  # type: ignore[arg-type]
-        found += [item.job_id for item in page.items]
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
-
-
-async def test_each_filter_chooses(store: SqliteStateStore) -> None:
-    """State, kind, label, creator, parent, text and system choose alone and together."""
-    await store.commit(commit("a", kind="timing", labels={"team": "x", 'q"': "1"}, creator="svc"))
-    await store.commit(commit("b", state=JobState.PAUSED, labels={"team": "y"}, object_id="Order_9"))
-    await store.commit(commit("c", parent_job="a", parent_execution=1))
-    await store.commit(commit("d", parent_job="a", parent_execution=2, tenant="other"))
-    await store.commit(commit("s", system=True))
-    await store.commit(commit("x"))
-    await store.commit(commit("x", expected=1, document=None, state=JobState.DESTROYED))
-    assert await ids(store) == ["a", "b", "c"]
-    assert await ids(store, tenant=None) == ["a", "b", "c", "d"]
-    assert await ids(store, tenant="other", parent_job="a") == ["d"]
-    assert await ids(store, system=None) == ["a", "b", "c", "s"]
-    assert await ids(store, system=True) == ["s"]
-    assert await ids(store, states=(JobState.PAUSED,)) == ["b"]
-    assert await ids(store, states=(JobState.DESTROYED,)) == ["x"]
-    assert await ids(store, states=()) == ["a", "b", "c", "x"]
-    assert await ids(store, kind="timing", creator="svc") == ["a"]
-    assert await ids(store, labels=(("team", "x"), ('q"', "1"))) == ["a"]
-    assert await ids(store, labels=(("team", "x"), ("team", "y"))) == []
-    assert await ids(store, parent_job="a", parent_execution=1) == ["c"]
-    assert await ids(store, text="order_") == ["b"]
-    assert await ids(store, text="NAME OF a") == ["a"]
-
-
-async def test_text_is_searched_literally(store: SqliteStateStore) -> None:
-    """%, _ and \\ in a search stand for themselves."""
-    for name in ("a%b", "a_b", "a\\b", "axb"):
-        await store.commit(commit(name))
-    assert await ids(store, text="a%b") == ["a%b"]
-    assert await ids(store, text="a_b") == ["a_b"]
-    assert await ids(store, text="a\\b") == ["a\\b"]
-    assert await ids(store, text="'") == []
-
-
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("sort", list(JobSort))
-async def test_pages_follow_each_order(store: SqliteStateStore, sort: JobSort, descending: bool) -> None:
-    """Every order is total: pages neither repeat nor miss a job, jobs without a value come last."""
-    values = [5, None, 3, 5, None, 1, 3]
-    for number, value in enumerate(values):
-        moment = value or 0
-        await store.commit(
-            commit(
-                f"j{number}", job_name=f"n{moment}", created_at=moment, updated_at=-moment, next_fire=value
-            )  # fmt: skip
-        )
-    keys = {
-        JobSort.JOB_ID: lambda i: i,
-        JobSort.JOB_NAME: lambda i: (values[i] or 0, i),
-        JobSort.CREATED_AT: lambda i: (values[i] or 0, i),
-        JobSort.UPDATED_AT: lambda i: (-(values[i] or 0), i),
-        JobSort.NEXT_FIRE_TIME: lambda i: (values[i] or 0, i),
-    }
-    wanted = sorted(range(7), key=keys[sort], reverse=descending)
-    if sort is JobSort.NEXT_FIRE_TIME:
-        wanted.sort(key=lambda i: values[i] is None)
-    assert await ids(store, sort=sort, descending=descending) == [f"j{i}" for i in wanted]
-
-
-async def test_a_cursor_is_stable_under_inserts(store: SqliteStateStore) -> None:
-    """A job that is created between two pages moves no other one."""
-    for name in ("b", "d", "f"):
-        await store.commit(commit(name))
-    page = await store.catalogue.list(JobQuery(limit=2))
-    assert page.next_cursor is not None
-    await store.commit(commit("a"))
-    await store.commit(commit("e"))
-    page = await store.catalogue.list(JobQuery(limit=2, cursor=page.next_cursor))
-    assert [item.job_id for item in page.items] == ["e", "f"]
-    assert page.next_cursor is None
-
-
-@pytest.mark.parametrize("cursor", ["", "x", "ä", "AAAA", "kw", "%%%", "A" * 5000])
-async def test_a_bad_cursor_is_refused(store: SqliteStateStore, cursor: str) -> None:
-    """A cursor that was never given out is an error of its own, not an empty page (SPEC section 10)."""
-    with pytest.raises(CursorError, match="not given out"):
-        await store.catalogue.list(JobQuery(cursor=cursor))
-
-
-async def test_a_cursor_of_another_order_is_refused(store: SqliteStateStore) -> None:
-    """A cursor belongs to its order and direction."""
-    for name in ("a", "b"):
-        await store.commit(commit(name))
-    cursor = (await store.catalogue.list(JobQuery(limit=1))).next_cursor
-    with pytest.raises(CursorError, match="another order"):
-        await store.catalogue.list(JobQuery(cursor=cursor, descending=True))
-    with pytest.raises(CursorError, match="another order"):
-        await store.catalogue.list(JobQuery(cursor=cursor, sort=JobSort.CREATED_AT))
-
-
-async def test_revisions_are_kept_as_they_were(store: SqliteStateStore) -> None:
-    """Each definition of a life stays readable with the moment from which it held."""
-    await store.commit(commit(definition=b"{1}"))
-    await store.commit(commit(expected=1, revision=2, updated_at=2_000, definition=b"{2}"))
-    found = await store.catalogue.revisions("uid-job")
-    assert [(item.revision, item.created_at, item.text) for item in found] == [
-        (1, 1_000, b"{1}"), (2, 2_000, b"{2}"),
-    ]  # fmt: skip
-    assert [item.revision for item in await store.catalogue.revisions("uid-job", after=1)] == [2]
-    assert len(await store.catalogue.revisions("uid-job", limit=1)) == 1
-
-
-async def test_children_and_lives_are_found(store: SqliteStateStore) -> None:
-    """Children are found by their parent's execution, destroyed ones too; a job by its uid."""
-    await store.commit(commit("c1", parent_job="p", parent_execution=1))
-    await store.commit(commit("c2", parent_job="p", parent_execution=2))
-    await store.commit(
-        commit("c2", expected=1, parent_job="p", parent_execution=2, document=None, state=JobState.DESTROYED)
-    )
-    assert [child.job_id for child in await store.catalogue.children("p")] == ["c1", "c2"]
-    assert [child.job_id for child in await store.catalogue.children("p", 2)] == ["c2"]
-    assert [child.job_id for child in await store.catalogue.children("p", after="c1")] == ["c2"]
-    found = await store.catalogue.find("uid-c1")
-    assert found is not None
-    assert found.job_id == "c1"
-    assert await store.catalogue.find("uid-none") is None
-
-
-async def test_upcoming_and_counts(store: SqliteStateStore) -> None:
-    """What is planned lies between two moments; counts name due jobs, waiting and running executions."""
-    for number in range(4):
-        await store.commit(commit(f"j{number}", next_fire=number * 10, live=number, waiting=1))
-    await store.commit(commit("idle", next_fire=None, state=JobState.PAUSED))
-    found = await store.catalogue.upcoming(10, 30, 2)
-    assert [item.job_id for item in found] == ["j1", "j2"]
-    counts = await store.catalogue.counts(Now(wall=10, steady=0))
-    assert (counts.due, counts.waiting, counts.running) == (2, 4, 6)
-    assert counts.by_state == {JobState.ACTIVE: 4, JobState.PAUSED: 1}
-    assert (await store.catalogue.counts(Now(wall=10, steady=0), tenant="other")).by_state == {}

@@ -1,0 +1,85 @@
+"""A process of its own that writes turns until it is killed or its disk is full; prints what was answered."""
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from scheduler_service.domain.moments import Due
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.ports import StoreError
+from tests.unit.persistence.samples import batch, commit, delivery
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def start(*arguments: object) -> "subprocess.Popen[str]":
+    """This module as a process of its own."""
+    command = [sys.executable, "-m", "tests.unit.persistence.crashing", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+class Killer:
+    """Kills this process at the n-th passage of a point, counted from 1; 0: never."""
+
+    def __init__(self, passage: int) -> None:
+        self._left = passage
+
+    def before(self, point: str) -> None:
+        self._pass()
+
+    def after(self, point: str) -> None:
+        self._pass()
+
+    def _pass(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def write_turns(folder: Path, passage: int, turns: int) -> None:
+    """One turn after the other; a line with the sequence when it is durable."""
+    store = await SqliteStateStore.open(folder=folder, tap=Killer(passage))
+    print("open", flush=True)
+    for number in range(turns):
+        turn = commit(
+            expected=number,
+            due=Due(wall=number),
+            definition=b"{}",
+            revision=number + 1,
+            batch=batch(number + 1),
+            deliveries=(delivery(number + 1),),
+        )
+        await store.commit(turn)
+        print(number + 1, flush=True)
+
+
+async def fill_disk(folder: Path) -> None:
+    """The log may not grow any more, then it may again; a line with what each write came to."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit(commit("before"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((folder / "state.db-wal").stat().st_size + 100, hard))
+    print(await _come_to(store, "full"), flush=True)
+    print(await store.load("full"), flush=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    print(await _come_to(store, "after"), flush=True)
+    await store.close()
+
+
+async def _come_to(store: SqliteStateStore, job_id: str) -> str:
+    try:
+        await store.commit(commit(job_id, document=b"x" * 50_000))
+    except StoreError as error:
+        return type(error).__name__
+    return "written"
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "fill":
+        asyncio.run(fill_disk(Path(sys.argv[2])))
+    else:
+        asyncio.run(write_turns(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))

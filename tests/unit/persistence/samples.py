@@ -1,0 +1,71 @@
+"""Values that the tests of the store write."""
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.execution import (
+    ExecutionState,
+    FailureType,
+    FiringOutcome,
+    JobState,
+    TriggeredBy,
+)
+from scheduler_service.domain.moments import Due
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckEnded,
+    DeliveryRecord,
+    Exchange,
+    ExecutionRecord,
+    FeedbackSeen,
+    FiringRecord,
+    Noted,
+    Record,
+    StepEnded,
+)
+from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.ports import (
+    Batch,
+    CatalogueEntry,
+    Commit,
+)
+
+
+def entry(job_id: str = "job", **changes: object) -> CatalogueEntry:
+    values: dict[str, object] = {
+        "job_id": job_id, "uid": f"uid-{job_id}", "tenant": "default", "job_name": f"name of {job_id}",
+        "object_id": None, "creator": "api", "kind": "cron", "state": JobState.ACTIVE, "revision": 1,
+        "labels": {}, "parent_job": None, "parent_execution": None, "next_fire": 5_000, "execute_number": 0,
+        "request_counts": 0, "missed": 0, "latest": b"\x00\xff", "created_at": 1_000, "updated_at": 1_000,
+    }  # fmt: skip
+    return CatalogueEntry(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def commit(job_id: str = "job", *, expected: int = 0, **changes: object) -> Commit:
+    parts = {"document": b"doc", "due": Due(), "sequence": expected + 1}
+    names = set(Commit.__struct_fields__) - {"entry"}
+    parts.update({name: changes.pop(name) for name in names & set(changes)})
+    chosen = changes.pop("entry", None) or entry(job_id, **changes)
+    return Commit(entry=chosen, expected=expected, **parts)  # type: ignore[arg-type]
+
+
+def delivery(number: int, **changes: object) -> Delivery:
+    request = OutboundRequest("POST", "http://t/x", (("A", "b"),), b"\x00body")
+    parts = {"uid": "u", "execute_number": 1, "request_counts": 1, "ordinal": number, "event": "finalFailed"}
+    return Delivery(delivery_id=f"d{number}", request=request, **{**parts, **changes})  # type: ignore[arg-type]
+
+
+def batch(sequence: int = 1, *, uid: str = "u", records: tuple[Record, ...] = ()) -> Batch:
+    return Batch(uid=uid, job_id="job", tenant="default", sequence=sequence, at=7, records=records)
+
+
+RECORDS: tuple[Record, ...] = (
+    ExecutionRecord(1, 1, ExecutionState.FAILED, TriggeredBy.MANUAL, 5, 5, failure_type=FailureType.LOST),
+    AttemptStarted(1, 2, 3, "r"),
+    AttemptEnded(1, 2, 3, "e", FailureType.HTTP, "m", 4),
+    StepEnded(1, 2, 0, 3, Exchange("GET", "http://t", (("a", "b"),), b"\xff", response_body=b"\x00")),
+    CheckEnded(1, 2, 0, 3, Exchange("GET", "http://t"), "running", "5%"),
+    FeedbackSeen(1, 2, 3, b"{}", stale=True),
+    Noted(1, 2, "k", "t", 3, 4),
+    DeliveryRecord("d", 1, 2, "finalFailed", "http://t", "failed", exchange=Exchange("GET", "http://t")),
+    FiringRecord(1, FiringOutcome.SKIPPED, 9, None, "misfire"),
+)

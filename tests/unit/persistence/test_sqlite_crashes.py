@@ -1,0 +1,135 @@
+"""What the SQLite store promises when processes are killed and disks are full (SPEC section 8)."""
+
+import asyncio
+import signal
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.tap import Point
+from scheduler_service.ports import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from tests.unit.persistence.crashing import start
+from tests.unit.persistence.samples import batch, commit, delivery
+
+pytestmark = pytest.mark.anyio
+
+
+def answered(lines: Sequence[str]) -> int:
+    """The last turn that was answered as durable."""
+    return max((int(line) for line in lines if line.strip().isdigit()), default=0)
+
+
+async def check_whole(folder: Path, least: int, most: int) -> None:
+    """The store holds `least` to `most` turns, each with all of its parts and nothing of a further one."""
+    store = await SqliteStateStore.open(folder=folder)
+    stored = await store.load("job")
+    turns = stored.sequence if stored is not None else 0
+    assert least <= turns <= most
+    assert [item.sequence for item in await store.unwritten(("", 0), 100)] == list(range(1, turns + 1))
+    assert len(await store.deliveries("", 100)) == turns
+    assert len(await store.catalogue.revisions("uid-job")) == turns
+    assert await store.due_wall(100, 10) == ([(turns - 1, "job")] if turns else [])
+    assert store.boot == 2
+    await store.close()
+
+
+async def test_a_killed_process_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    """After kill -9 at any moment every answered turn is there, whole (SPEC section 8)."""
+    child = start("turns", tmp_path, 0, 10_000)
+    assert child.stdout is not None
+    lines = [child.stdout.readline() for _ in range(20)]
+    child.send_signal(signal.SIGKILL)
+    lines += child.communicate()[0].splitlines()
+    assert child.returncode == -signal.SIGKILL
+    count = answered(lines)
+    assert count >= 19
+    store = await SqliteStateStore.open(folder=tmp_path)
+    stored = await store.load("job")
+    assert stored is not None
+    assert stored.sequence in (count, count + 1)
+    await store.close()
+
+
+@pytest.mark.parametrize("passage", range(7, 13))
+async def test_a_kill_at_each_point_leaves_whole_turns(tmp_path: Path, passage: int) -> None:
+    """Killed before or after BEGIN, WRITE and COMMIT of the second turn, whole turns are left."""
+    child = start("turns", tmp_path, passage, 5)
+    lines = child.communicate()[0].splitlines()
+    assert child.returncode == -signal.SIGKILL
+    assert answered(lines) == 1
+    is_committed = passage == 12
+    await check_whole(tmp_path, least=1 + is_committed, most=1 + is_committed)
+
+
+async def test_a_log_that_cannot_grow_is_survived(tmp_path: Path) -> None:
+    """A commit that the disk refuses is uncertain; what was written stays, and room brings the store back."""
+    child = start("fill", tmp_path)
+    lines = child.communicate()[0].split()
+    assert lines == ["StoreUncertain", "None", "written"]
+    store = await SqliteStateStore.open(folder=tmp_path)
+    found = [await store.load(name) is not None for name in ("before", "full", "after")]
+    assert found == [True, False, True]
+    await store.close()
+
+
+async def test_a_full_file_refuses_the_group_and_goes_on_with_room(tmp_path: Path) -> None:
+    """With no page left nothing is written and each write says so; later ones are tried afresh."""
+    store = await SqliteStateStore.open(folder=tmp_path)
+    connection = store._files.writing
+    most = connection.execute("PRAGMA max_page_count").fetchall()[0][0]
+    pages = connection.execute("PRAGMA page_count").fetchall()[0][0]
+    connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    answers = [store.commit(commit(f"job-{i}", document=b"x" * 100_000)) for i in range(3)]
+    for answer in answers:
+        with pytest.raises(StoreUnavailable, match="full"):
+            await answer
+    connection.execute(f"PRAGMA max_page_count = {most}").fetchall()
+    assert await store.load("job-0") is None
+    await store.commit(commit("job-0", document=b"x" * 100_000))
+    assert await store.load("job-0") is not None
+    await store.close()
+
+
+class Breaking:
+    """A tap that raises once, at one place."""
+
+    def __init__(self, place: str) -> None:
+        self._place: str | None = place
+
+    def before(self, point: str) -> None:
+        self._break(f"before {point}")
+
+    def after(self, point: str) -> None:
+        self._break(f"after {point}")
+
+    def _break(self, place: str) -> None:
+        if place == self._place:
+            self._place = None
+            raise sqlite3.OperationalError("disk I/O error")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("point", list(Point))
+async def test_a_failure_says_whether_anything_was_written(tmp_path: Path, point: Point, when: str) -> None:
+    """Before the commit has ended nothing was written; after it, the answer is: unknown."""
+    store = await SqliteStateStore.open(folder=tmp_path, tap=Breaking(f"{when} {point}"))
+    is_written = (point, when) == (Point.COMMIT, "after")
+    with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
+        await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
+    assert (await store.load("job") is not None) is is_written
+    await store.commit(commit("next"))
+    assert await store.load("next") is not None
+    await store.close()
+
+
+async def test_a_conflict_stays_a_conflict_where_the_group_fails(tmp_path: Path) -> None:
+    """Who was late is told so, whatever became of the others."""
+    store = await SqliteStateStore.open(folder=tmp_path, tap=Breaking(f"after {Point.COMMIT}"))
+    answers = [store.commit(commit("late", expected=9)), store.commit(commit("job"))]
+    failures = await asyncio.gather(*answers, return_exceptions=True)
+    assert isinstance(failures[0], StoreConflict)
+    assert isinstance(failures[1], StoreError)
+    await store.close()
