@@ -36,7 +36,8 @@ class Cron(msgspec.Struct, frozen=True, gc=False):
             start, reached = zone.starts[index], zone.reached[index] // SECOND
             begin = (start + zone.offsets[index]) // SECOND
             if begin < reached:
-                found = self.pattern.first(begin) if self.recurring else found
+                repeated = self.pattern.within(begin, reached) if self.recurring else None
+                found = found if repeated is None else repeated
             elif found is not None and found < begin:
                 return start
         return None

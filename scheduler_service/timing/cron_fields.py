@@ -94,7 +94,7 @@ def read_field(rule: Rule, text: str, column: int) -> Field:
     return Field(
         text=",".join(item.text for item in items),
         mask=mask,
-        marks=tuple(mark for item in items for mark in item.marks),
+        marks=tuple(dict.fromkeys(mark for item in items for mark in item.marks)),
         open=any(item.open for item in items),
         stepped=any(item.stepped for item in items),
     )

@@ -39,6 +39,16 @@ class Pattern(msgspec.Struct, frozen=True, gc=False):
         following = self._day_after(day)
         return None if following is None else following * SECONDS_A_DAY + self._opening()
 
+    def within(self, start: int, end: int) -> int | None:
+        """The first local time from `start` on and before `end`, which are few days apart."""
+        for day in range(start // SECONDS_A_DAY, (end - 1) // SECONDS_A_DAY + 1):
+            midnight = day * SECONDS_A_DAY
+            if 0 <= midnight < _END and self._has_day(day):
+                found = self._clock_from(max(start - midnight, 0))
+                if found is not None and midnight + found < end:
+                    return midnight + found
+        return None
+
     def last(self, second: int) -> int | None:
         """The last local time at or before `second`; None: there is none since 1970."""
         if second < 0:
