@@ -35,9 +35,9 @@ class Concealment:
 
     def text(self, text: str) -> str:
         """A text in which URLs may stand: their tokens and user information are masked."""
+        if not may_conceal(text):
+            return text
         found = self._mask_user(text)
-        if "oken" not in found and "OKEN" not in found:
-            return found
         masked = _TOKEN_TEXT.sub(rf"\1{MARK}", found)
         return found if masked == found else masked
 
@@ -119,6 +119,11 @@ class Concealment:
         if "=" not in text or any(character in text for character in "{}[]<>\n "):
             return MARK.encode()
         return _PARAMETER.sub(self._mask_parameter, text).encode()
+
+
+def may_conceal(text: str) -> bool:
+    """Whether a token or user information may stand in a text at all; quick."""
+    return "@" in text or "oken" in text or "OKEN" in text
 
 
 def _compile_needle(members: frozenset[str]) -> re.Pattern[bytes] | None:

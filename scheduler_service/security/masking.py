@@ -16,7 +16,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.wire import Headers
-from scheduler_service.security.concealment import MARK, Concealment
+from scheduler_service.security.concealment import MARK, Concealment, may_conceal
 
 MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 BODY_BYTES = 4_096
@@ -151,7 +151,10 @@ class Masking:
         )
 
     def _mask_headers(self, headers: Headers) -> Headers:
-        return tuple([(name, self._mask_value(name, value)) for name, value in headers])
+        for name, value in headers:
+            if name.lower() in self._headers or may_conceal(value):
+                return tuple([(name, self._mask_value(name, value)) for name, value in headers])
+        return headers
 
     def _mask_value(self, name: str, value: str) -> str:
         return MARK if name.lower() in self._headers else self._conceal.text(value)
