@@ -9,24 +9,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.domain.moments import DAY, MINUTE, SECOND, as_moment
+from scheduler_service.domain.moments import DAY, SECOND, as_moment
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.zones import Zone, load_zone
 
-UTC_ZONE = "UTC"
 ZONES = ["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]
 
 
 def at(text: str) -> int:
     return as_moment(datetime.fromisoformat(text))
-
-
-def fires(expression: str, start: str, count: int, zone: str = UTC_ZONE) -> list[str]:
-    cron, rules = parse_cron(expression), load_zone(zone)
-    found, moment = [], at(start)
-    while len(found) < count and (moment := cron.next(moment, rules)) is not None:
-        found.append(datetime.fromtimestamp(moment / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S"))
-    return found
 
 
 def span(low: int, high: int):
@@ -58,7 +49,8 @@ QUARTZ = st.one_of(
 UNIX = st.tuples(
     field(0, 59, 90), field(0, 23, 90), field(1, 31, 90) | st.just("L"), field(1, 12, 90), field(0, 6, 90)
 ).map(" ".join)
-MOMENTS = st.integers(at("1971-01-01T00:00:00+00:00"), at("2190-01-01T00:00:00+00:00"))
+LATEST = at("2190-01-01T00:00:00+00:00")
+MOMENTS = st.integers(at("1971-01-01T00:00:00+00:00"), LATEST)
 
 
 def values(text: str, low: int, high: int) -> set[int]:
@@ -181,9 +173,8 @@ def meant(cron: Cron, local: list[int], zone: Zone) -> list[int]:
 def test_clock_changes_follow_the_words_of_the_specification(clock: str, name: str, data: st.DataObject):
     """Skipped times become one at the end of the gap; repeated ones fire once, or in both passes."""
     cron, zone = parse_cron(f"{clock} * * ?"), load_zone(name)
-    change = data.draw(
-        st.sampled_from([start for start in zone.starts if start > at("1972-01-01T00:00:00+00:00")] or [0])
-    )
+    changes = [start for start in zone.starts if 730 * DAY < start < LATEST]
+    change = data.draw(st.sampled_from(changes or [730 * DAY]))
     start = date(1970, 1, 1) + timedelta(max(change // DAY - 2, 2))
     expected = meant(cron, walk(f"{clock} * * ?", start, 6), zone)
     low, high = (change // DAY - 1) * DAY, (change // DAY + 2) * DAY
@@ -225,88 +216,3 @@ def test_another_evaluator_agrees(expression: str, moment: int):
     cronsim = pytest.importorskip("cronsim")
     theirs = next(cronsim.CronSim(expression, datetime.fromtimestamp(moment // 1000, UTC)))
     assert parse_cron(expression).next(moment, load_zone("UTC")) == as_moment(theirs)
-
-
-def test_the_ends_of_time():
-    """Nothing fires before 1970 or after 2199, in local years."""
-    cron, utc = parse_cron("0 0 0 1 1 ?"), load_zone("UTC")
-    assert cron.next(at("0001-01-01T00:00:00+00:00"), utc) == 0
-    assert cron.previous(0, utc) is None
-    last = at("2199-01-01T00:00:00+00:00")
-    assert cron.next(last - 1, utc) == last
-    assert cron.next(last, utc) is None
-    assert cron.next(10**16, utc) is None
-    assert cron.previous(10**16, utc) == last
-    assert cron.next(-(10**14), load_zone("Asia/Shanghai")) == at("1970-01-01T00:00:00+08:00")
-    assert parse_cron("* * * * * ?").next(at("2199-12-31T23:59:59+01:00"), load_zone("Europe/Paris")) is None
-
-
-def test_milliseconds_do_not_hide_a_firing():
-    """Strictly after and strictly before, to the millisecond."""
-    cron, utc = parse_cron("* * * * * ?"), load_zone("UTC")
-    assert cron.next(1_000, utc) == 2_000
-    assert cron.next(1_999, utc) == 2_000
-    assert cron.previous(2_000, utc) == 1_000
-    assert cron.previous(2_001, utc) == 2_000
-
-
-def test_unix_days_are_joined_by_or():
-    """In Unix cron a day fires when either restricted day field has it."""
-    assert fires("0 0 13 * 5", "2026-02-01T00:00:00+00:00", 4) == [
-        f"2026-02-{day}T00:00:00" for day in ("06", "13", "20", "27")
-    ]
-    assert fires("0 0 14 * 5", "2026-02-12T00:00:00+00:00", 2) == [
-        "2026-02-13T00:00:00",
-        "2026-02-14T00:00:00",
-    ]
-    assert fires("0 0 * * 0", "2026-02-01T00:00:00+00:00", 1) == fires(
-        "0 0 * * 7", "2026-02-01T00:00:00+00:00", 1
-    )
-
-
-def test_a_gap_fires_once_at_its_end():
-    """02:30 does not exist on 29 March 2026 in Paris; all that is skipped becomes one firing."""
-    assert fires("0 10,40 2 * * ?", "2026-03-28T12:00:00+00:00", 2, "Europe/Paris") == [
-        "2026-03-29T01:00:00",
-        "2026-03-30T00:10:00",
-    ]
-
-
-def test_an_overlap_fires_once_or_twice():
-    """A fixed time fires at its first occurrence; a pattern with a step fires in both passes."""
-    assert fires("0 30 2 * * ?", "2026-10-24T12:00:00+00:00", 2, "Europe/Paris") == [
-        "2026-10-25T00:30:00",
-        "2026-10-26T01:30:00",
-    ]
-    assert fires("0 0/30 2 * * ?", "2026-10-24T12:00:00+00:00", 4, "Europe/Paris") == [
-        "2026-10-25T00:00:00",
-        "2026-10-25T00:30:00",
-        "2026-10-25T01:00:00",
-        "2026-10-25T01:30:00",
-    ]
-
-
-def test_a_list_does_not_recur():
-    """Only `*` and steps fire in both passes, a list of the same minutes does not."""
-    listed = fires("0 0,30 2 * * ?", "2026-10-24T12:00:00+00:00", 3, "Europe/Paris")
-    assert listed == ["2026-10-25T00:00:00", "2026-10-25T00:30:00", "2026-10-26T01:00:00"]
-    assert parse_cron("0 0-30 2 * * ?").recurring is False
-    assert parse_cron("0 30 1-3/2 * * ?").recurring is True
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "* * * 31 12 ? 2199",
-        "*/7 * * ? 2 7#5",
-        "* * * L-30W,31W 1 ? 2199",
-        "0 0 0 29 2 ?",
-        "* * * ? 2 1#5 2180-2199",
-    ],
-)
-def test_a_rare_expression_is_found_by_arithmetic(expression: str):
-    """However far away, the next firing needs no walk: a hundred of them take no time to speak of."""
-    cron, zone = parse_cron(expression), load_zone("Europe/Paris")
-    for minutes in range(100):
-        moment = at("2026-01-01T00:00:00+00:00") + minutes * MINUTE
-        assert cron.next(moment, zone) > moment
