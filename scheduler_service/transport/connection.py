@@ -1,0 +1,148 @@
+"""One HTTP/1.1 connection to a judged address: one exchange at a time, each with its deadline."""
+
+import asyncio
+import socket
+from typing import Protocol, cast
+
+from scheduler_service.transport.deadlines import Deadlines, Expiring
+from scheduler_service.transport.errors import ConnectFailed, TimedOut, TransportError
+from scheduler_service.transport.reception import Reception, Reply
+
+
+class Keeper(Protocol):
+    """Who keeps a connection while it is not in use."""
+
+    def release(self, connection: "Connection") -> None:
+        """The exchange is over and the connection can carry another one."""
+
+    def lose(self, connection: "Connection") -> None:
+        """The connection is closed."""
+
+
+class Connection(asyncio.Protocol):
+    """Carries one exchange after the other, never two at once, and never sends anything twice.
+
+    After an answer that was cut, an unexpected byte, a failure or a timeout it closes. `raw` is its socket.
+    """
+
+    def __init__(
+        self, *, origin: str, keeper: Keeper, deadlines: Deadlines, limit: int, raw: socket.socket
+    ) -> None:
+        self.idle_since = 0.0
+        self.opened_at = 0.0
+        self.is_closed = False
+        self._origin = origin
+        self._keeper = keeper
+        self._deadlines = deadlines
+        self._raw = raw
+        self._transport: asyncio.Transport | None = None
+        self._reception = Reception(origin=origin, limit=limit)
+        self._waiter: asyncio.Future[Reply | TransportError] | None = None
+        self._bucket: set[Expiring] = set()
+
+    def start(self, data: bytes, *, method: str, deadline: float) -> "asyncio.Future[Reply | TransportError]":
+        """Sends a request; the future ends with the reply or the error, at `deadline` at the latest."""
+        waiter: asyncio.Future[Reply | TransportError] = asyncio.get_running_loop().create_future()
+        if self._transport is None or self.is_closed:
+            waiter.set_result(ConnectFailed(f"{self._origin} closed the connection: look at the target."))
+            return waiter
+        self._waiter = waiter
+        self._reception.begin(method=method)
+        self._bucket = self._deadlines.arm(self, deadline)
+        self._transport.write(data)
+        return waiter
+
+    def is_alive(self) -> bool:
+        """False when the peer has closed it, even where the loop does not know yet; one system call."""
+        if self.is_closed or self._transport is None or self._transport.is_closing():
+            return False
+        try:
+            self._raw.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False  # the end of the stream, or bytes that nobody asked for
+
+    def abandon(self) -> None:
+        """Closes at once; nobody waits any more."""
+        self._waiter = None
+        self._bucket.discard(self)
+        self._abort()
+
+    def fail(self, reason: str) -> None:
+        """Closes at once; who waits learns `reason`."""
+        self._fail(ConnectFailed(reason))
+
+    def expire(self) -> None:
+        """The call's time is up (called by Deadlines)."""
+        self._fail(TimedOut(f"{self._origin} did not answer in time: raise timeoutSeconds or look at it."))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The address answered (asyncio)."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.opened_at = asyncio.get_running_loop().time()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer; without an exchange they are noise, and the connection closes (asyncio)."""
+        if self._waiter is None:
+            self._abort()
+            return
+        try:
+            self._reception.feed(data)
+            if self._reception.is_complete:
+                self._finish()
+        except ConnectFailed as error:
+            self._fail(error)
+
+    def eof_received(self) -> bool:
+        """The peer will say no more; the transport closes itself (asyncio)."""
+        self.is_closed = True
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone: an answer that lasts until then is whole, any other one cut (asyncio)."""
+        self.is_closed = True
+        if self._waiter is not None:
+            self._conclude(exc)
+        self._reception.close()
+        self._transport = None
+        self._keeper.lose(self)
+
+    def _finish(self) -> None:
+        self._settle(self._reception.reply())
+        transport = self._transport
+        is_idle = transport is not None and not transport.get_write_buffer_size()
+        if self._reception.is_reusable and is_idle and not self.is_closed:
+            self._keeper.release(self)
+        else:
+            self._abort()
+
+    def _conclude(self, exc: Exception | None) -> None:
+        try:
+            if exc is None and self._reception.end():
+                self._settle(self._reception.reply())
+            else:
+                self._settle(self._cut(exc))
+        except ConnectFailed as error:
+            self._settle(error)
+
+    def _settle(self, outcome: Reply | TransportError) -> None:
+        waiter, self._waiter = self._waiter, None
+        self._bucket.discard(self)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(outcome)
+
+    def _fail(self, error: TransportError) -> None:
+        self._settle(error)
+        self._abort()
+
+    def _abort(self) -> None:
+        self.is_closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _cut(self, error: Exception | None) -> ConnectFailed:
+        when = "in the middle of its answer" if self._reception.intake else "before it answered"
+        cause = f" ({error})" if error is not None else ""
+        return ConnectFailed(f"{self._origin} closed the connection {when}{cause}: look at the target.")

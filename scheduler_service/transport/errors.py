@@ -1,0 +1,47 @@
+"""The errors of the transport: each is the fault of one exchange, and ends as a `Fault` at the sender.
+
+PunctualError
+├── PolicyError          an entry of `egress.allow` or `egress.deny` that cannot be read
+└── TransportError       no answer came
+    ├── RefusedTarget    the address guard refused it (kind `egress`)
+    ├── ConnectFailed    refused, reset, no such name, broken protocol (kind `connect`)
+    ├── TimedOut         the call's time ran out (kind `timeout`)
+    └── NoInstance       the service has no address (kind `no_instance`)
+"""
+
+from typing import ClassVar
+
+from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.wire import FaultKind
+
+
+class PolicyError(PunctualError):
+    """An entry of the egress settings that cannot be read."""
+
+
+class TransportError(PunctualError):
+    """No answer came. The message names the address and the remedy, never a path, query or header value."""
+
+    kind: ClassVar[FaultKind] = FaultKind.CONNECT
+
+
+class RefusedTarget(TransportError):
+    """The address guard refused the target (SPEC section 9)."""
+
+    kind = FaultKind.EGRESS
+
+
+class ConnectFailed(TransportError):
+    """Refused, reset, no such name, broken protocol, or a request that cannot be written."""
+
+
+class TimedOut(TransportError):
+    """The HTTP timeout of the call ran out."""
+
+    kind = FaultKind.TIMEOUT
+
+
+class NoInstance(TransportError):
+    """The service has no address."""
+
+    kind = FaultKind.NO_INSTANCE

@@ -1,0 +1,196 @@
+"""The egress policy: whether a target may be reached, decided on a host name and on what it resolved to."""
+
+import re
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from scheduler_service.transport.addresses import Address
+from scheduler_service.transport.errors import PolicyError
+
+Network = IPv4Network | IPv6Network
+
+# Refused whatever the settings say: link-local, and where clouds answer with credentials.
+_NEVER: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(text), kind)
+    for text, kind in (
+        ("169.254.0.0/16", "link-local"),
+        ("fe80::/10", "link-local"),
+        ("100.100.100.200/32", "cloud metadata"),
+        ("192.0.0.192/32", "cloud metadata"),
+        ("168.63.129.16/32", "cloud metadata"),
+        ("fd00:ec2::/64", "cloud metadata"),
+        ("fd20:ce::254/128", "cloud metadata"),
+    )
+)
+
+# What is not global unicast (IANA special-purpose registries): refused unless allowed.
+_SPECIAL: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(text), kind)
+    for text, kind in (
+        ("127.0.0.0/8", "loopback"),
+        ("::1/128", "loopback"),
+        ("0.0.0.0/8", "unspecified"),
+        ("::/128", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("172.16.0.0/12", "private"),
+        ("192.168.0.0/16", "private"),
+        ("fc00::/7", "private"),
+        ("fec0::/10", "private"),
+        ("100.64.0.0/10", "shared"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "reserved"),
+        ("192.88.99.0/24", "reserved"),
+        ("198.18.0.0/15", "reserved"),
+        ("198.51.100.0/24", "reserved"),
+        ("203.0.113.0/24", "reserved"),
+        ("224.0.0.0/4", "multicast"),
+        ("ff00::/8", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "reserved"),
+        ("3fff::/20", "reserved"),
+    )
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+
+_METADATA_NAMES = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)
+_LOOPBACK_NAMES = frozenset(
+    {
+        "localhost",
+        "localhost.localdomain",
+        "localhost6",
+        "localhost6.localdomain6",
+        "ip6-localhost",
+        "ip6-loopback",
+    }
+)
+_PATTERN = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
+
+
+class EgressPolicy:
+    """What may be reached (SPEC section 9): a pure value, safe to share.
+
+    `allow` and `deny` hold CIDR blocks, addresses, `host` or `*.host` (its subdomains, not itself); `deny`
+    wins. Public addresses need no entry. Raises PolicyError for an entry that cannot be read.
+    """
+
+    def __init__(self, *, allow: Iterable[str], deny: Iterable[str]) -> None:
+        self._allowed_networks, self._allowed_hosts = _read_entries("egress.allow", allow)
+        self._denied_networks, self._denied_hosts = _read_entries("egress.deny", deny)
+
+    def refuse_name(self, host: str) -> str | None:
+        """Why this host name (lower case) is refused before it is looked up, or None."""
+        if _matches(self._denied_hosts, host):
+            return "egress.deny names it"
+        if host in _METADATA_NAMES:
+            return "it is a cloud metadata service, which is always refused"
+        if is_loopback_name(host) and not self._may_be_loopback(host):
+            return "it is loopback; allow it in egress.allow if it is meant"
+        return None
+
+    def refuse_address(self, host: str, address: Address) -> str | None:
+        """Why this address of `host` is refused, or None. Ask for every address that a name resolved to."""
+        inner = unwrap(address)
+        if reason := refuse_always(address):
+            return reason
+        if any(one in network for one in (address, *inner) for network in self._denied_networks):
+            return "egress.deny covers it"
+        if inner:
+            # "Whatever the settings": nobody needs a translated form of what is not public.
+            kinds = [kind for one in inner if (kind := classify(one))]
+            return f"it stands for a {kinds[0]} address, in a translated form" if kinds else None
+        kind = classify(address)
+        if kind is None or self._allows(host, address):
+            return None
+        return f"it is {kind}; allow it in egress.allow if it is meant"
+
+    def _may_be_loopback(self, host: str) -> bool:
+        if _matches(self._allowed_hosts, host):
+            return True
+        return any(
+            network.version == own.version and network.overlaps(own)
+            for network in self._allowed_networks
+            for own in _LOOPBACK
+        )
+
+    def _allows(self, host: str, address: Address) -> bool:
+        return any(address in network for network in self._allowed_networks) or _matches(
+            self._allowed_hosts, host
+        )
+
+
+def refuse_always(address: Address) -> str | None:
+    """Why this address is refused whatever the settings say, a service's own included; or None."""
+    for one in (address, *unwrap(address)):
+        for network, kind in _NEVER:
+            if one in network:
+                return f"it is {kind}, which is always refused"
+    if address in _LOCAL_NAT64:
+        return "it is a locally translated address, which cannot be judged"
+    return None
+
+
+def classify(address: Address) -> str | None:
+    """What kind of address it is when it is not public (`loopback`, `private`, `shared`, …), else None."""
+    for network, kind in (*_NEVER, *_SPECIAL):
+        if address in network:
+            return kind
+    if address.version == 6 and address not in _GLOBAL_V6:
+        return "reserved"
+    return None
+
+
+def unwrap(address: Address) -> tuple[IPv4Address, ...]:
+    """The IPv4 addresses inside an IPv6 one: mapped, compatible, NAT64, 6to4, Teredo (server and client)."""
+    if not isinstance(address, IPv6Address):
+        return ()
+    number = int(address)
+    high = number >> 32
+    if high == 0xFFFF or high == 0x64FF9B << 64 or (high == 0 and number > 1):
+        return (IPv4Address(number & 0xFFFFFFFF),)
+    if number >> 112 == 0x2002:
+        return (IPv4Address(number >> 80 & 0xFFFFFFFF),)
+    if number >> 96 == 0x20010000:
+        return (IPv4Address(number >> 64 & 0xFFFFFFFF), IPv4Address(~number & 0xFFFFFFFF))
+    return ()
+
+
+def is_loopback_name(host: str) -> bool:
+    """True for the names that every machine gives to itself (RFC 6761 and the usual hosts file)."""
+    return host in _LOOPBACK_NAMES or host.endswith(".localhost")
+
+
+def _read_entries(setting: str, entries: Iterable[str]) -> tuple[tuple[Network, ...], tuple[str, ...]]:
+    networks: list[Network] = []
+    hosts: list[str] = []
+    for entry in entries:
+        text = entry.strip().lower().removesuffix(".")
+        if (network := _read_network(setting, text)) is not None:
+            networks.append(network)
+        elif _PATTERN.fullmatch(text):
+            hosts.append(text)
+        else:
+            raise PolicyError(
+                f"{setting}: {entry!r} is not a CIDR block, an address, HOST or *.HOST: correct it."
+            )
+    return tuple(networks), tuple(hosts)
+
+
+def _read_network(setting: str, text: str) -> Network | None:
+    bare = text.removeprefix("[").removesuffix("]")
+    try:
+        return ip_network(ip_address(bare)) if "/" not in bare else ip_network(bare)
+    except ValueError as error:
+        if "/" in text or text.replace(".", "").isdigit():
+            raise PolicyError(f"{setting}: {text!r} is not a CIDR block: {error}.") from None
+        return None
+
+
+def _matches(patterns: tuple[str, ...], host: str) -> bool:
+    return any(
+        host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern for pattern in patterns
+    )

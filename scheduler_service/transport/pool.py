@@ -1,0 +1,224 @@
+"""Connections kept alive, by origin: the one used last is used first, and beyond the limit callers queue."""
+
+import asyncio
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from ipaddress import IPv4Address
+
+from scheduler_service.transport.addresses import Address, Site
+from scheduler_service.transport.connection import Connection
+from scheduler_service.transport.deadlines import Deadlines
+from scheduler_service.transport.errors import ConnectFailed
+from scheduler_service.transport.resolver import Guard, Route
+
+_CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
+
+
+class _Line:
+    """The connections of one route, and who waits for one. `opening` counts those on their way."""
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.idle: list[Connection] = []
+        self.open: set[Connection] = set()
+        self.opening = 0
+        self.waiting: deque[asyncio.Future[Connection | None]] = deque()
+
+    def is_empty(self) -> bool:
+        return not self.open and not self.opening and not self.waiting
+
+
+class Pool:
+    """Gives connections to judged addresses.
+
+    `connections` bounds those of one route. One that lay idle for `idle_seconds` is closed, which is shorter
+    than the keep-alive of common servers, so that few are closed under our hands; one older than
+    `age_seconds` is not kept, so that a change of the name's addresses is followed.
+    """
+
+    def __init__(
+        self,
+        *,
+        guard: Guard,
+        deadlines: Deadlines,
+        trust: Callable[[], ssl.SSLContext],
+        response_bytes: int,
+        connections: int,
+        idle_seconds: float,
+        age_seconds: float,
+    ) -> None:
+        self._guard = guard
+        self._deadlines = deadlines
+        self._trust = trust
+        self._context: ssl.SSLContext | None = None
+        self._response_bytes = response_bytes
+        self._connections = connections
+        self._idle_seconds = idle_seconds
+        self._age_seconds = age_seconds
+        self._lines: dict[tuple[str, bool], _Line] = {}
+        self._homes: dict[Connection, _Line] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def take(self, site: Site, trusted: bool) -> Connection | None:
+        """The idle connection that was used last, alive as far as this machine knows; or None."""
+        line = self._lines.get((site.origin, trusted))
+        if line is None or not line.idle:
+            return None
+        now = asyncio.get_running_loop().time()
+        while line.idle:
+            connection = line.idle.pop()
+            if now - connection.idle_since < self._idle_seconds and connection.is_alive():
+                return connection
+            connection.abandon()
+        return None
+
+    async def open(self, route: Route) -> Connection:
+        """A connection to a judged address, perhaps after a wait in line. Raises TransportError."""
+        key = (route.site.origin, route.trusted)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(route)
+        if len(line.open) + line.opening < self._connections:
+            line.opening += 1
+        else:
+            given = await self._queue(line)
+            if given is not None:
+                return given
+        try:
+            connection = await self._reach(line)
+        finally:
+            line.opening -= 1
+            self._pass_on(line)
+        return connection
+
+    def release(self, connection: Connection) -> None:
+        """Takes a connection back after its exchange: for the next in line, or to keep."""
+        line = self._homes.get(connection)
+        now = asyncio.get_running_loop().time()
+        if line is None or now - connection.opened_at > self._age_seconds:
+            connection.abandon()
+            return
+        connection.idle_since = now
+        while line.waiting:
+            waiter = line.waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
+                return
+        line.idle.append(connection)
+        if self._sweep is None:
+            self._schedule()
+
+    def lose(self, connection: Connection) -> None:
+        """Forgets a closed connection; its place goes to the next in line."""
+        line = self._homes.pop(connection, None)
+        if line is None:
+            return
+        line.open.discard(connection)
+        if connection in line.idle:
+            line.idle.remove(connection)
+        self._pass_on(line)
+
+    def close(self, reason: str) -> None:
+        """Closes every connection; who waits for an answer learns `reason`."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for connection in tuple(self._homes):
+            connection.fail(reason)
+
+    async def _queue(self, line: _Line) -> Connection | None:
+        """A live connection, or None: then a place is ours, counted in `opening`."""
+        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        line.waiting.append(waiter)
+        try:
+            given = await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._return(line, waiter.result())
+            raise
+        if given is not None and not given.is_alive():
+            given.abandon()
+            line.opening += 1
+            return None
+        return given
+
+    def _return(self, line: _Line, given: Connection | None) -> None:
+        if given is not None:
+            self.release(given)
+            return
+        line.opening -= 1
+        self._pass_on(line)
+
+    def _pass_on(self, line: _Line) -> None:
+        """Gives free places to those in line; forgets a line without anybody."""
+        while line.waiting and len(line.open) + line.opening < self._connections:
+            waiter = line.waiting.popleft()
+            if not waiter.done():
+                line.opening += 1
+                waiter.set_result(None)
+        if line.is_empty():
+            self._lines.pop((line.route.site.origin, line.route.trusted), None)
+
+    async def _reach(self, line: _Line) -> Connection:
+        """Tries the judged addresses in turn. Raises RefusedTarget, or ConnectFailed with the last reason."""
+        addresses = await self._guard.admit(line.route)
+        for address in addresses[:-1]:
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    return await self._connect(line, address)
+            except (ConnectFailed, TimeoutError):
+                continue
+        return await self._connect(line, addresses[-1])
+
+    async def _connect(self, line: _Line, address: Address) -> Connection:
+        site = line.route.site
+        family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+        raw = socket.socket(family, socket.SOCK_STREAM)
+        raw.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(raw, (str(address), site.port))
+            return await self._adopt(line, raw)
+        except OSError as error:
+            raw.close()
+            raise ConnectFailed(f"{site.origin} cannot be reached: {_reason(error)}. Is it up?") from error
+        except BaseException:
+            raw.close()
+            raise
+
+    async def _adopt(self, line: _Line, raw: socket.socket) -> Connection:
+        """Lets the protocol take over a connected socket; with TLS, the name checked is that of the URL."""
+        site = line.route.site
+        connection = Connection(
+            origin=site.origin, keeper=self, deadlines=self._deadlines, limit=self._response_bytes, raw=raw
+        )
+        if site.scheme == "https":
+            self._context = self._context or self._trust()
+            await asyncio.get_running_loop().create_connection(
+                lambda: connection, sock=raw, ssl=self._context, server_hostname=site.host
+            )
+        else:
+            await asyncio.get_running_loop().create_connection(lambda: connection, sock=raw)
+        if not connection.is_closed:
+            line.open.add(connection)
+            self._homes[connection] = line
+        return connection
+
+    def _schedule(self) -> None:
+        self._sweep = asyncio.get_running_loop().call_later(self._idle_seconds, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self._sweep = None
+        oldest = asyncio.get_running_loop().time() - self._idle_seconds
+        for line in tuple(self._lines.values()):
+            while line.idle and line.idle[0].idle_since <= oldest:
+                line.idle.pop(0).abandon()
+        if any(line.idle for line in self._lines.values()):
+            self._schedule()
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    return error.strerror or str(error) or type(error).__name__

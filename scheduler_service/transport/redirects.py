@@ -1,0 +1,58 @@
+"""What the next hop of a redirect is: a pure step from one hop to the next (SPEC section 9)."""
+
+import re
+from urllib.parse import urljoin
+
+from scheduler_service.domain.wire import Headers
+from scheduler_service.transport.addresses import Place, read_url
+from scheduler_service.transport.errors import RefusedTarget
+from scheduler_service.transport.messages import Hop
+from scheduler_service.transport.reception import Reply
+
+_FOLLOWED = frozenset({301, 302, 303, 307, 308})
+_CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key"})
+_OF_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-location"})
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
+
+
+def follow(hop: Hop, reply: Reply) -> Hop | None:
+    """The hop that a reply asks for, or None when it is no redirect.
+
+    301 to 303 become GET without a body, 307 and 308 keep both; credentials do not go to another origin, and
+    a service's own address is trusted at that origin alone. Raises RefusedTarget for a Location that is not
+    plainly http(s).
+    """
+    location = dict(reply.headers).get("location") if reply.status in _FOLLOWED else None
+    if location is None:
+        return None
+    place = _read_location(hop.place, location)
+    is_same_site = place.site.origin == hop.place.site.origin
+    headers = hop.headers if is_same_site else _without(hop.headers, _CREDENTIALS)
+    trusted = hop.trusted and is_same_site
+    if reply.status in (307, 308):
+        return Hop(hop.method, place, headers, hop.body, trusted)
+    method = hop.method if hop.method == "HEAD" else "GET"
+    return Hop(method, place, _without(headers, _OF_BODY), None, trusted)
+
+
+def write_url(place: Place) -> str:
+    """The URL of a place."""
+    return place.site.origin + place.path
+
+
+def _read_location(base: Place, location: str) -> Place:
+    # urljoin drops some control characters in silence: they are refused before it sees them.
+    if _FORBIDDEN.search(location):
+        raise RefusedTarget(
+            f"{base.site.origin} redirects to what is not a URL: correct its Location header."
+        )
+    try:
+        # Bytes outside ASCII come as Latin-1; they are meant as UTF-8 where they can be.
+        text = location.encode("latin-1").decode("utf-8", errors="replace")
+        return read_url(urljoin(write_url(base), text))
+    except ValueError as error:
+        raise RefusedTarget(f"{base.site.origin} redirects to what is not a URL: {error}.") from error
+
+
+def _without(headers: Headers, names: frozenset[str]) -> Headers:
+    return tuple(pair for pair in headers if pair[0].lower() not in names)

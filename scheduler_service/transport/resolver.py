@@ -1,0 +1,94 @@
+"""Host names to addresses, and the judgement over every one of them."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Protocol
+
+import msgspec
+
+from scheduler_service.transport.addresses import Address, Site
+from scheduler_service.transport.errors import ConnectFailed, RefusedTarget
+from scheduler_service.transport.guard import EgressPolicy, refuse_always
+
+
+class Resolver(Protocol):
+    """Looks up a host name."""
+
+    async def resolve(self, host: str) -> Sequence[Address]:
+        """All addresses of `host`, in the order in which to try them. Raises OSError when there are none."""
+
+
+class SystemResolver:
+    """Looks names up as the machine does; callers that ask for one name at once share one lookup."""
+
+    def __init__(self) -> None:
+        self._lookups: dict[str, asyncio.Task[tuple[Address, ...]]] = {}
+
+    async def resolve(self, host: str) -> Sequence[Address]:
+        """All addresses of `host`. Raises OSError. A caller that goes away does not stop the lookup."""
+        lookup = self._lookups.get(host)
+        if lookup is None:
+            lookup = asyncio.create_task(_look_up(host))
+            self._lookups[host] = lookup
+            lookup.add_done_callback(lambda done: self._forget(host, done))
+        return await asyncio.shield(lookup)
+
+    def _forget(self, host: str, lookup: asyncio.Task[tuple[Address, ...]]) -> None:
+        del self._lookups[host]
+        if not lookup.cancelled():
+            lookup.exception()  # taken, so that it is not reported when every caller is gone
+
+
+async def _look_up(host: str) -> tuple[Address, ...]:
+    loop = asyncio.get_running_loop()
+    answers = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    # A scope ("fe80::1%2") is kept out: such an address is link-local and refused in any case.
+    texts = dict.fromkeys(str(answer[4][0]).partition("%")[0] for answer in answers)
+    return tuple(ip_address(text) for text in texts)
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A site, and whether it is `trusted`: it stands in the settings or the registry of services."""
+
+    site: Site
+    trusted: bool
+
+
+class Guard:
+    """Answers with addresses that may be connected to, or raises: nobody connects to anything else."""
+
+    def __init__(self, *, policy: EgressPolicy, resolver: Resolver) -> None:
+        self._policy = policy
+        self._resolver = resolver
+
+    async def admit(self, route: Route) -> Sequence[Address]:
+        """The judged addresses of a site, never empty: when one is refused, all are (SPEC section 9).
+
+        Raises RefusedTarget, and ConnectFailed for a name without an address.
+        """
+        site = route.site
+        if not route.trusted and (reason := self._policy.refuse_name(site.host)):
+            raise RefusedTarget(f"{site.origin} is refused: {reason}.")
+        addresses = (site.address,) if site.address is not None else await self._resolve(site)
+        for address in addresses:
+            reason = (
+                refuse_always(address) if route.trusted else self._policy.refuse_address(site.host, address)
+            )
+            if reason:
+                raise RefusedTarget(f"{site.origin} is refused: {_name(site, address)} {reason}.")
+        return addresses
+
+    async def _resolve(self, site: Site) -> Sequence[Address]:
+        try:
+            addresses = await self._resolver.resolve(site.host)
+        except (OSError, UnicodeError) as error:
+            raise ConnectFailed(f"{site.host} has no address: {error}. Check the name.") from error
+        if not addresses:
+            raise ConnectFailed(f"{site.host} has no address. Check the name.")
+        return addresses
+
+
+def _name(site: Site, address: Address) -> str:
+    return "its address:" if site.address is not None else f"it resolves to {address}:"

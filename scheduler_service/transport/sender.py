@@ -1,0 +1,151 @@
+"""The sender: resolve the target, guard the address, send, and follow redirects as far as the step says."""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Mapping
+
+from scheduler_service import __version__
+from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
+from scheduler_service.transport.addresses import Place, Site, read_site, split_url
+from scheduler_service.transport.connection import Connection
+from scheduler_service.transport.deadlines import Deadlines
+from scheduler_service.transport.errors import ConnectFailed, TimedOut, TransportError
+from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.messages import Hop, Scribe, count_spans
+from scheduler_service.transport.pool import Pool
+from scheduler_service.transport.reception import Reply
+from scheduler_service.transport.redirects import follow, write_url
+from scheduler_service.transport.resolver import Guard, Resolver, Route
+from scheduler_service.transport.services import Directory, Services
+from scheduler_service.transport.system import PREFIX, SystemFunction, SystemFunctions
+
+_REMEMBERED = 4096
+_STOPPING = "The scheduler is stopping: nothing is sent any more."
+
+
+class HttpSender:
+    """`ports.Sender` over connections of our own (docs/decisions/0003-http-client.md).
+
+    It sends each request once: when a kept-alive connection is closed by the peer in the very moment in which
+    we write, nobody can know whether the request was handled, so that ends as a Fault like any other cut.
+    Timeouts cover the whole call and may come 16 ms late. Answers in gzip or deflate (asked for by the step's
+    own Accept-Encoding) are decoded, and the headers that described the encoded body are left out.
+    Belongs to the event loop in which it is first used.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: EgressPolicy,
+        directory: Directory,
+        resolver: Resolver,
+        response_bytes: int,
+        owner_url: str | None,
+        gateway: str | None,
+        system: Mapping[str, SystemFunction],
+        trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        connections: int = 512,
+        idle_seconds: float = 1.5,
+        age_seconds: float = 60.0,
+    ) -> None:
+        self._services = Services(directory=directory, owner_url=owner_url, gateway=gateway)
+        self._system = SystemFunctions(functions=system)
+        self._scribe = Scribe(
+            agent=f"punctual/{__version__}", spans=count_spans(int.from_bytes(os.urandom(8)))
+        )
+        self._deadlines = Deadlines()
+        self._pool = Pool(
+            guard=Guard(policy=policy, resolver=resolver),
+            deadlines=self._deadlines,
+            trust=trust,
+            response_bytes=response_bytes,
+            connections=connections,
+            idle_seconds=idle_seconds,
+            age_seconds=age_seconds,
+        )
+        self._sites: dict[tuple[str, str], Site] = {}
+        self._is_closed = False
+
+    async def send(self, request: OutboundRequest) -> Outcome:
+        """The target's answer, or why there is none. Raises nothing but CancelledError."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            reply, url = await self._answer(request, started + request.timeout / 1000)
+        except TransportError as error:
+            return Fault(error.kind, str(error), _milliseconds(loop.time() - started))
+        return Answer(
+            reply.status,
+            reply.headers,
+            reply.body,
+            reply.truncated,
+            _milliseconds(loop.time() - started),
+            url,
+        )
+
+    async def close(self) -> None:
+        """Closes idle connections and fails what is in flight; what is sent afterwards is a Fault."""
+        self._is_closed = True
+        self._pool.close(_STOPPING)
+        self._deadlines.close()
+
+    async def _answer(self, request: OutboundRequest, deadline: float) -> tuple[Reply | Answer, str]:
+        if self._is_closed:
+            raise ConnectFailed(_STOPPING)
+        if request.url.startswith(PREFIX):
+            return await self._call_system(request, deadline), request.url
+        is_service = request.url[:8].lower() == "service:"
+        place = self._services.locate(request.url) if is_service else self._read(request.url)
+        hop = Hop(request.method, place, request.headers, request.body, is_service)
+        reply = await self._exchange(hop, request.trace, deadline)
+        for _ in range(request.redirects):
+            following = follow(hop, reply)
+            if following is None:
+                break
+            hop = following
+            reply = await self._exchange(hop, request.trace, deadline)
+        return reply, request.url if hop.place is place and not is_service else write_url(hop.place)
+
+    async def _call_system(self, request: OutboundRequest, deadline: float) -> Answer:
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._system.call(request.url)
+        except TimeoutError:
+            raise TimedOut(f"{request.url} did not end in time: raise timeoutSeconds.") from None
+
+    def _read(self, url: str) -> Place:
+        """`read_url`, which remembers the sites it has read: most calls go where others went before."""
+        scheme, authority, path = split_url(url)
+        site = self._sites.get((scheme, authority))
+        if site is None:
+            site = read_site(scheme, authority)
+            if len(self._sites) >= _REMEMBERED:
+                self._sites.clear()
+            self._sites[(scheme, authority)] = site
+        return Place(site, path)
+
+    async def _exchange(self, hop: Hop, trace: str, deadline: float) -> Reply:
+        data = self._scribe.write(hop, trace)
+        connection = self._pool.take(hop.place.site, hop.trusted) or await self._open(hop, deadline)
+        future = connection.start(data, method=hop.method, deadline=deadline)
+        try:
+            outcome = await future
+        except asyncio.CancelledError:
+            connection.abandon()
+            raise
+        if isinstance(outcome, TransportError):
+            raise outcome
+        return outcome
+
+    async def _open(self, hop: Hop, deadline: float) -> Connection:
+        site = hop.place.site
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._pool.open(Route(site, hop.trusted))
+        except TimeoutError:
+            raise TimedOut(f"{site.origin} could not be reached in time: look at the target.") from None
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,76 @@
+"""What `service:` URLs mean: names to base addresses, from a table that the constructor is given."""
+
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from scheduler_service.transport.addresses import Place, read_url, write_path
+from scheduler_service.transport.errors import NoInstance, RefusedTarget
+
+_SERVICE = re.compile(r"(?i:service):(?://([^/?#]*))?(/[^#]*)?(?:#.*)?", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?")
+_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9a-fA-F]*)")
+_DOTS = re.compile(r"(?i)(?:^|/)(?:\.|%2e){1,2}(?:/|$)")
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
+
+
+class Directory(Protocol):
+    """Knows the base address of each service."""
+
+    def address(self, name: str) -> str | None:
+        """The `http(s)://host[:port][/base]` of service `name`, or None. Raises nothing."""
+
+
+class StaticDirectory:
+    """The table of `services.static`: service name → base address."""
+
+    def __init__(self, *, addresses: Mapping[str, str]) -> None:
+        self._addresses = dict(addresses)
+
+    def address(self, name: str) -> str | None:
+        """The base address of service `name`, or None."""
+        return self._addresses.get(name)
+
+
+class Services:
+    """Turns the `service:` forms of SPEC section 9 into targets.
+
+    `owner_url` is what `service:/path` and `service://{serviceName}/path` reach (this scheduler: a job of
+    another owner arrives with that service's name), `gateway` what `{serviceGateway}` stands for.
+    """
+
+    def __init__(self, *, directory: Directory, owner_url: str | None, gateway: str | None) -> None:
+        self._directory = directory
+        self._owner_url = owner_url
+        self._gateway = gateway
+
+    def locate(self, url: str) -> Place:
+        """The target of a `service:` URL. Raises NoInstance for an unknown service, else RefusedTarget."""
+        match = None if _FORBIDDEN.search(url) else _SERVICE.fullmatch(url)
+        if match is None:
+            raise RefusedTarget(
+                "A service URL is service://NAME/PATH or service:/PATH, percent-encoded: correct it."
+            )
+        name, path = match.group(1), match.group(2) or "/"
+        if _DOTS.search(path.partition("?")[0]):
+            raise RefusedTarget("A service URL may not have . or .. as a path segment: write the path out.")
+        base = read_url(self._base(name))
+        return Place(base.site, base.path.partition("?")[0].rstrip("/") + write_path(path))
+
+    def _base(self, name: str | None) -> str:
+        match name:
+            case None | "{serviceName}":
+                return _known(self._owner_url, "The job's owner", "server.external_url")
+            case "{serviceGateway}":
+                return _known(self._gateway, "The service gateway", "services.gateway")
+        if not _NAME.fullmatch(name) or _NUMERIC.fullmatch(name):
+            raise RefusedTarget(
+                f"{name[:80]!r} is not a service name: a name is letters, digits, '_', '.' and '-'."
+            )
+        return _known(self._directory.address(name), f"The service {name!r}", "services.static")
+
+
+def _known(base: str | None, what: str, setting: str) -> str:
+    if not base:
+        raise NoInstance(f"{what} has no address: register an instance or set {setting}.")
+    return base
