@@ -1,0 +1,95 @@
+"""What comes next for a delivery after a try (SPEC section 7, "Delivery")."""
+
+import msgspec
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import SECOND, Now
+from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, Exchange
+from scheduler_service.domain.wire import Answer, Outcome
+
+PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
+OUTBOX, SUPERSEDED, DISMISSED = "outbox", "superseded", "dismissed"
+
+RETRIES = 3
+INTERVAL = 20 * SECOND
+TRIES_KEPT = 20
+
+
+def after_try(
+    delivery: Delivery, outcome: Outcome, now: Now, *, retries: int = RETRIES, interval: int = INTERVAL
+) -> Delivery:
+    """The delivery as it stands after one more try: delivered, or again at `due`, or given up.
+
+    Only a 2xx counts. What is given up stays in the outbox if it has a guarantee, else it has failed.
+    """
+    tries = delivery.tries + 1
+    state = _state(delivery, outcome, tries, retries)
+    return msgspec.structs.replace(
+        delivery,
+        tries=tries,
+        state=state,
+        due=now.steady + interval if state == PENDING else None,
+        past=(*delivery.past, _describe_try(outcome, now))[-TRIES_KEPT:],
+    )
+
+
+def is_guaranteed(delivery: Delivery) -> bool:
+    """Whether it is never given up by itself."""
+    return delivery.durable or delivery.outbox
+
+
+def may_be_superseded(delivery: Delivery) -> bool:
+    """Whether it may be dropped where too many of its job are pending: intermediate, without a guarantee."""
+    return not delivery.final and not is_guaranteed(delivery)
+
+
+def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> DeliveryRecord:
+    """The history's line of the delivery; `outcome` is that of the try that has just ended, if any."""
+    return DeliveryRecord(
+        delivery_id=delivery.delivery_id,
+        execute_number=delivery.execute_number,
+        request_counts=delivery.request_counts,
+        event=delivery.event,
+        url=delivery.request.url,
+        state=delivery.state,
+        name=delivery.name,
+        created_at=delivery.created_at,
+        tries=delivery.past,
+        exchange=None if outcome is None else _exchange(delivery, outcome, now),
+    )
+
+
+def _state(delivery: Delivery, outcome: Outcome, tries: int, retries: int) -> str:
+    if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
+        return DELIVERED
+    if delivery.state == PENDING and tries <= retries:
+        return PENDING
+    return OUTBOX if is_guaranteed(delivery) else FAILED
+
+
+def _describe_try(outcome: Outcome, now: Now) -> DeliveryTry:
+    at = now.wall - outcome.elapsed
+    if isinstance(outcome, Answer):
+        return DeliveryTry(at, outcome.status, None, outcome.elapsed)
+    return DeliveryTry(at, None, outcome.kind.value, outcome.elapsed)
+
+
+def _exchange(delivery: Delivery, outcome: Outcome, now: Now) -> Exchange:
+    request = delivery.request
+    sent = Exchange(
+        method=request.method,
+        url=request.url,
+        request_headers=request.headers,
+        request_body=request.body,
+        sent_at=now.wall - outcome.elapsed,
+        duration=outcome.elapsed,
+    )
+    if not isinstance(outcome, Answer):
+        return msgspec.structs.replace(sent, fault=outcome.message)
+    return msgspec.structs.replace(
+        sent,
+        status=outcome.status,
+        response_headers=outcome.headers,
+        response_body=outcome.body,
+        response_truncated=outcome.truncated,
+    )

@@ -1,0 +1,105 @@
+"""The jobs that an embedded host has in memory: a first-come lock for each, and a bounded cache."""
+
+import asyncio
+from collections import OrderedDict, deque
+
+from scheduler_service.hosts.held import Held
+
+LOOKS = 4
+
+
+class Actor:
+    """A held job with its lock. Who waits gets the lock in the order of asking."""
+
+    __slots__ = ("_is_busy", "_waiting", "held")
+
+    def __init__(self, job_id: str) -> None:
+        self.held = Held(job_id)
+        self._is_busy = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody has the lock, or waits for it."""
+        return self._is_busy
+
+    async def acquire(self) -> None:
+        """Returns with the lock. Cancelled, it leaves the line, and passes on a lock it was just given."""
+        if not self._is_busy:
+            self._is_busy = True
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Hands the lock to the next in line, who then has it: nobody can come between."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._is_busy = False
+
+
+class Actors:
+    """At most about `most` jobs; only those that nobody uses and that know no more than the store go."""
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self._actors: OrderedDict[str, Actor] = OrderedDict()
+        self._live: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._actors)
+
+    @property
+    def live(self) -> int:
+        """How many jobs have executions that run or wait for a retry."""
+        return len(self._live)
+
+    def is_live(self, job_id: str) -> bool:
+        """Whether this job is one of them."""
+        return job_id in self._live
+
+    def find(self, job_id: str) -> Actor | None:
+        """The job if it is in memory."""
+        return self._actors.get(job_id)
+
+    def enter(self, job_id: str) -> Actor:
+        """The job's actor; a new one knows nothing yet."""
+        actor = self._actors.get(job_id)
+        if actor is None:
+            actor = self._actors[job_id] = Actor(job_id)
+        else:
+            self._actors.move_to_end(job_id)
+        return actor
+
+    def leave(self, actor: Actor) -> None:
+        """A turn has ended: the lock goes to the next, and what is not needed any more goes."""
+        held = actor.held
+        if held.is_live:
+            self._live.add(held.job_id)
+        else:
+            self._live.discard(held.job_id)
+        actor.release()
+        if not actor.is_busy and held.is_empty:
+            self._actors.pop(held.job_id, None)
+        elif len(self._actors) > self._most:
+            self._evict()
+
+    def _evict(self) -> None:
+        """Looks at a few of the longest unused; those that must stay go to the end of the line."""
+        for _ in range(LOOKS):
+            job_id, actor = next(iter(self._actors.items()))
+            if actor.is_busy or actor.held.is_live:
+                self._actors.move_to_end(job_id)
+            else:
+                del self._actors[job_id]
+                if len(self._actors) <= self._most:
+                    return

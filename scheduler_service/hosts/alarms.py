@@ -1,0 +1,257 @@
+"""The alarms of the embedded host: due times on disk, the near future in memory, one wake-up timer."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from scheduler_service.domain.moments import SECOND, Due, Now
+from scheduler_service.hosts.clock import Alarm, Timekeeper
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.line import Line
+from scheduler_service.hosts.window import Window
+from scheduler_service.ports import StateStore, StoreError
+
+AGAIN = SECOND
+OVERDUE = SECOND
+LONGEST_NAP = SECOND
+BREATH = 50
+SLICE = 0.002
+SMALLEST, LARGEST = 8, 512
+IN_FLIGHT = 1_024
+
+Ring = Callable[[str], Awaitable[None]]
+
+
+class EmbeddedAlarms:
+    """Rings jobs when they are due. A ring says only "look again" (DESIGN section 2).
+
+    `ready` caps how many alarms lie in memory; jobs whose alarm is not on disk come on top. `ring` takes the
+    turn, never raises, and ends with the job's alarm set anew. Overdue and punctual work goes in turn, in
+    slices of 2 ms.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: StateStore,
+        clock: Timekeeper,
+        ring: Ring,
+        log: Log,
+        ready: int = 100_000,
+        elapsed: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._clock = clock
+        self._ring = ring
+        self._log = log
+        self._elapsed = elapsed
+        self._wall = Line()
+        self._steady = Line()
+        self._ringing: set[str] = set()
+        page = max(ready // 8, 1)
+        seen = self._ringing.__contains__
+        self._windows = (
+            Window(line=self._wall, read=store.due_wall, is_ringing=seen, page=page, room=ready // 2),
+            Window(line=self._steady, read=store.due_steady, is_ringing=seen, page=page, room=ready // 2),
+        )
+        self._overdue: deque[str] = deque()
+        self._punctual: deque[str] = deque()
+        self._flying: set[asyncio.Task[None]] = set()
+        self._chunk = SMALLEST
+        self._wake = asyncio.Event()
+        self._waker: Alarm | None = None
+        self._waker_at = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._follow_at = 0
+        self._late_turn = False
+        self._draining = False
+
+    def __len__(self) -> int:
+        """How many alarms lie in memory."""
+        return len(self._wall) + len(self._steady)
+
+    async def expect(self, job_id: str, due: Due) -> None:
+        """Rings no later than `due`, as far as that lies within the window."""
+        if due.wall is not None and due.wall <= self._wall.horizon:
+            self._advance(self._wall, job_id, due.wall)
+        if due.steady is not None and due.steady <= self._steady.horizon:
+            self._advance(self._steady, job_id, due.steady)
+
+    async def arm(self, job_id: str, due: Due) -> None:
+        """Rings at `due`. What lies beyond the window is on disk, and is read in time."""
+        self._set(self._wall, job_id, due.wall, self._wall.horizon)
+        self._set(self._steady, job_id, due.steady, self._steady.horizon)
+        self._hurry()
+
+    async def hold(self, job_id: str, due: Due) -> None:
+        """Rings at `due`, which is not on disk: memory keeps it however far it is."""
+        self._set(self._wall, job_id, due.wall, due.wall)
+        self._set(self._steady, job_id, due.steady, due.steady)
+        self._hurry()
+
+    def again(self, job_id: str, pause: int = AGAIN) -> None:
+        """Rings in `pause` ms, and not before; what is set for later stays."""
+        now = self._clock.now()
+        moment = self._wall.target(job_id)
+        if moment is not None and moment <= now.wall + pause:
+            self._wall.drop(job_id)
+        moment = self._steady.target(job_id)
+        if moment is None or moment <= now.steady or moment > now.steady + pause:
+            self._steady.put(job_id, now.steady + pause)
+        self._hurry()
+
+    async def start(self) -> None:
+        """Begins to ring; what is due now counts as the backlog of an earlier process."""
+        now = self._clock.now()
+        self._windows[0].begin(now.wall)
+        self._windows[1].begin(now.steady)
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._run())]
+
+    def drain(self) -> None:
+        """Takes no firing any more; limits, checks and retries of what runs still ring."""
+        self._draining = True
+
+    async def stop(self) -> None:
+        """Rings no more, and waits for the rings that are under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._flying, return_exceptions=True)
+        self._tasks = []
+        if self._waker is not None:
+            self._waker.cancel()
+
+    def _advance(self, line: Line, job_id: str, moment: int) -> None:
+        present = line.target(job_id)
+        if present is None or moment < present:
+            line.put(job_id, moment)
+            self._hurry()
+
+    def _set(self, line: Line, job_id: str, moment: int | None, horizon: int | None) -> None:
+        if moment is None or horizon is None or moment > horizon:
+            line.drop(job_id)
+        else:
+            line.put(job_id, moment)
+
+    async def _read(self) -> None:
+        """Keeps both windows filled."""
+        while True:
+            pause = SECOND
+            for window, moment in zip(self._windows, self._moments(), strict=True):
+                if window.is_short(moment):
+                    pause = min(pause, await self._refill(window, moment))
+            await self._clock.sleep(pause)
+
+    async def _refill(self, window: Window, moment: int) -> int:
+        try:
+            await window.refill(moment)
+        except StoreError as error:
+            self._log("alarms_unread", error=str(error))
+            return SECOND
+        self._hurry()
+        return BREATH
+
+    def _moments(self) -> tuple[int, int]:
+        now = self._clock.now()
+        return now.wall, now.steady
+
+    async def _run(self) -> None:
+        while True:
+            await self._follow_clock()
+            self._collect(self._clock.now())
+            if self._overdue or self._punctual:
+                await self._ring_slice()
+            else:
+                await self._nap()
+
+    async def _follow_clock(self) -> None:
+        """A step of the clock means only that the wake-up is computed anew, which every round does."""
+        steady = self._clock.now().steady
+        if steady < self._follow_at:
+            return
+        self._follow_at = steady + LONGEST_NAP
+        try:
+            if await self._clock.follow():
+                self._log("clock_stepped")
+        except StoreError as error:
+            self._log("clock_step_not_kept", error=str(error))
+
+    def _collect(self, now: Now) -> None:
+        """Moves some of what is due into the two queues; the rest follows in the next rounds."""
+        if not self._draining:
+            self._collect_from(self._wall, now.wall)
+        self._collect_from(self._steady, now.steady)
+
+    def _collect_from(self, line: Line, now: int) -> None:
+        for _ in range(LARGEST):
+            due = line.pop(now)
+            if due is None:
+                return
+            moment, job_id = due
+            (self._overdue if moment < now - OVERDUE else self._punctual).append(job_id)
+
+    async def _ring_slice(self) -> None:
+        """Starts as many rings as fill about 2 ms, then lets everything else have its turn."""
+        began = self._elapsed()
+        for _ in range(min(self._chunk, IN_FLIGHT - len(self._flying))):
+            job_id = self._pick()
+            if job_id is None:
+                break
+            if job_id not in self._ringing:  # else that ring is still to end, and sets the alarm anew
+                self._ring_soon(job_id)
+        if len(self._flying) >= IN_FLIGHT:
+            await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
+            return
+        await asyncio.sleep(0)
+        spent = self._elapsed() - began
+        self._chunk = max(self._chunk // 2, SMALLEST) if spent > SLICE else min(self._chunk * 2, LARGEST)
+
+    def _pick(self) -> str | None:
+        """From both queues in turn: a backlog does not hold up what is on time, nor the other way round."""
+        self._late_turn = not self._late_turn
+        first, second = self._overdue, self._punctual
+        if not self._late_turn:
+            first, second = second, first
+        if first:
+            return first.popleft()
+        return second.popleft() if second else None
+
+    def _ring_soon(self, job_id: str) -> None:
+        self._ringing.add(job_id)
+        task = asyncio.create_task(self._ring_once(job_id))
+        self._flying.add(task)
+        task.add_done_callback(self._flying.discard)
+
+    async def _ring_once(self, job_id: str) -> None:
+        try:
+            await self._ring(job_id)
+        finally:
+            self._ringing.discard(job_id)
+
+    async def _nap(self) -> None:
+        self._wake.clear()
+        self._set_waker(self._clock.now())
+        await self._wake.wait()
+
+    def _hurry(self) -> None:
+        """Wakes the loop up if something is due before it would wake by itself."""
+        if self._wake.is_set():
+            return
+        now = self._clock.now()
+        if now.steady + self._pause(now) < self._waker_at:
+            self._set_waker(now)
+
+    def _set_waker(self, now: Now) -> None:
+        if self._waker is not None:
+            self._waker.cancel()
+        pause = self._pause(now)
+        self._waker_at = now.steady + pause
+        self._waker = self._clock.call_after(pause, self._wake.set)
+
+    def _pause(self, now: Now) -> int:
+        wall, steady = self._wall.next(), self._steady.next()
+        pause = LONGEST_NAP
+        if wall is not None and not self._draining:
+            pause = min(pause, wall - now.wall)
+        if steady is not None:
+            pause = min(pause, steady - now.steady)
+        return max(pause, 0)

@@ -1,0 +1,101 @@
+"""The calls in flight: one task each, outside of every turn."""
+
+import asyncio
+
+from scheduler_service.domain.events import CallEnded
+from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest, Outcome, Token
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.insist import Insistence
+from scheduler_service.ports import Sender, StoreError
+
+INFORMS = 1_000
+
+Calls = dict[Token, asyncio.Task[None] | None]
+
+
+class Crew:
+    """Sends requests and brings their outcomes home as `CallEnded`.
+
+    A call is alive from its start until its job has taken the outcome; one that is alive is not sent twice.
+    """
+
+    def __init__(self, *, sender: Sender, insistence: Insistence, log: Log) -> None:
+        self._sender = sender
+        self._insistence = insistence
+        self._log = log
+        self._calls: dict[str, Calls] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._informs: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """How many calls are alive."""
+        return sum(map(len, self._calls.values()))
+
+    def alive(self, uid: str) -> tuple[Token, ...]:
+        """The calls of this life of a job that are alive."""
+        return tuple(self._calls.get(uid, ()))
+
+    def call(self, job_id: str, token: Token, request: OutboundRequest) -> None:
+        """Sends `request`; does nothing when this call is alive already."""
+        calls = self._calls.setdefault(token.uid, {})
+        if token in calls:
+            return
+        task = asyncio.create_task(self._run(job_id, token, request))
+        calls[token] = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def abandon(self, token: Token) -> None:
+        """Stops a call that nobody awaits any more; one that is answered already is left to end by itself."""
+        task = self._calls.get(token.uid, {}).get(token)
+        if task is not None:
+            self._forget(token)
+            task.cancel()
+
+    def inform(self, request: OutboundRequest) -> None:
+        """Sends `request` once and awaits nothing; beyond 1,000 at a time it is dropped."""
+        if len(self._informs) >= INFORMS:
+            self._log("inform_dropped", pending=len(self._informs))
+            return
+        task = asyncio.create_task(self._inform(request))
+        self._informs.add(task)
+        task.add_done_callback(self._informs.discard)
+
+    async def stop(self) -> None:
+        """Ends what is in flight and tells nobody: the state names what a restart has to look after."""
+        tasks = [*self._tasks, *self._informs]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._calls.clear()
+
+    async def _run(self, job_id: str, token: Token, request: OutboundRequest) -> None:
+        outcome = await self._send(request)
+        calls = self._calls.get(token.uid)
+        if calls is None or token not in calls:
+            return
+        calls[token] = None  # answered: nothing may cut off its way home
+        try:
+            await self._insistence.deliver(job_id, CallEnded(token, outcome))
+        except StoreError as error:
+            self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
+        finally:
+            self._forget(token)
+
+    async def _send(self, request: OutboundRequest) -> Outcome:
+        try:
+            return await self._sender.send(request)
+        except Exception as error:  # noqa: BLE001 - a broken sender must not leave a call without an end
+            self._log("sender_broke", error=repr(error))
+            return Fault(FaultKind.CONNECT, f"the request could not be sent: {type(error).__name__}")
+
+    async def _inform(self, request: OutboundRequest) -> None:
+        await self._send(request)
+
+    def _forget(self, token: Token) -> None:
+        calls = self._calls.get(token.uid)
+        if calls is None:
+            return
+        calls.pop(token, None)
+        if not calls:
+            del self._calls[token.uid]

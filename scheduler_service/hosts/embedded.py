@@ -1,0 +1,233 @@
+"""The embedded host: turns run in this process, one at a time per job (DESIGN section 4)."""
+
+import asyncio
+from collections.abc import Callable
+
+from scheduler_service.domain.events import (
+    Activated,
+    AlarmRang,
+    Created,
+    Event,
+    Released,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.decision import Job
+from scheduler_service.engine.delivery import INTERVAL, RETRIES
+from scheduler_service.hosts.act import EmbeddedAct
+from scheduler_service.hosts.actors import Actors
+from scheduler_service.hosts.alarms import EmbeddedAlarms
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.hosts.core import Core, Log, Redact
+from scheduler_service.hosts.counting import Count, Counter
+from scheduler_service.hosts.courier import Courier
+from scheduler_service.hosts.crew import Crew
+from scheduler_service.hosts.insist import LEASE, Insistence
+from scheduler_service.hosts.life import Lives, new_life
+from scheduler_service.hosts.recovery import Recovery
+from scheduler_service.hosts.turn import Turn
+from scheduler_service.ports import (
+    Definition,
+    History,
+    Remembered,
+    Sender,
+    StateStore,
+    StoreError,
+    StoreUnavailable,
+)
+
+STARTING = (Created, Updated, Triggered, Activated, Released)
+LOOK = 20
+
+
+class EmbeddedHost:
+    """Delivers events to the jobs of one store; implements `ports.Deliver`.
+
+    `boot` numbers the starts of the store's process; `ready` caps the alarms, `hot` the jobs in memory;
+    `retries` and `interval` (ms) are the settings of `notification`.
+    """
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        store: StateStore,
+        history: History,
+        sender: Sender,
+        clock: Timekeeper,
+        redact: Redact,
+        count: Count,
+        log: Log,
+        holder: Holder,
+        boot: int,
+        lives: Lives = new_life,
+        ready: int = 100_000,
+        hot: int = 20_000,
+        retries: int = RETRIES,
+        interval: int = INTERVAL,
+        lease: int = LEASE,
+    ) -> None:
+        self._store = store
+        self._history = history
+        self._clock = clock
+        self._log = log
+        self._holder = holder
+        self._actors = Actors(most=hot)
+        insistence = Insistence(take=self._take, clock=clock, lease=lease)
+        self._crew = Crew(sender=sender, insistence=insistence, log=log)
+        self._counter = Counter(count=count, insistence=insistence, log=log)
+        self.courier = Courier(
+            sender=sender,
+            store=store,
+            history=history,
+            clock=clock,
+            redact=redact,
+            log=log,
+            retries=retries,
+            interval=interval,
+        )
+        self._alarms = EmbeddedAlarms(store=store, clock=clock, ring=self._ring, log=log, ready=ready)
+        act = EmbeddedAct(crew=self._crew, courier=self.courier, counter=self._counter)
+        self._turn = Turn(
+            core=core,
+            store=store,
+            history=history,
+            clock=clock,
+            alarms=self._alarms,
+            act=act,
+            alive=self._crew.alive,
+            redact=redact,
+            lives=lives,
+            holder=holder,
+            boot=boot,
+        )
+        self._recovery = Recovery(store=store, history=history, courier=self.courier, wake=self._wake)
+        self._turns: set[asyncio.Task[Reply]] = set()
+        self._is_ready = False
+        self._is_draining = False
+
+    async def __call__(
+        self,
+        job_id: str,
+        event: Event,
+        *,
+        definition: Definition | None = None,
+        remembered: Remembered | None = None,
+        answer: Callable[[Reply], bytes] | None = None,
+    ) -> Reply:
+        """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done.
+
+        Who stops waiting stops nothing: a turn that has begun is taken to its end.
+        """
+        if self._is_draining and isinstance(event, STARTING):
+            raise StoreUnavailable("this node is stopping and starts nothing any more; ask again in a moment")
+        turn = asyncio.create_task(self._take(job_id, event, definition, remembered, answer))
+        self._turns.add(turn)
+        turn.add_done_callback(self._turns.discard)
+        return await asyncio.shield(turn)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the host has recovered and takes firings."""
+        return self._is_ready
+
+    @property
+    def jobs_held(self) -> int:
+        """How many jobs are in memory."""
+        return len(self._actors)
+
+    @property
+    def running(self) -> int:
+        """How many jobs have executions that run or wait for a retry."""
+        return self._actors.live
+
+    async def read(self, job_id: str) -> Job | None:
+        """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError."""
+        actor = self._actors.enter(job_id)
+        await actor.acquire()
+        try:
+            await self._turn.prepare(actor.held)
+            held = actor.held
+            return None if held.document is None else Job(held.document, held.programs, self._holder)
+        finally:
+            self._actors.leave(actor)
+
+    async def start(self) -> None:
+        """Recovers, then rings. Raises StoreUnavailable when the store cannot be read."""
+        await self._recovery.run()
+        await self._alarms.start()
+        self._is_ready = True
+
+    async def stop(self, grace: int) -> None:
+        """Drains, for at most `grace` ms, then closes history and store (SPEC section 14).
+
+        No firing is taken any more; what runs may end. What is open after that is left in the store: with
+        qos 1 it goes on after the next start, with qos 0 it is lost then.
+        """
+        self._is_ready = False
+        self._is_draining = True
+        self._alarms.drain()
+        end = self._clock.now().steady + grace
+        while self._is_at_work and self._clock.now().steady < end:
+            await self._clock.sleep(LOOK)
+        await self._alarms.stop()
+        await self._counter.stop()
+        await self._crew.stop()
+        await self.courier.stop()
+        await asyncio.gather(*self._turns, return_exceptions=True)
+        await self._close()
+
+    @property
+    def _is_at_work(self) -> bool:
+        return bool(self._actors.live or len(self._crew) or self._turns) or not self.courier.is_idle
+
+    async def _close(self) -> None:
+        try:
+            await self._history.flush()
+        except StoreError as error:
+            self._log("history_not_flushed", error=str(error))
+        await self._history.close()
+        await self._store.close()
+
+    async def _take(
+        self,
+        job_id: str,
+        event: Event,
+        definition: Definition | None = None,
+        remembered: Remembered | None = None,
+        answer: Callable[[Reply], bytes] | None = None,
+    ) -> Reply:
+        actor = self._actors.enter(job_id)
+        await actor.acquire()
+        try:
+            return await self._turn.run(
+                actor.held, event, definition=definition, remembered=remembered, answer=answer
+            )
+        finally:
+            self._actors.leave(actor)
+
+    async def _ring(self, job_id: str) -> None:
+        """A ring never raises: who cannot be looked at now is looked at later."""
+        if self._is_draining and not self._actors.is_live(job_id):
+            return
+        try:
+            await self._take(job_id, AlarmRang())
+        except StoreError as error:
+            self._log("look_failed", jobId=job_id, error=str(error))
+            self._alarms.again(job_id)
+        except Exception as error:  # noqa: BLE001 - one job that cannot be decided must not stop the others
+            self._log("turn_broke", jobId=job_id, error=repr(error))
+            self._alarms.again(job_id, MINUTE)
+
+    async def _wake(self, job_id: str) -> None:
+        try:
+            await self.read(job_id)
+        except StoreError as error:
+            self._log("wake_failed", jobId=job_id, error=str(error))
+            self._alarms.again(job_id)
+        except Exception as error:  # noqa: BLE001 - one job that cannot be read must not stop the start
+            self._log("turn_broke", jobId=job_id, error=repr(error))
+            self._alarms.again(job_id, MINUTE)

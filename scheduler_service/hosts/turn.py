@@ -1,0 +1,239 @@
+"""The turn: load, decide, arm, commit, act. The one file that knows this order (DESIGN section 3)."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from scheduler_service.domain.document import Document
+from scheduler_service.domain.events import AlarmRang, Event, Resumed
+from scheduler_service.domain.moments import DAY, Due, Now
+from scheduler_service.domain.replies import Recalled, Refusal, Reply
+from scheduler_service.domain.wire import Holder, Token
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.program import Program
+from scheduler_service.engine.status import revisions
+from scheduler_service.hosts.binding import accepted, bind
+from scheduler_service.hosts.core import Act, Alarms, Core, Redact
+from scheduler_service.hosts.held import Held, Prepared, is_cut_off
+from scheduler_service.hosts.life import Lives
+from scheduler_service.hosts.programs import Programs
+from scheduler_service.hosts.writes import Decided, Writes, stamp
+from scheduler_service.ports import (
+    Clock,
+    Commit,
+    Definition,
+    History,
+    Remembered,
+    StateStore,
+    StoredJob,
+    StoreError,
+    StoreUnavailable,
+)
+
+
+class Turn:
+    """Takes turns on jobs that are held. The caller holds the job's lock from before `run` to after it.
+
+    `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
+    flight; `redact` masks and cuts a record before it is written anywhere.
+    """
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        store: StateStore,
+        history: History,
+        clock: Clock,
+        alarms: Alarms,
+        act: Act,
+        alive: Callable[[str], tuple[Token, ...]],
+        redact: Redact,
+        lives: Lives,
+        holder: Holder,
+        boot: int,
+    ) -> None:
+        self._core = core
+        self._store = store
+        self._history = history
+        self._clock = clock
+        self._alarms = alarms
+        self._act = act
+        self._alive = alive
+        self._lives = lives
+        self._holder = holder
+        self._writes = Writes(core=core, redact=redact, holder=holder, boot=boot)
+        self._programs = Programs(store=store, compiler=core.compile)
+
+    async def run(
+        self,
+        held: Held,
+        event: Event,
+        *,
+        definition: Definition | None = None,
+        remembered: Remembered | None = None,
+        answer: Callable[[Reply], bytes] | None = None,
+    ) -> Reply:
+        """Takes one turn. Raises StoreError: no effect was started, and `held` is as it was or in doubt."""
+        if not held.is_ready:
+            await self.prepare(held)
+        if remembered is not None:
+            known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
+            if known is not None:
+                return Recalled(known.answer, known.digest == remembered.digest)
+        return await self._take(held, event, definition, remembered, answer)
+
+    async def prepare(self, held: Held) -> None:
+        """Brings `held` to where a turn may start: loaded, without doubt, its lost calls looked after."""
+        if held.is_ready:
+            return
+        try:
+            if held.doubt is not None:
+                await self._resolve(held, held.doubt)
+            if not held.loaded:
+                await self._load(held)
+        except StoreError:
+            self._alarms.again(held.job_id)
+            raise
+        if held.cut_off and held.document is not None:
+            await self._take(held, Resumed(self._alive(held.document.head.uid)), None, None, None)
+            held.cut_off = False
+
+    async def _take(
+        self,
+        held: Held,
+        event: Event,
+        definition: Definition | None,
+        remembered: Remembered | None,
+        answer: Callable[[Reply], bytes] | None,
+    ) -> Reply:
+        now = self._clock.now()
+        event, programs = bind(held, event, definition, self._lives)
+        decision = stamp(
+            held.job_id, self._core.decide(Job(held.document, programs, self._holder), event, now)
+        )
+        kept = None if remembered is None else _keep(remembered, decision.reply, answer)
+        if kept is None and _is_idle(held.document, decision):
+            if isinstance(event, AlarmRang):
+                await self._look_again(held, now)
+            return decision.reply
+        turn = Decided(decision, programs, now, accepted(held.document, decision.document, definition), kept)
+        if self._writes.must_be_durable(held, turn):
+            await self._commit(held, self._writes.prepare(held, turn))
+        else:
+            await self._go_on(held, turn)
+        return decision.reply
+
+    async def _commit(self, held: Held, prepared: Prepared) -> None:
+        """Arm, commit, act. The early alarm stays when the commit fails: it only makes us look again."""
+        commit = prepared.commit
+        await self._alarms.expect(held.job_id, commit.due)
+        held.doubt = prepared  # until the store has answered, nobody knows
+        try:
+            await self._store.commit(commit)
+        except StoreUnavailable:
+            held.doubt = None
+            self._alarms.again(held.job_id)
+            raise
+        except StoreError:
+            self._alarms.again(held.job_id)
+            raise
+        await self._finish(held, prepared)
+
+    async def _finish(self, held: Held, prepared: Prepared) -> None:
+        """The store has the turn: it is what the job is now, and its effects may start."""
+        commit = prepared.commit
+        held.doubt = None
+        held.document = prepared.decision.document
+        held.programs = prepared.programs
+        held.committed = commit.sequence if held.document is not None else 0
+        held.entry = commit.entry
+        held.due = held.durable_due = commit.due
+        if commit.definition is not None:
+            revision = commit.entry.revision
+            self._programs.keep(commit.entry.uid, revision, held.programs[revision])
+        if commit.batch is not None:
+            self._history.append(commit.batch, durable=True)
+        if prepared.decision.effects:
+            self._act(held.job_id, prepared.decision.effects, held.programs)
+        await self._alarms.arm(held.job_id, commit.due)
+
+    async def _go_on(self, held: Held, turn: Decided) -> None:
+        """A turn of qos 0 that changed nothing durable acts at once."""
+        batch = self._writes.batch(held, turn)
+        held.document = turn.decision.document
+        held.due = self._core.due(Job(held.document, held.programs, self._holder))
+        if batch is not None:
+            self._history.append(batch, durable=False)
+        if turn.decision.effects:
+            self._act(held.job_id, turn.decision.effects, held.programs)
+        await self._set_alarm(held)
+
+    async def _look_again(self, held: Held, now: Now) -> None:
+        """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""
+        if _is_past(held.due, now):
+            self._alarms.again(held.job_id)
+        else:
+            await self._set_alarm(held)
+
+    async def _set_alarm(self, held: Held) -> None:
+        if held.due == held.durable_due:
+            await self._alarms.arm(held.job_id, held.due)
+        else:
+            await self._alarms.hold(held.job_id, held.due)
+
+    async def _resolve(self, held: Held, doubt: Prepared) -> None:
+        """Asks the store whether it has the turn of which it did not say so."""
+        stored = await self._store.load(held.job_id)
+        if _has(stored, doubt.commit):
+            await self._finish(held, doubt)
+        elif (0 if stored is None or stored.document is None else stored.sequence) == held.committed:
+            held.doubt = None
+        else:
+            held.forget()
+
+    async def _load(self, held: Held) -> None:
+        stored = await self._store.load(held.job_id)
+        document, programs = None, dict[int, Program]()
+        if stored is not None and stored.document is not None:
+            document = self._core.decode(stored.document)
+            programs = await self._programs.load(document.head.uid, revisions(document))
+        held.document, held.programs = document, programs
+        if stored is not None:
+            held.entry = stored.entry
+            held.sequence = max(held.sequence, stored.sequence)
+            held.committed = 0 if document is None else stored.sequence
+            held.due = held.durable_due = stored.due
+        held.cut_off = is_cut_off(document)
+        held.loaded = True
+
+
+def _keep(remembered: Remembered, reply: Reply, answer: Callable[[Reply], bytes] | None) -> Remembered | None:
+    """What is kept under the Idempotency-Key; a refusal did nothing, and may be asked again."""
+    if isinstance(reply, Refusal):
+        return None
+    return remembered if answer is None else msgspec.structs.replace(remembered, answer=answer(reply))
+
+
+def _is_idle(before: Document | None, decision: Decision) -> bool:
+    """Whether a turn left everything as it was."""
+    if decision.effects or decision.records:
+        return False
+    after = decision.document
+    if before is None or after is None:
+        return before is after
+    return after is before or (after.head == before.head and after.contexts == before.contexts)
+
+
+def _is_past(due: Due, now: Now) -> bool:
+    wall, steady = due.wall, due.steady
+    return (wall is not None and wall <= now.wall) or (steady is not None and steady <= now.steady)
+
+
+def _has(stored: StoredJob | None, commit: Commit) -> bool:
+    """Whether the store has exactly this turn."""
+    if stored is None:
+        return False
+    if commit.document is None:
+        return stored.document is None and stored.entry.uid == commit.entry.uid
+    return stored.document is not None and stored.sequence == commit.sequence

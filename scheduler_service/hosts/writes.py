@@ -1,0 +1,131 @@
+"""The durable writes of a turn, made from its decision; nothing here waits."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler_service.domain.document import Document
+from scheduler_service.domain.effects import Delivery, Effect, Notify
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.program import Program
+from scheduler_service.engine.status import revisions
+from scheduler_service.hosts.catalogue import bury, describe
+from scheduler_service.hosts.core import Core, Redact
+from scheduler_service.hosts.held import Held, Prepared
+from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered
+
+BOOT_BITS = 32
+
+
+class Decided(msgspec.Struct, frozen=True, gc=False):
+    """A turn between its decision and its writes. `text`: the definition, where it became the job's own."""
+
+    decision: Decision
+    programs: Mapping[int, Program]
+    now: Now
+    text: bytes | None = None
+    kept: Remembered | None = None
+
+
+class Writes:
+    """Makes commits and batches. `boot` numbers the starts of the store's process.
+
+    A sequence is never used twice, not after a crash either, though turns of qos 0 count in memory alone:
+    each start begins above all that an earlier one can have reached.
+    """
+
+    def __init__(self, *, core: Core, redact: Redact, holder: Holder, boot: int) -> None:
+        self._core = core
+        self._redact = redact
+        self._holder = holder
+        self._first = boot << BOOT_BITS
+
+    def must_be_durable(self, held: Held, turn: Decided) -> bool:
+        """Whether the store must have the turn before anything of it is seen (SPEC section 8)."""
+        if turn.text is not None or turn.kept is not None or _durable_deliveries(turn.decision.effects):
+            return True
+        after = turn.decision.document
+        if self._core.needs_commit(held.document, after):
+            return True
+        # Without a context in memory the job may leave it, and a sequence that only memory knew with it.
+        return bool(turn.decision.records) and (_qos(turn.programs, after) == 1 or not _contexts(after))
+
+    def prepare(self, held: Held, turn: Decided) -> Prepared:
+        """Everything that one transaction has to write."""
+        after = turn.decision.document
+        programs = _still_needed(turn.programs, after)
+        job = Job(after, programs, self._holder)
+        batch = self.batch(held, turn)
+        commit = Commit(
+            entry=self._describe(held, job, turn.now),
+            expected=held.committed,
+            sequence=held.sequence,
+            document=None if after is None else self._core.encode(after),
+            due=self._core.due(job),
+            definition=turn.text,
+            batch=batch,
+            deliveries=_durable_deliveries(turn.decision.effects),
+            remembered=turn.kept,
+        )
+        return Prepared(commit, turn.decision, programs)
+
+    def batch(self, held: Held, turn: Decided) -> Batch | None:
+        """The turn's records, masked, under a sequence of their own; None where there are none."""
+        held.sequence = max(held.sequence + 1, self._first)
+        if not turn.decision.records:
+            return None
+        document = turn.decision.document or held.document
+        assert document is not None
+        program = turn.programs[document.head.revision]
+        records = self._redact(turn.decision.records, detail=program.history_detail)
+        if not records:
+            return None
+        tenant = program.surroundings.tenant
+        return Batch(document.head.uid, held.job_id, tenant, held.sequence, turn.now.wall, records)
+
+    def _describe(self, held: Held, job: Job, now: Now) -> CatalogueEntry:
+        after = job.document
+        if after is not None:
+            program = job.programs[after.head.revision]
+            return describe(held.job_id, after, program, self._core.summarize(job))
+        assert held.entry is not None
+        assert held.document is not None
+        return bury(held.entry, held.document, now)
+
+
+def stamp(job_id: str, decision: Decision) -> Decision:
+    """Deliveries outlive the turn and its lock: they carry the name of their job."""
+    if not any(isinstance(effect, Notify) for effect in decision.effects):
+        return decision
+    effects = tuple(_stamped(job_id, effect) for effect in decision.effects)
+    return msgspec.structs.replace(decision, effects=effects)
+
+
+def _stamped(job_id: str, effect: Effect) -> Effect:
+    if not isinstance(effect, Notify):
+        return effect
+    return Notify(msgspec.structs.replace(effect.delivery, job_id=job_id))
+
+
+def _durable_deliveries(effects: tuple[Effect, ...]) -> tuple[Delivery, ...]:
+    return tuple(
+        effect.delivery for effect in effects if isinstance(effect, Notify) and effect.delivery.durable
+    )
+
+
+def _qos(programs: Mapping[int, Program], document: Document | None) -> int:
+    return 0 if document is None else programs[document.head.revision].qos
+
+
+def _contexts(document: Document | None) -> Mapping[int, object]:
+    return {} if document is None else document.contexts
+
+
+def _still_needed(programs: Mapping[int, Program], after: Document | None) -> Mapping[int, Program]:
+    if after is None:
+        return {}
+    if len(programs) == 1:
+        return programs
+    return {revision: programs[revision] for revision in revisions(after)}
