@@ -90,6 +90,9 @@ def week_fits(item: str, day: date, sunday: int) -> bool:
     if "#" in item:
         name, _, nth = item.partition("#")
         return weekday == int(name) and (day.day - 1) // 7 + 1 == int(nth)
+    if sunday == 0 and "*" not in item:
+        # In Unix cron 7 is Sunday too, so that 1/2 goes on to it.
+        return weekday in {value % 7 for value in values(item, 0, 7)}
     return weekday in values(item, sunday, 6 + sunday)
 
 
