@@ -14,6 +14,8 @@ from scheduler_service.ports import StoreUnavailable
 
 Durability = Literal["full", "process"]
 IN_MEMORY = "sqlite://"
+# To this size the write-ahead log shrinks again after a large transaction.
+JOURNAL_BYTES = 64 << 20
 
 
 class HistoryDatabase:
@@ -45,7 +47,8 @@ class HistoryDatabase:
             raw.execute("BEGIN IMMEDIATE")
             try:
                 yield raw
-                raw.execute("COMMIT")
+                if raw.in_transaction:
+                    raw.execute("COMMIT")
             except BaseException:
                 if raw.in_transaction:
                     raw.execute("ROLLBACK")
@@ -69,6 +72,8 @@ def open_engine(url: str, durability: Durability = "full") -> sa.Engine:
     def prepare(raw: sqlite3.Connection, _record: object) -> None:
         raw.isolation_level = None  # transactions are opened by hand
         raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        raw.execute("PRAGMA temp_store=MEMORY")
+        raw.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES}")
         raw.execute("PRAGMA journal_mode=WAL")
         raw.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
 

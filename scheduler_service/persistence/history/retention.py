@@ -1,0 +1,84 @@
+"""Removes what history need not keep any more, in small steps between the writer's own (SPEC 12)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.history import removal
+from scheduler_service.persistence.history.removal import WINDOW, Removed
+from scheduler_service.persistence.history.writer import HistoryWriter
+
+# Under pressure this much of `max_bytes` is aimed at, so that the next flush does not meet it again.
+AIM = 0.9
+
+
+class Retention:
+    """What is kept: of each job the newest `count` executions, and all that ended less than `age` ms ago.
+
+    `ages` says otherwise for an outcome (a terminal state). `max_bytes` None: no bound on the size.
+    """
+
+    def __init__(
+        self,
+        *,
+        writer: HistoryWriter,
+        count: int = 10,
+        age: int = 5 * DAY,
+        ages: Mapping[str, int] | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
+        self._writer = writer
+        self._count = count
+        self._ages = dict.fromkeys(removal.TERMINAL, age) | dict(ages or {})
+        self._max_bytes = max_bytes
+
+    async def run(self, now: int) -> Removed:
+        """One pass at `now` (wall ms): by age, then by size, then pages go back to the disk.
+
+        Executions that have not ended stay. Raises StoreUnavailable; what was removed by then is gone.
+        """
+        before = {state: now - age for state, age in self._ages.items()}
+        removed = await self._walk(retain=self._count, before=before, tenant=None)
+        while firings := await self._writer.perform(partial(removal.remove_firings, min(before.values()))):
+            removed = removed.plus(Removed(firings=firings))
+        removed = removed.plus(await self._relieve())
+        await self._writer.perform(removal.give_back)
+        return removed
+
+    async def clean(
+        self, *, retain: int, destroyed: Sequence[str] = (), tenant: str | None = None
+    ) -> dict[str, int]:
+        """Removes all of the `destroyed` lives (uids), and of every job all but its newest `retain`.
+
+        Answers `{jobs, executions, notifications}`, `jobs` being the lives of which something was left
+        (`DELETE /main/schedule/clean`, SPEC section 10). `tenant` None: of all. Raises StoreUnavailable.
+        """
+        removed = Removed()
+        uids = json.dumps(list(destroyed))
+        jobs = await self._writer.perform(partial(removal.count_lives, uids))
+        while (batch := await self._writer.perform(partial(removal.remove_lives, uids))) != Removed():
+            removed = removed.plus(batch)
+        removed = removed.plus(await self._walk(retain=retain, before=None, tenant=tenant))
+        await self._writer.perform(removal.give_back)
+        return {"jobs": jobs, "executions": removed.executions, "notifications": removed.notifications}
+
+    async def _walk(self, *, retain: int, before: Mapping[str, int] | None, tenant: str | None) -> Removed:
+        removed = Removed()
+        last = await self._writer.perform(removal.last_place)
+        for place in range(0, last + 1, WINDOW):
+            trim = removal.Trim(place=place, retain=retain, before=before, tenant=tenant)
+            removed = removed.plus(await self._writer.perform(trim.remove))
+        return removed
+
+    async def _relieve(self) -> Removed:
+        """Detail goes, oldest first; the executions' own rows never."""
+        removed = Removed()
+        if self._max_bytes is None or await self._writer.perform(removal.measure) <= self._max_bytes:
+            return removed
+        while await self._writer.perform(removal.measure) > self._max_bytes * AIM:
+            entries = await self._writer.perform(removal.drop_detail)
+            if not entries:
+                break
+            removed = removed.plus(Removed(entries=entries))
+        return removed

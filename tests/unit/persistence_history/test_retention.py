@@ -1,0 +1,152 @@
+"""Retention: by age, by count, by outcome, by size, and on request (SPEC sections 10 and 12)."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.execution import FiringOutcome
+from scheduler_service.domain.moments import DAY
+from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted
+from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
+from scheduler_service.persistence.history.removal import Removed, measure
+from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.ports import Batch
+from tests.unit.persistence_history.conftest import Room
+from tests.unit.persistence_history.samples import START, attempt, batch, execution
+
+pytestmark = pytest.mark.anyio
+
+
+def ended(number: int, state: str = "succeeded", *, ended_at: int = START, **where: Any) -> Batch:
+    """An execution with everything that belongs to it."""
+    uid = where.get("uid", "u1")
+    record = execution(number, state, ended_at=ended_at)
+    firing = FiringRecord(record.planned_at, FiringOutcome.FIRED, execute_number=number)
+    delivery = DeliveryRecord(f"{uid}-{number}", number, number, "succeed", "http://h/", "delivered")
+    return batch(number, record, *attempt(number, number), firing, delivery, **where)
+
+
+async def write(room: Room, *batches: Batch) -> None:
+    for one in batches:
+        room.writer.append(one, durable=False)
+    await room.writer.flush()
+
+
+async def numbers(room: Room, **filters: Any) -> list[object]:
+    page = await room.reads.executions(ExecutionQuery(tenant="default", limit=500, **filters))
+    return [item["executeNumber"] for item in page.items]
+
+
+async def test_the_newest_executions_stay_whatever_their_age(room: Room) -> None:
+    """SPEC 12: by age, default five days, and by count per job, default ten."""
+    await write(
+        room,
+        *(ended(n) for n in range(1, 15)),
+        *(ended(n, uid="u2", job_id="other") for n in range(1, 4)),
+    )
+    removed = await Retention(writer=room.writer).run(START + 5 * DAY + 1)
+    assert await numbers(room, job_id="job") == list(range(14, 4, -1))
+    assert await numbers(room, job_id="other") == [3, 2, 1]
+    assert removed == Removed(executions=4, notifications=4, firings=4)
+    assert await room.reads.execution("default", "u1-4") is None
+    assert len((await room.reads.firings(FiringQuery(uid="u1"))).items) == 10
+    assert len((await room.reads.deliveries(DeliveryQuery(tenant="default"))).items) == 13
+    assert await Retention(writer=room.writer).run(START + 5 * DAY + 1) == Removed()
+
+
+async def test_what_is_young_or_has_not_ended_stays(room: Room) -> None:
+    """Neither an execution within its age nor one that is still under way is removed."""
+    await write(
+        room,
+        ended(1, ended_at=START + DAY),
+        batch(2, execution(2, "processing")),
+        batch(3, execution(3, "failed")),
+        ended(4),
+    )
+    await Retention(writer=room.writer, count=0).run(START + 5 * DAY + 1)
+    assert await numbers(room) == [3, 2, 1]
+
+
+async def test_an_outcome_may_have_an_age_of_its_own(room: Room) -> None:
+    """SPEC 12: retention by outcome."""
+    await write(room, ended(1), ended(2, "terminated"), ended(3))
+    retention = Retention(writer=room.writer, count=0, age=DAY, ages={"terminated": 30 * DAY})
+    await retention.run(START + 2 * DAY)
+    assert await numbers(room) == [2]
+
+
+async def test_missed_firings_go_by_age(room: Room) -> None:
+    """The ledger's entries without an execution follow the age; those of kept executions stay."""
+    missed = FiringRecord(START, FiringOutcome.SKIPPED, START + 9, 3, "misfire")
+    await write(room, batch(1, missed), batch(9, missed, uid="u2", at=START + 4 * DAY), ended(5))
+    await Retention(writer=room.writer).run(START + 5 * DAY + 100)
+    assert [item["executionId"] for item in (await room.reads.firings(FiringQuery(uid="u1"))).items] == [
+        "u1-5"
+    ]
+    assert len((await room.reads.firings(FiringQuery(uid="u2"))).items) == 1
+
+
+async def test_many_are_removed_in_several_steps(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk in small windows removes the same as one in a single step."""
+    monkeypatch.setattr("scheduler_service.persistence.history.retention.WINDOW", 7)
+    monkeypatch.setattr("scheduler_service.persistence.history.removal.WINDOW", 7)
+    await write(room, *(ended(n) for n in range(1, 51)))
+    removed = await Retention(writer=room.writer, count=3).run(START + 6 * DAY)
+    assert removed.executions == 47
+    assert await numbers(room) == [50, 49, 48]
+
+
+async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> None:
+    """SPEC 12: `history.max_bytes`: detail goes first and is marked `dropped`, the row never."""
+    for number in range(1, 1_501):
+        note = Noted(number, START, "note", "x" * 1_000)
+        room.writer.append(batch(number, execution(number, "succeeded"), note), durable=False)
+    await room.writer.flush()
+    limit = await room.writer.perform(measure) * 2 // 3
+    removed = await Retention(writer=room.writer, count=2_000, max_bytes=limit).run(START)
+    assert 0 < removed.entries < 1_500
+    assert await room.writer.perform(measure) <= limit
+    oldest = await room.reads.execution("default", "u1-1")
+    newest = await room.reads.execution("default", "u1-1500")
+    assert oldest is not None
+    assert newest is not None
+    assert (oldest["detail"], newest["detail"]) == ("dropped", "kept")
+    nothing = await Retention(writer=room.writer, max_bytes=1).run(START)
+    assert nothing.executions == 0
+    assert len(await numbers(room)) == 500
+
+
+async def test_clean_removes_destroyed_lives_and_trims_the_living(room: Room) -> None:
+    """SPEC 10: `DELETE /main/schedule/clean` answers what it removed."""
+    missed = FiringRecord(START, FiringOutcome.SKIPPED, START + 9, 3, "misfire")
+    await write(
+        room,
+        *(ended(n) for n in range(1, 6)),
+        *(ended(n, uid="gone", job_id="old") for n in range(1, 4)),
+        batch(9, missed, uid="gone", job_id="old"),
+        batch(4, execution(4, "cancelled"), uid="gone", job_id="old"),
+        *(ended(n, uid="u3", tenant="elsewhere") for n in range(1, 4)),
+    )
+    retention = Retention(writer=room.writer)
+    removed = await retention.clean(retain=2, destroyed=["gone", "never"], tenant="default")
+    assert removed == {"jobs": 1, "executions": 3 + 4, "notifications": 3 + 3}
+    assert await numbers(room) == [5, 4]
+    assert (await room.reads.firings(FiringQuery(uid="gone"))).items == []
+    elsewhere = await room.reads.executions(ExecutionQuery(tenant="elsewhere"))
+    assert len(elsewhere.items) == 3
+    assert await retention.clean(retain=2) == {"jobs": 0, "executions": 1, "notifications": 1}
+
+
+async def test_a_file_gets_shorter_after_a_clean(file_room: Room) -> None:
+    """Pages that nothing uses go back to the disk."""
+    for number in range(1, 301):
+        note = Noted(number, START, "note", "x" * 4_000)
+        file_room.writer.append(batch(number, execution(number, "succeeded"), note), durable=False)
+    await file_room.writer.flush()
+
+    async def pages() -> int:
+        return await file_room.writer.perform(lambda raw: raw.execute("PRAGMA page_count").fetchone()[0])
+
+    before = await pages()
+    await Retention(writer=file_room.writer).clean(retain=1)
+    assert await pages() < before // 4
