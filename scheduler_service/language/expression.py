@@ -29,6 +29,7 @@ _OPENING = re.compile(r"\$?\$\{")
 _STOP = re.compile(r"""['"}]""")
 _NAME = re.compile(r"[A-Za-z_\u0080-\uD7FF\uE000-\U0010FFFF][A-Za-z0-9_\u0080-\uD7FF\uE000-\U0010FFFF]*")
 _JSON = re.compile(r"\|json(?![A-Za-z0-9_])")
+_PIPED = re.compile(r"\s*\|\s*json\s*$")
 _RESERVED = "scheduling"
 
 
@@ -155,8 +156,8 @@ def _path(path: str, text: str, column: int) -> Path:
     try:
         return compile_path(path)
     except ExpressionError as error:
-        if _holds_several(text):
-            raise _several(text, column) from error
+        if _hint(text):
+            raise _unreadable(text, column) from error
         place = column + max((error.column or 0) - (len(path) - len(text)), 0)
         raise ExpressionError(f"${{{text}}}: {error.message}", column=place) from error
 
@@ -169,23 +170,17 @@ def _unknown(name: str, column: int, names: Names) -> ExpressionError:
 
 
 def _unreadable(text: str, column: int) -> ExpressionError:
-    if _holds_several(text):
-        return _several(text, column)
-    message = (
-        f"${{{text}}} is neither a name nor a JSONPath; write ${{name}}, ${{name.member}} or ${{$.member}}"
-    )
-    if "${" in text:
-        message = f"${{{text}}} holds an expression inside another one; write them one after the other"
-    elif "|" in text:
-        message = f"${{{text}}}: |json stands behind the brace; write ${{{text.split('|')[0].strip()}}}|json"
-    return ExpressionError(message, column=column)
+    hint = _hint(text) or "is neither a name nor a JSONPath; write ${name} or ${$.member}"
+    return ExpressionError(f"${{{text}}} {hint}", column=column)
 
 
-def _holds_several(text: str) -> bool:
+def _hint(text: str) -> str:
+    """What to write instead, where it can be guessed."""
     words = text.split()
-    return len(words) > 1 and all(word[0] == "$" or _NAME.match(word) for word in words)
-
-
-def _several(text: str, column: int) -> ExpressionError:
-    instead = " ".join(f"${{{word}}}" for word in text.split())
-    return ExpressionError(f"${{{text}}} holds more than one expression; write {instead}", column=column)
+    if "${" in text:
+        return "holds an expression inside another one; write them one after the other"
+    if _PIPED.search(text):
+        return f"has |json inside; write ${{{_PIPED.sub('', text)}}}|json"
+    if len(words) > 1 and all(word[0] == "$" or _NAME.match(word) for word in words):
+        return "holds more than one expression; write " + " ".join(f"${{{word}}}" for word in words)
+    return ""

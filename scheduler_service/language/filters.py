@@ -143,12 +143,16 @@ def first_members(query: JSONPathQuery) -> frozenset[str]:
 
 
 def _chain(expression: LogicalExpression) -> list[Expression]:
+    """The terms of a chain of one operator, in order."""
     terms: list[Expression] = []
-    rest: Expression = expression
-    while isinstance(rest, LogicalExpression) and rest.operator == expression.operator:
-        terms.append(rest.right)
-        rest = rest.left
-    return [rest, *reversed(terms)]
+    rest: list[Expression] = [expression]
+    while rest:
+        term = rest.pop()
+        if isinstance(term, LogicalExpression) and term.operator == expression.operator:
+            rest += [term.right, term.left]
+        else:
+            terms.append(term)
+    return terms
 
 
 def _negated(test: Test) -> Test:

@@ -1,6 +1,8 @@
 """JSONPath (RFC 9535): read by the library, evaluated here, so that nothing from outside can hang."""
 
+import re
 from collections.abc import Mapping
+from itertools import accumulate
 
 import msgspec
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathQuery
@@ -8,17 +10,25 @@ from jsonpath_rfc9535.selectors import IndexSelector, NameSelector
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.budget import Budget, Exhausted
+from scheduler_service.language.filters import DEEPEST
 from scheduler_service.language.selection import Selection, plan
 from scheduler_service.language.values import as_json
 
 LONGEST = 1_100
 """How many characters a path may have."""
 
+OPERATORS = 100
+"""How many `&&` and `||` a path may have."""
+
 NODES = 250_000
 """How many nodes an evaluation may visit."""
 
 RESULT_BYTES = 16 << 20
 """How large the JSON of a result may be; a path can select one large value many times."""
+
+
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_NESTING = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 
 class Path(msgspec.Struct, frozen=True, eq=False):
@@ -55,6 +65,7 @@ def compile_path(text: str) -> Path:
     """Reads a JSONPath. Raises ExpressionError with the column where it is wrong."""
     if len(text) > LONGEST:
         raise ExpressionError(f"the JSONPath has {len(text)} characters, at most {LONGEST} are allowed")
+    _check_size(text)
     query = _read(text)
     if query.singular_query():
         steps = _steps(query)
@@ -76,6 +87,17 @@ def evaluate(path: Path, root: Mapping[str, object] | object) -> object | Missin
     if _is_larger(found, RESULT_BYTES):
         return TooMuch(f"finds more than {RESULT_BYTES} bytes of JSON; write a narrower JSONPath")
     return found
+
+
+def _check_size(text: str) -> None:
+    """The library's parser recurses: what is refused must not depend on how deep the stack is already."""
+    bare = _QUOTED.sub("", text)
+    nested = max(accumulate(_NESTING.get(character, 0) for character in bare), default=0)
+    if nested > DEEPEST:
+        raise ExpressionError(f"the JSONPath nests {nested} brackets, at most {DEEPEST} are allowed")
+    operators = bare.count("&&") + bare.count("||")
+    if operators > OPERATORS:
+        raise ExpressionError(f"the JSONPath has {operators} && and ||, at most {OPERATORS} are allowed")
 
 
 def _follow(steps: tuple[str | int, ...], root: object) -> object:

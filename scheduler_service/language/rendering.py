@@ -20,13 +20,16 @@ from scheduler_service.language.compiled import (
 from scheduler_service.language.expression import Environment, Expression, Name, Query, Variable
 from scheduler_service.language.jsonpath import Missing, Path, TooMuch, evaluate
 from scheduler_service.language.places import Place, encode_value, place_after
-from scheduler_service.language.values import as_text, is_control, scrub
+from scheduler_service.language.values import as_json, as_text, find_control, scrub
 
 RAW = frozenset({Place.START, Place.AUTHORITY, Place.JOINT})
 ENCODED = frozenset({Place.PATH, Place.QUERY, Place.FRAGMENT})
 
 LARGEST = 16 << 20
 """How many characters a rendered text may have, or the texts of a body together."""
+
+FREE_SPLICES = 16
+"""How many `|json` of a body go in unweighed: weighing a value means to encode it."""
 
 _SEPARATOR = re.compile(r"[/?#]")
 
@@ -62,9 +65,9 @@ def render_text(template: TextTemplate, scope: Scope) -> str | Unrenderable:
     if template.is_constant:
         return template.text
     text = _interpolate(template.parts, scope, LARGEST)
-    if isinstance(text, Unrenderable) or not any(map(is_control, text)):
-        return text if isinstance(text, Unrenderable) else scrub(text)
-    return Unrenderable(_first_text(template.parts), "brings a control character, which no header may hold")
+    if isinstance(text, Unrenderable):
+        return text
+    return scrub(text) if find_control(text) is None else _uncontrolled(template.parts, scope)
 
 
 def render_json(template: JsonTemplate, scope: Scope) -> Rendered | Unrenderable:
@@ -149,8 +152,12 @@ def _found(path: Path, root: Mapping[str, object], expression: Expression) -> ob
     return Unrenderable(expression.text, value.message) if isinstance(value, TooMuch) else value
 
 
-def _first_text(parts: Parts) -> str:
-    return next(part.text for part in parts if not isinstance(part, str))
+def _uncontrolled(parts: Parts, scope: Scope) -> Unrenderable:
+    """Names the expression whose value has a control character; the literal parts have none."""
+    expressions = [part for part in parts if not isinstance(part, str)]
+    texts = [(one.text, _text_of(one, scope)) for one in expressions]
+    name = next(name for name, text in texts if isinstance(text, str) and find_control(text) is not None)
+    return Unrenderable(name, "has a control character, which no header may hold")
 
 
 class _Stopped(Exception):
@@ -167,6 +174,7 @@ class _Builder:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._room = LARGEST
+        self._splices = 0
 
     def build(self, node: object) -> object:
         if isinstance(node, Splice):
@@ -181,6 +189,9 @@ class _Builder:
         value = _value_of(node.expression, self._scope)
         if isinstance(value, Unrenderable):
             raise _Stopped(value)
+        self._splices += 1
+        if self._splices > FREE_SPLICES:
+            self._take(len(as_json(value)), node.expression)
         return value
 
     def _interpolated(self, node: Interpolation) -> str:
@@ -189,6 +200,11 @@ class _Builder:
             raise _Stopped(text)
         self._room -= len(text)
         return text
+
+    def _take(self, size: int, expression: Expression) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise _Stopped(_too_large(expression))
 
 
 def _whole(part: str | Slot, scope: Scope) -> str | Unrenderable:

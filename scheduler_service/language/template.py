@@ -30,7 +30,7 @@ from scheduler_service.language.expression import (
     scan,
 )
 from scheduler_service.language.places import Place, check_start, encode_literal, place_after
-from scheduler_service.language.values import DEPTH, as_json, is_control
+from scheduler_service.language.values import DEPTH, as_json, find_control
 
 __all__ = [
     "NOTIFY_BODY",
@@ -56,9 +56,7 @@ def compile_text(text: str, *, names: Names) -> TextTemplate:
 
     Raises ExpressionError: bad syntax, unknown system variable, `|json`, a control character.
     """
-    for column, character in enumerate(text):
-        if is_control(character):
-            raise ExpressionError("a control character cannot stand in a header", column=column)
+    _check_control(text, "a header")
     parts = _plain(_pieces(text, "a header", names))
     used = _expressions(parts)
     return TextTemplate(
@@ -95,6 +93,7 @@ def compile_url(text: str, *, names: Names) -> UrlTemplate:
     Raises ExpressionError: bad syntax, `|json`, a scheme that is none of SPEC section 9, or a value that
     would stand where it could change the scheme or the host.
     """
+    _check_control(text, "a url")
     pieces = _pieces(text, "a url", names)
     if _is_whole(pieces, names):
         return _whole(pieces[0], names)
@@ -107,6 +106,12 @@ def compile_url(text: str, *, names: Names) -> UrlTemplate:
         members=_members(used),
         is_constant=not used,
     )
+
+
+def _check_control(text: str, place: str) -> None:
+    column = find_control(text)
+    if column is not None:
+        raise ExpressionError(f"a control character cannot stand in {place}", column=column)
 
 
 def _pieces(text: str, place: str, names: Names) -> list[str | Found]:

@@ -66,7 +66,10 @@ def resolve_whole(value: str, *, base: str, follow: frozenset[str]) -> Whole | N
         return ForeignOrigin(
             f"the url leads to {reached}, which is neither what answered nor in egress.follow"
         )
-    return Whole(_join(target))
+    url = _join(target)
+    if origin(url) != reached:  # "/.//host" resolves to a path that reads as a host
+        return NotAUrl("the value is no url: its path begins with two slashes")
+    return Whole(url)
 
 
 def origin(url: str) -> str:
@@ -79,7 +82,7 @@ def origin(url: str) -> str:
 
 def _origin(parts: _Parts) -> str | None:
     if parts.scheme == "service":
-        return "service:" if parts.authority is None else f"service://{parts.authority.lower()}"
+        return "service:" if parts.authority is None else f"service://{parts.authority}"
     host = _HOST.fullmatch(parts.authority or "")
     if parts.scheme not in _PORTS or host is None:
         return None

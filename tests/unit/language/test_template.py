@@ -1,0 +1,250 @@
+"""What is refused when a job is created, and what a compiled template tells about itself (SPEC section 4)."""
+
+import pytest
+
+from scheduler_service.domain.errors import DefinitionError, ExpressionError
+from scheduler_service.language.template import (
+    NOTIFY_BODY,
+    SYSTEM_VARIABLES,
+    Names,
+    compile_json,
+    compile_text,
+    compile_url,
+    system_names,
+)
+
+NAMES = Names(environment=frozenset({"BASE", "HOST"}), resp_env_names=("LOGIN",))
+
+
+def refusal(text: str) -> ExpressionError:
+    with pytest.raises(ExpressionError) as caught:
+        compile_text(text, names=NAMES)
+    return caught.value
+
+
+def url_refusal(text: str) -> ExpressionError:
+    with pytest.raises(ExpressionError) as caught:
+        compile_url(text, names=NAMES)
+    return caught.value
+
+
+def problems(value: object) -> dict[str, str]:
+    with pytest.raises(DefinitionError) as caught:
+        compile_json(value, names=NAMES)
+    return {problem.pointer: problem.message for problem in caught.value.problems}
+
+
+def test_the_system_variables_are_those_of_the_specification() -> None:
+    """SPEC section 4, System variables: nine everywhere, and the notification's body."""
+    assert system_names() == SYSTEM_VARIABLES
+    assert len(SYSTEM_VARIABLES) == 9
+    assert NOTIFY_BODY not in SYSTEM_VARIABLES
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "hint"),
+    [
+        ("ab ${name", 3, "$${"),
+        ("${}", 2, "empty"),
+        ("${ }", 2, "empty"),
+        ("${a-b}", 2, "${$.member}"),
+        ("${ex(1)}", 2, "${$.member}"),
+        ("x${$.a[}", 7, "JSONPath"),
+        ("${responses[0].x responses[1].y}", 2, "${responses[0].x} ${responses[1].y}"),
+        ("${a b}", 2, "${a} ${b}"),
+        ("${a${b}}", 2, "one after the other"),
+        ("${$.student|json}", 2, "${$.student}|json"),
+        ("${student | json}", 2, "${student}|json"),
+        ("${schedulingBogus}", 2, "schedulingJobId"),
+        ("${schedulingNotifyBody}", 2, "no value in this place"),
+        ("${schedulingBogus.a}", 2, "no system variable"),
+        ("${a}|json", 0, "${a}"),
+        ("x\r\ny", 1, "control"),
+        ("${" + "a" * 1_001 + "}", 2, "1001"),
+    ],
+)
+def test_bad_syntax_is_refused_with_its_place_and_a_remedy(text: str, column: int, hint: str) -> None:
+    """SPEC section 4: everything that can be known when the job is created is checked then."""
+    error = refusal(text)
+    assert error.column is not None
+    assert abs(error.column - column) <= (4 if "JSONPath" in hint else 0)
+    assert hint in error.message
+
+
+def test_a_brace_within_quotes_does_not_end_an_expression() -> None:
+    """RFC 9535: a name or a pattern may hold braces."""
+    template = compile_text("""${$['a}b']}-${$.x[?match(@, "a{2}")]}""", names=NAMES)
+    assert template.members == {"a}b", "x"}
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer"),
+    [
+        ("${a}|json${b}|json", ""),
+        ("${a}${b}|json", ""),
+        ("x${a}|json", ""),
+        ("${a}|json ", ""),
+        ("${a}|json|json", ""),
+        ({"a": ["x${b}|json"]}, "/a/0"),
+        ({"a/b": {"m~n": "${"}}, "/a~1b/m~0n"),
+    ],
+)
+def test_json_stands_alone_in_its_string(value: object, pointer: str) -> None:
+    """SPEC section 4: two `|json` in one value or text beside one are refused, with a JSON Pointer."""
+    assert list(problems(value)) == [pointer]
+
+
+def test_every_wrong_string_of_a_body_is_told_at_once() -> None:
+    """SPEC section 10: `errors[]` has all of them."""
+    assert list(problems({"a": "${", "b": [1, "${}"], "c": "fine"})) == ["/a", "/b/1"]
+
+
+def test_a_body_nested_too_deep_is_refused() -> None:
+    """SPEC section 10: at most 64 levels."""
+    deep: object = "${a}"
+    for _ in range(70):
+        deep = [deep]
+    assert "64" in " ".join(problems(deep).values())
+
+
+@pytest.mark.parametrize(
+    "text", ["a|json", "$${a}|json", "${a}|yaml", "${a}|jsonx", "${a} |json", "{{7*7}}", "$a"]
+)
+def test_what_is_no_marker_is_text(text: str) -> None:
+    """SPEC section 4: only `${…}` and `|json` right behind it have a meaning."""
+    compile_text(text, names=NAMES)
+
+
+def test_keys_of_a_body_are_no_templates() -> None:
+    """SPEC section 4: any depth, keys excluded."""
+    assert compile_json({"${": 1}, names=NAMES).is_constant
+
+
+def test_a_template_tells_what_it_reads() -> None:
+    """What the engine keeps and resolves follows from these sets."""
+    template = compile_json(
+        {"a": "${schedulingJobId}", "b": ["${x}|json", "${$.y.z} ${LOGIN.token}"], "c": "${$..d}"},
+        names=NAMES,
+    )
+    assert template.variables == {"schedulingJobId"}
+    assert template.members == {"x", "y", "LOGIN", "*"}
+    assert not template.is_constant
+
+
+@pytest.mark.parametrize(
+    ("text", "members"),
+    [
+        ("${$}", {"*"}),
+        ("${$.*}", {"*"}),
+        ("${$['a','b'].c}", {"a", "b"}),
+        ("${$.a[?@.id == $.b.id]}", {"a", "b"}),
+        ("${$.a[?@.id == $['c'][0] || count($..x) > 1]}", {"a", "c", "*"}),
+        ("${jobId}", {"jobId"}),
+        ("${schedulingJobId}", set()),
+    ],
+)
+def test_members_name_all_that_a_path_may_read(text: str, members: set[str]) -> None:
+    """Also what the filters within it read from the root."""
+    assert compile_text(text, names=NAMES).members == members
+
+
+def test_equal_texts_compile_to_equal_templates() -> None:
+    """Programs are compared by value."""
+    for text in ("http://h/${a}?${$.b[?@.c > 1]}", "${$.url}", "${BASE}/x"):
+        assert compile_url(text, names=NAMES) == compile_url(text, names=NAMES)
+    assert compile_json({"a": "${b}|json"}, names=NAMES) != compile_json({"a": "${c}|json"}, names=NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/path",
+        "path",
+        "",
+        "//host/x",
+        "ftp://host/x",
+        "javascript:alert(1)",
+        "http:host",
+        "http:///x",
+        "https://",
+        "http://user@host/",
+        "http://user:pw@host/${a}",
+        "http://a b/",
+        "$${BASE}/x",
+        "http://h/\n",
+    ],
+)
+def test_a_url_without_a_scheme_or_a_host_is_refused(text: str) -> None:
+    """SPEC section 9: the forms of target URLs; user information is refused whatever the settings."""
+    url_refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "${a}/x",
+        "${a}://h/x",
+        "http${a}://h/",
+        "http:${a}",
+        "http://${a}/x",
+        "http://h${a}/x",
+        "http://h:${a}/x",
+        "http://${HOST}${a}/x",
+        "service://${a}/x",
+        "service:${a}",
+        "queue://${a}",
+        "${schedulingJobId}",
+        "${schedulingJobId}/x",
+        "http://${schedulingJobId}/x",
+        "${schedulingFeedbackUrl.x}/y",
+        "${$..url}",
+        "${a}|json",
+        "http://h/${a}|json",
+    ],
+)
+def test_no_value_stands_where_it_decides_the_target(text: str) -> None:
+    """SPEC section 4: only the environment and schedulingFeedbackUrl may open a url or be its authority."""
+    url_refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "service:/main/api",
+        "service://{serviceName}/main/api",
+        "service://{serviceGateway}/oa/main/api",
+        "queue://work",
+        "HTTPS://h",
+    ],
+)
+def test_the_forms_of_target_urls_pass_untouched(text: str) -> None:
+    """SPEC section 9."""
+    template = compile_url(text, names=NAMES)
+    assert template.is_constant
+    assert template.text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("${next}", None),
+        ("${$.next}", None),
+        ("${LOGIN.next}", "LOGIN"),
+        ("${LOGIN}", "LOGIN"),
+        ("${responses[0].next}", 0),
+        ("${$['responses'][2].a}", 2),
+        ("${responses[-1].next}", None),
+        ("${trigger.url}", "trigger"),
+    ],
+)
+def test_a_url_of_one_expression_tells_whose_response_it_reads(text: str, source: object) -> None:
+    """SPEC section 4: relative ones are resolved against the step that answered."""
+    template = compile_url(text, names=NAMES)
+    assert template.whole
+    assert template.source == source
+
+
+@pytest.mark.parametrize("text", ["${BASE}", "${BASE}/${a}", "${schedulingFeedbackUrl}", "http://h/${a}"])
+def test_a_url_that_the_definition_decides_is_not_whole(text: str) -> None:
+    """SPEC section 4: variables of the environment go in as they are."""
+    assert not compile_url(text, names=NAMES).whole

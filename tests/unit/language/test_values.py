@@ -1,0 +1,120 @@
+"""JSON in and out (SPEC section 4: a response is JSON if it parses as JSON, else text)."""
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.language.values import as_json, as_text, find_control, parse_json, scrub
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b'{"a":[1,2.5,null,true,"\xc3\xbc"]}', {"a": [1, 2.5, None, True, "ü"]}),
+        (b" 1 ", 1),
+        (b"123456789012345678901234567890", 123456789012345678901234567890),
+        (b"1e400", Decimal("1e400")),
+        (b"-1e400", Decimal("-1e400")),
+        (b'"\\ud800"', "\ud800"),
+        (b"\xef\xbb\xbf{}", {}),
+        (b'{"a":1,"a":2}', {"a": 2}),
+    ],
+)
+def test_json_is_read_exactly(body: bytes, value: object) -> None:
+    """RFC 8259: integers exact, numbers beyond a float kept, lone surrogates and a leading mark taken."""
+    assert parse_json(body) == value
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"plain",
+        b"NaN",
+        b"[Infinity]",
+        b"{'a':1}",
+        b"[1,]",
+        b"01",
+        b"\xff",
+        b'"\xff"',
+        b"1e9999999999999999999",
+    ],
+)
+def test_what_is_no_json_is_text(body: bytes) -> None:
+    """SPEC section 4: NaN and Infinity are none; what is not UTF-8 becomes U+FFFD."""
+    assert parse_json(body) == body.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("depth", [65, 500, 100_000])
+def test_json_beyond_64_levels_is_text(depth: int) -> None:
+    """SPEC section 10; and never a RecursionError."""
+    for body in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth, b"[" * depth):
+        assert parse_json(body) == body.decode()
+
+
+def test_json_of_64_levels_is_read() -> None:
+    """SPEC section 10: 64 levels are allowed."""
+    assert parse_json(b"[" * 64 + b"]" * 64) == json.loads("[" * 64 + "]" * 64)
+    assert isinstance(parse_json(b"[" + b"[]," * 100 + b"1]"), list)
+    assert isinstance(parse_json(b"[" * 65 + b"1e400" + b"]" * 65), str)
+
+
+@pytest.mark.parametrize("text", ["1e400", "9" * 6_000, "123456789012345678901234567890", "1.5", '"\\ud800"'])
+def test_a_number_goes_out_as_it_came(text: str) -> None:
+    """Never `Infinity`, never fewer digits of an integer."""
+    once = as_json(parse_json(text.encode()))
+    assert b"Infinity" not in once
+    assert Decimal(parse_json(once)) == Decimal(text) if text[0] != '"' else once.decode() == text
+
+
+def test_lone_surrogates_beside_anything_can_be_written() -> None:
+    """The escape is what RFC 8259 section 8.2 leaves."""
+    value = {"\udc00": ["\ud800", Decimal("1e400"), 1.5, None, {"a": True}]}
+    assert parse_json(as_json(value)) == value
+
+
+def test_text_is_as_it_is_and_other_json_compact() -> None:
+    """SPEC section 4."""
+    assert as_text('a "b"') == 'a "b"'
+    assert as_text({"a": [1, None, "ü"]}) == '{"a":[1,null,"ü"]}'
+    assert as_text(float("inf")) == "null"
+
+
+def test_scrubbing_leaves_what_can_be_encoded() -> None:
+    """Only lone surrogates are replaced."""
+    assert scrub("ü𐄁") == "ü𐄁"
+    assert scrub("a\ud800b\ud83d\ude00") == "a\ufffdb😀"
+
+
+def test_a_control_character_is_found() -> None:
+    """C0, DEL and C1."""
+    assert [find_control(text) for text in ("ab", "a\tb", "\x7f", "ab\x85", "\u2028")] == [
+        None,
+        1,
+        0,
+        2,
+        None,
+    ]
+
+
+@given(JSON)
+@settings(deadline=None)
+def test_a_value_survives_the_way_out_and_in(value: object) -> None:
+    """Round trip."""
+    assert parse_json(as_json(value)) == value
+
+
+@given(st.binary())
+@settings(deadline=None)
+def test_any_bytes_have_a_value(body: bytes) -> None:
+    """Never raises, and what was read can be written."""
+    as_json(parse_json(body))
