@@ -1,0 +1,295 @@
+"""Asynchronous jobs: checks, Location, feedback (SPEC section 5)."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.document import CheckWaiting, FeedbackAwaited
+from scheduler_service.domain.effects import Abandon, Inform
+from scheduler_service.domain.events import FeedbackArrived, Triggered
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.records import AttemptEnded, CheckEnded, FeedbackSeen
+from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.wire import CallKind, FaultKind
+from scheduler_service.engine.scope import feedback_token
+from tests.unit.engine.rig import Rig
+
+CHECK = "http://target.test/state/${schedulingExecuteNumber}"
+
+
+def started(**members: Any) -> Rig:
+    """An asynchronous job whose first execution is in its first step."""
+    rig = Rig(**{"async": True, **members}).create()
+    rig.deliver(Triggered())
+    return rig
+
+
+def polled(**members: Any) -> Rig:
+    """One that is polled, its chain through."""
+    rig = started(checkUrl=CHECK, **members)
+    rig.answer(200)
+    return rig
+
+
+def feedback(rig: Rig, body: Any, counts: int = 1, token: str | None = None) -> Any:
+    """The target reports."""
+    given = feedback_token(b"key", "uid", counts) if token is None else token
+    rig.deliver(FeedbackArrived(counts, given, body))
+    return rig.reply
+
+
+def test_first_check_comes_after_the_pause() -> None:
+    """A check is a GET, the first one `checkRateSeconds` after the chain's end."""
+    rig = polled(checkRateSeconds=4)
+    assert isinstance(rig.context(1).phase, CheckWaiting)
+    rig.pass_time(3_999)
+    assert len(rig.calls()) == 1
+    rig.pass_time(1)
+    assert rig.call.token.kind is CallKind.CHECK
+    assert (rig.request.method, rig.request.url) == ("GET", "http://target.test/state/1")
+    assert rig.header("Idempotency-Key") == "uid-1-check-1-1"
+
+
+@pytest.mark.parametrize("status", ["succeed", "success", "succeeded"])
+def test_check_says_done(status: str) -> None:
+    """`succeed`, also `success` and `succeeded`, ends the execution; progress is kept raw."""
+    rig = polled()
+    rig.pass_time(1_000)
+    rig.answer(200, {"progress": "10/60"})
+    rig.pass_time(1_000)
+    rig.answer(200, {"status": status, "progress": "100%"})
+    ended = rig.execution(1)
+    assert (ended.state, ended.progress) == (ExecutionState.SUCCEEDED, "100%")
+    assert [one.status for one in rig.of(CheckEnded, rig.records)] == ["", "succeed"]
+
+
+def test_check_says_failed() -> None:
+    """`failed` fails the attempt with the business's code."""
+    rig = polled()
+    rig.pass_time(1_000)
+    rig.answer(200, {"status": "failed", "error": "error1", "message": "disk"})
+    ended = rig.execution(1)
+    assert (ended.state, ended.error, ended.failure_type) == (
+        ExecutionState.TERMINATED,
+        "error1",
+        FailureType.BUSINESS,
+    )
+    assert rig.record_of(AttemptEnded).message == "disk"
+
+
+@pytest.mark.parametrize("bad", [{"status": "odd"}, [1], b"no json", {"status": 7}])
+def test_bad_checks_are_tolerated_twice(bad: Any) -> None:
+    """A check that says nothing is tolerated twice in a row; the third raises `check`."""
+    rig = polled()
+    for _ in range(2):
+        rig.pass_time(1_000)
+        rig.answer(200, bad)
+        assert rig.states() == [ExecutionState.PROCESSING]
+    rig.pass_time(1_000)
+    rig.answer(200, bad)
+    assert rig.execution(1).error == "check"
+
+
+def test_good_check_forgives_bad_ones() -> None:
+    """The count starts anew after a check that was answered well."""
+    rig = polled()
+    for outcome in ("fault", "status", "good", "fault", "status"):
+        rig.pass_time(1_000)
+        match outcome:
+            case "fault":
+                rig.fault(FaultKind.TIMEOUT)
+            case "status":
+                rig.answer(500)
+            case _:
+                rig.answer(200, {})
+    assert rig.states() == [ExecutionState.PROCESSING]
+
+
+def test_check_refused_by_the_guard_ends_at_once() -> None:
+    """An address that the guard refuses will not be allowed by asking again."""
+    rig = polled()
+    rig.pass_time(1_000)
+    rig.fault(FaultKind.EGRESS)
+    assert rig.execution(1).error == "egress"
+
+
+def test_check_too_large_says_nothing() -> None:
+    """A check's answer that was cut is no report."""
+    rig = polled()
+    rig.pass_time(1_000)
+    from scheduler_service.domain.events import CallEnded
+    from scheduler_service.domain.wire import Answer
+
+    rig.deliver(CallEnded(rig.call.token, Answer(200, body=b'{"a":', truncated=True)))
+    assert rig.context(1).failed_checks == 1
+
+
+def test_retry_after_of_a_check_is_honoured() -> None:
+    """`Retry-After` lengthens the pause to the next check."""
+    rig = polled()
+    rig.pass_time(1_000)
+    rig.answer(200, {}, headers={"retry-after": "7"})
+    rig.pass_time(6_999)
+    assert len(rig.calls()) == 2
+    rig.pass_time(1)
+    assert len(rig.calls()) == 3
+
+
+def test_check_template_that_finds_nothing() -> None:
+    """A check that cannot be rendered fails the attempt with `template`."""
+    rig = started(checkUrl="http://target.test/${$.ticket}")
+    rig.answer(200, {"other": 1})
+    rig.pass_time(1_000)
+    assert rig.execution(1).error == "template"
+
+
+def test_location_is_polled() -> None:
+    """202 with Location and no checkUrl: it is polled; 202 runs on, another 2xx without status succeeds."""
+    rig = started()
+    rig.answer(202, headers={"location": "/jobs/7"})
+    rig.pass_time(1_000)
+    assert (rig.request.method, rig.request.url) == ("GET", "http://target.test/jobs/7")
+    rig.answer(202, {"progress": "1/2"})
+    assert rig.states() == [ExecutionState.PROCESSING]
+    rig.pass_time(1_000)
+    rig.answer(200)
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+
+
+def test_location_counts_by_its_status() -> None:
+    """Another 2xx of a Location counts by its `status` where it has one; nonsense is a failed check."""
+    rig = started()
+    rig.answer(202, headers={"location": "http://target.test/x"})
+    rig.pass_time(1_000)
+    rig.answer(200, {"status": "odd"})
+    assert rig.context(1).failed_checks == 1
+    rig.pass_time(1_000)
+    rig.answer(200, {"status": "failed"})
+    assert rig.execution(1).error == "failed"
+
+
+def test_location_of_another_origin_is_refused() -> None:
+    """A Location leads only where a whole URL from a response may (SPEC section 4)."""
+    rig = started()
+    rig.answer(202, headers={"location": "http://elsewhere.test/x"})
+    assert rig.execution(1).error == "egress"
+
+
+def test_feedback_decides() -> None:
+    """Without a check, feedback is the outcome; the deciding one repeated is 200, another one stale."""
+    rig = started()
+    rig.answer(200)
+    assert isinstance(rig.context(1).phase, FeedbackAwaited)
+    assert feedback(rig, {"progress": "30%"}) == Taken()
+    assert rig.execution(1).progress == "30%"
+    assert feedback(rig, {"status": "succeed"}) == Taken()
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+    assert feedback(rig, {"status": "succeed"}) == Unchanged()
+    stale = feedback(rig, {"status": "failed"})
+    assert isinstance(stale, Refusal)
+    assert stale.code is RefusalCode.STALE
+    assert [one.stale for one in rig.of(FeedbackSeen, rig.records)] == [False, False, True]
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+
+
+def test_feedback_that_failed_is_retried_by_its_code() -> None:
+    """`failed` raises the business's code, and the policy that names it retries."""
+    rig = started(retry=[{"errorEquals": "error1", "intervalSeconds": 3}])
+    rig.answer(200)
+    feedback(rig, {"status": "failed", "error": "error1"})
+    assert rig.execution(1).state is ExecutionState.FAILED
+    rig.pass_time(3_000)
+    assert rig.call.token.request_counts == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"), [([], ""), ({"status": "done"}, "/status"), ({"status": {}}, "/status"), (None, "")]
+)
+def test_feedback_that_is_no_report(body: Any, pointer: str) -> None:
+    """A feedback of no known form is refused with the place that is wrong, and nothing is recorded."""
+    rig = started()
+    refusal = feedback(rig, body)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.pointer) == (RefusalCode.INVALID, pointer)
+    assert rig.of(FeedbackSeen, rig.records) == []
+
+
+def test_feedback_token_is_checked_first() -> None:
+    """A wrong token is refused whatever else is wrong, and for other requestCounts it is a wrong one."""
+    rig = started()
+    for counts, token in [(1, ""), (1, "x" * 64), (2, feedback_token(b"key", "uid", 1)), (1, "\udc80")]:
+        refusal = feedback(rig, [], counts, token)
+        assert isinstance(refusal, Refusal)
+        assert refusal.code is RefusalCode.FORBIDDEN
+
+
+def test_feedback_for_no_attempt_is_stale() -> None:
+    """requestCounts that never were: stale, recorded, no effect."""
+    rig = started()
+    refusal = feedback(rig, {}, 99)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code is RefusalCode.STALE
+
+
+def test_feedback_during_the_chain_waits() -> None:
+    """A verdict that comes while the chain runs waits for its end; an answer that fails the chain wins."""
+    rig = started(request=[{"url": "http://target.test/1"}, {"url": "http://target.test/2"}])
+    feedback(rig, {"status": "failed", "error": "early"})
+    feedback(rig, {"status": "succeed"})
+    assert rig.states() == [ExecutionState.PROCESSING]
+    rig.answer(200)
+    rig.answer(200)
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+    other = started()
+    feedback(other, {"status": "succeed"})
+    other.answer(500)
+    assert other.execution(1).error == "500"
+
+
+@pytest.mark.parametrize("kind", [FaultKind.CONNECT, FaultKind.TIMEOUT])
+def test_verdict_stands_in_for_the_last_answer(kind: FaultKind) -> None:
+    """Where the last step got no answer, the verdict by feedback stands in for it."""
+    rig = started()
+    feedback(rig, {"status": "succeed"})
+    rig.fault(kind)
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+
+
+def test_verdict_does_not_stand_in_for_an_earlier_step() -> None:
+    """Only the last step's missing answer is replaced."""
+    rig = started(request=[{"url": "http://target.test/1"}, {"url": "http://target.test/2"}])
+    feedback(rig, {"status": "succeed"})
+    rig.fault()
+    assert rig.execution(1).error == "500"
+
+
+def test_feedback_with_a_check_only_hastens_it() -> None:
+    """With a checkUrl feedback is recorded and brings the next check forward, but does not decide."""
+    rig = polled(checkRateSeconds=30)
+    feedback(rig, {"status": "succeed"})
+    assert rig.states() == [ExecutionState.PROCESSING]
+    rig.pass_time(0)
+    assert rig.call.token.kind is CallKind.CHECK
+    feedback(rig, {"status": "succeed"})
+    assert rig.states() == [ExecutionState.PROCESSING]
+
+
+def test_attempt_over_its_limit() -> None:
+    """An asynchronous attempt over timeoutSeconds raises `timeout`, and calls cancelUrl."""
+    cancel = {"url": "http://target.test/stop/${schedulingExecuteNumber}"}
+    rig = started(timeoutSeconds=15, cancelUrl=cancel)
+    rig.answer(200)
+    rig.pass_time(15_000)
+    ended = rig.execution(1)
+    assert (ended.error, ended.failure_type) == ("timeout", FailureType.TIMEOUT)
+    assert [one.request.url for one in rig.of(Inform, rig.effects)] == ["http://target.test/stop/1"]
+
+
+def test_check_in_flight_ends_with_the_attempt() -> None:
+    """A check that is in flight when the attempt runs out is stopped and recorded."""
+    rig = polled(timeoutSeconds=3)
+    rig.pass_time(3_000)
+    assert rig.of(Abandon, rig.effects)[-1].token == rig.call.token
+    assert rig.record_of(CheckEnded).error is not None
+    rig.answer(200, {"status": "succeed"})
+    assert rig.reply == Unchanged()

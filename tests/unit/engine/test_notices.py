@@ -1,0 +1,168 @@
+"""Notifications: events, keys, bodies, dedupe (SPEC section 7)."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.events import CancelRequested, FeedbackArrived, Triggered
+from scheduler_service.domain.records import Noted
+from scheduler_service.engine.scope import feedback_token
+from tests.unit.engine.rig import Rig
+
+EVERY = [{"url": "http://caller.test/told"}]
+
+
+def triggered(**members: Any) -> Rig:
+    """A job with its first execution in its first step."""
+    rig = Rig(**members).create()
+    rig.deliver(Triggered())
+    return rig
+
+
+def test_synchronous_success() -> None:
+    """The answer that ends the attempt is told by its status, then the end."""
+    rig = triggered(notification=EVERY)
+    rig.answer(201, {"rows": 3})
+    (answer, told), (final, last) = rig.told()
+    assert (answer, final) == ("201", "finalSucceed")
+    assert told["httpStatus"] == "201"
+    assert (told["jobId"], told["executeNumber"], told["requestCounts"]) == ("job", 1, 1)
+    assert told["response"] == {
+        "status": "succeed",
+        "message": None,
+        "error": None,
+        "progress": None,
+        "datetime": "2023-11-14 22:13:20",
+        "data": {"rows": 3},
+    }
+    assert last["response"] == {**told["response"], "status": "finalSucceed"}
+
+
+def test_the_targets_own_object_is_the_response() -> None:
+    """A JSON object with a member status is passed through as it is."""
+    own = {"status": "odd", "rows": [1]}
+    rig = triggered(notification=EVERY)
+    rig.answer(200, own)
+    assert rig.told()[0][1]["response"] == own
+
+
+def test_failure_is_told_by_its_status() -> None:
+    """A failing answer is told by its status, no answer as 500; finalFailed follows."""
+    rig = triggered(notification=EVERY)
+    rig.answer(404, b"gone")
+    assert [event for event, _ in rig.told()] == ["404", "finalFailed"]
+    response = rig.told()[0][1]["response"]
+    assert (response["status"], response["error"], response["data"]) == ("failed", "404", "gone")
+    other = triggered(notification=EVERY)
+    other.fault()
+    assert [event for event, _ in other.told()] == ["500", "finalFailed"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "events"),
+    [("", 2), ("200", 1), (["finalSucceed", "404"], 1), ("404", 0), ([], 2)],
+)
+def test_state_equals_chooses(wanted: Any, events: int) -> None:
+    """Empty or absent `stateEquals` matches every event; a list any of its members."""
+    rig = triggered(notification=[{"url": "http://caller.test/", "stateEquals": wanted}])
+    rig.answer(200)
+    assert len(rig.told()) == events
+
+
+def test_a_failed_retry_is_told_each_time_and_the_end_once() -> None:
+    """Each attempt's end is told; the final event only when the execution ends."""
+    rig = triggered(notification=EVERY, retry=[{"errorEquals": "500", "maxAttempts": 1}])
+    rig.answer(500)
+    rig.pass_time(1_000)
+    rig.answer(200)
+    assert [event for event, _ in rig.told()] == ["500", "200", "finalSucceed"]
+    assert [one.ordinal for one in rig.deliveries()] == [0, 1, 2]
+
+
+def test_checks_and_feedback_are_told() -> None:
+    """running: inprogress; failed: its error, else failed; succeed: succeed."""
+    members: dict[str, Any] = {"async": True, "notification": EVERY, "timeoutSeconds": 600}
+    rig = triggered(**members)
+    rig.answer(200)
+    token = feedback_token(b"key", "uid", 1)
+    for body in ({"progress": "1/2"}, {"status": "failed", "error": "e1"}):
+        rig.deliver(FeedbackArrived(1, token, body))
+    assert [event for event, _ in rig.told()] == ["inprogress", "e1", "finalFailed"]
+    assert rig.told()[0][1]["httpStatus"] == "200"
+    assert rig.told()[2][1]["response"] == {"status": "finalFailed", "error": "e1"}
+    polled = triggered(**members, checkUrl="http://target.test/state")
+    polled.answer(200)
+    polled.pass_time(1_000)
+    polled.answer(200, {"status": "succeed", "message": "done"})
+    assert [event for event, _ in polled.told()] == ["succeed", "finalSucceed"]
+
+
+def test_on_change_is_told_once() -> None:
+    """`dedupe: onChange` sends only when status, error or progress changed; the end is always told."""
+    entry = {"url": "http://caller.test/", "dedupe": "onChange"}
+    rig = triggered(**{"async": True}, notification=[entry, EVERY[0]], checkUrl="http://target.test/s")
+    rig.answer(200)
+    for progress in ("1/3", "1/3", "2/3"):
+        rig.pass_time(1_000)
+        rig.answer(200, {"progress": progress})
+    rig.pass_time(1_000)
+    rig.answer(200, {"status": "succeed", "progress": "2/3"})
+    told = [one.event for one in rig.deliveries() if one.request.url == "http://caller.test/"]
+    assert told == ["inprogress", "inprogress", "succeed", "finalSucceed"]
+    assert len(rig.deliveries()) == 4 + 5
+
+
+def test_timeouts_are_told() -> None:
+    """An asynchronous attempt over its limit is told as timeout, a synchronous one as 500."""
+    asynchronous = triggered(**{"async": True}, notification=EVERY, timeoutSeconds=5)
+    asynchronous.pass_time(5_000)
+    assert [event for event, _ in asynchronous.told()] == ["timeout", "finalFailed"]
+    synchronous = triggered(notification=EVERY, timeoutSeconds=5)
+    synchronous.pass_time(5_000)
+    assert [event for event, _ in synchronous.told()] == ["500", "finalFailed"]
+
+
+def test_cancelled_is_told_as_failed() -> None:
+    """An execution that is cancelled ends with finalFailed and the error cancelled, also while it waits."""
+    rig = triggered(notification=EVERY, overlapPolicy="queue")
+    rig.deliver(Triggered())
+    rig.deliver(CancelRequested(2, "not wanted"))
+    rig.deliver(CancelRequested(1))
+    assert [event for event, _ in rig.told()] == ["finalFailed", "finalFailed"]
+    assert {body["response"]["error"] for _, body in rig.told()} == {"cancelled"}
+    assert {one.execute_number for one in rig.deliveries()} == {1, 2}
+
+
+def test_a_notice_that_cannot_be_rendered_is_noted() -> None:
+    """A notification whose template finds nothing is not sent, and the log says so."""
+    rig = triggered(notification=[{"url": "http://caller.test/${$.nobody}"}])
+    rig.answer(200, {})
+    assert rig.told() == []
+    assert "template" in rig.of(Noted, rig.records)[0].text
+
+
+def test_own_body_and_headers() -> None:
+    """An entry's own body and headers are templates like a step's."""
+    entry = {
+        "url": "http://caller.test/${schedulingJobId}?executeNumber=${schedulingExecuteNumber}",
+        "method": "PUT",
+        "headers": {"X-Name": "${$.name}"},
+        "body": {"said": "${schedulingNotifyBody}|json"},
+        "stateEquals": "finalSucceed",
+    }
+    rig = triggered(notification=[entry])
+    rig.answer(200, {"name": "n"})
+    request = rig.deliveries()[0].request
+    assert (request.method, request.url) == ("PUT", "http://caller.test/job?executeNumber=1")
+    assert ("X-Name", "n") in request.headers
+    assert rig.told()[0][1]["said"]["response"]["status"] == "finalSucceed"
+
+
+@pytest.mark.parametrize(
+    ("qos", "guarantee", "durable"), [(0, "none", False), (0, "outbox", True), (1, "none", True)]
+)
+def test_durability_of_a_delivery(qos: int, guarantee: str, durable: bool) -> None:
+    """With qos 1, or an outbox of its own, a delivery is durable and ends in the outbox."""
+    rig = triggered(qos=qos, notification=[{"url": "http://caller.test/", "guarantee": guarantee}])
+    rig.answer(200)
+    assert {(one.durable, one.outbox) for one in rig.deliveries()} == {(durable, durable)}
