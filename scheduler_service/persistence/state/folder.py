@@ -33,12 +33,18 @@ class FolderLock:
             ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             holder = _holder(descriptor)
             os.close(descriptor)
             raise StoreLocked(
                 f"The data folder {folder} is in use by process {holder}. "
                 "Stop that service first, or give this one a folder of its own."
+            ) from error
+        except OSError as error:
+            os.close(descriptor)
+            raise FolderUnusable(
+                f"The data folder {folder} cannot be locked: {error.strerror}. "
+                "Name a folder on a local disk; some network disks have no locks."
             ) from error
         _sign(descriptor)
         return cls(descriptor=descriptor)

@@ -265,7 +265,13 @@ _DROP_DEFINITIONS = _Shape("DELETE FROM definitions WHERE job_id IN (VALUES", 1,
 _PUT_DELIVERIES = _put_into("deliveries", ("delivery_id", "content"))
 _DROP_DELIVERIES = _Shape("DELETE FROM deliveries WHERE delivery_id IN (VALUES", 1, ")")
 _PUT_BATCHES = _put_into("unwritten", ("uid", "sequence", "job_id", "tenant", "at", "records"))
-_DROP_BATCHES = _Shape("DELETE FROM unwritten WHERE (uid, sequence) IN (VALUES", 2, ")")
+# SQLite would search the whole table for a pair in a list; joined, each pair is looked up.
+_DROP_BATCHES = _Shape(
+    "WITH gone (of, at) AS (VALUES",
+    2,
+    ") DELETE FROM unwritten WHERE rowid IN (SELECT kept.rowid FROM gone CROSS JOIN unwritten AS kept "
+    "ON kept.uid = gone.of AND kept.sequence = gone.at)",
+)
 _PUT_REMEMBERED = _put_into("remembered", ("scope", "key", "created_at", "digest", "answer"))
 _PUT_META = _put_into("meta", ("key", "value"))
 _PRUNE_REMEMBERED = (

@@ -49,7 +49,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE INDEX jobs_live ON jobs (job_id, live) WHERE live > 0",
         "CREATE INDEX jobs_waiting ON jobs (job_id, waiting) WHERE waiting > 0",
         "CREATE INDEX jobs_uid ON jobs (uid)",
-        "CREATE INDEX jobs_state ON jobs (state, job_id)",
+        "CREATE INDEX jobs_state ON jobs (tenant, state, job_id)",
         "CREATE INDEX jobs_name ON jobs (job_name, job_id)",
         "CREATE INDEX jobs_created ON jobs (created_at, job_id)",
         "CREATE INDEX jobs_updated ON jobs (updated_at, job_id)",

@@ -112,13 +112,16 @@ class SqliteStateStore:
         """Keeps an answer that belongs to no single job, for 24 h. Raises StoreError."""
         return self._writer.put(remembered)
 
-    async def due_wall(self, before: int, limit: int) -> list[tuple[int, str]]:
-        """(moment, job_id) of alarms up to `before` on the wall line, earliest first, at most `limit`."""
-        return await self._due("due_wall", before, limit)
+    async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
+        """(moment, job_id) of alarms later than `after` and up to `before` on the wall line, earliest first.
 
-    async def due_steady(self, before: int, limit: int) -> list[tuple[int, str]]:
+        At most `limit`; equal moments in order of id. Raises StoreUnavailable.
+        """
+        return await self._due("due_wall", before, limit, after)
+
+    async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         """The same on the steady line."""
-        return await self._due("due_steady", before, limit)
+        return await self._due("due_steady", before, limit, after)
 
     async def open_jobs(self, after: str, limit: int) -> list[str]:
         """Ids, in order, of jobs with executions that are processing or wait for a retry (recovery)."""
@@ -166,9 +169,10 @@ class SqliteStateStore:
         await self._lister.close()
         await asyncio.to_thread(self._files.close)
 
-    async def _due(self, line: str, before: int, limit: int) -> list[tuple[int, str]]:
-        source = f"jobs WHERE {line} <= ? ORDER BY {line}, job_id LIMIT ?"
-        return [(row[0], row[1]) for row in await self._select(f"{line}, job_id", source, before, limit)]
+    async def _due(self, line: str, before: int, limit: int, after: int) -> list[tuple[int, str]]:
+        source = f"jobs WHERE {line} > ? AND {line} <= ? ORDER BY {line}, job_id LIMIT ?"
+        rows = await self._select(f"{line}, job_id", source, after, before, limit)
+        return [(row[0], row[1]) for row in rows]
 
     async def _select(self, columns: str, source: str, *parameters: Any) -> list[Any]:
         return await self._reader.read(lambda connection: select(connection, columns, source, parameters))

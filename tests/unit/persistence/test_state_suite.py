@@ -187,12 +187,13 @@ async def test_a_life_ends_is_forgotten_and_begins_within_one_group(store: Sqlit
 
 
 async def test_alarms_come_earliest_first_up_to_the_moment(store: SqliteStateStore) -> None:
-    """Due times of both lines are read in order, the moment included, at most `limit`."""
+    """Due times of both lines are read in order: later than `after`, the last moment included."""
     for number in (3, 1, 2):
         due = Due(wall=number * 10, steady=number * 100)
         await store.commit(commit(f"job-{number}", due=due))
     await store.commit(commit("idle"))
     assert await store.due_wall(20, 10) == [(10, "job-1"), (20, "job-2")]
+    assert await store.due_wall(30, 10, 10) == [(20, "job-2"), (30, "job-3")]
     assert await store.due_steady(1000, 2) == [(100, "job-1"), (200, "job-2")]
     await store.commit(commit("job-1", expected=1, due=Due(wall=15)))
     assert await store.due_wall(15, 10) == [(15, "job-1")]
