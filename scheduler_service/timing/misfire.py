@@ -72,15 +72,16 @@ def plan(
     """Which planned firings are due at `now`, or up to `lead` ms later, and what becomes of each.
 
     Planned more than the grace before `now`: missed, and `policy` (default: the timer's) says which of them
-    are caught up. The others are `late`, at most `most`; call again for the rest. Missed repeats are used
-    up. Calling again with the new cursor and the same `now` finds nothing more.
+    are caught up. The others are `late`, at most `most`: call again with the new cursor for the rest. Missed
+    repeats are used up.
     """
     first = upcoming(timer, cursor, seed)
     if first is None or first.planned_at > now + lead:
         return Plan(None, (), (), cursor)
     missed: Run | None = None
     caught_up: tuple[Firing, ...] = ()
-    last = _last_missed(timer, cursor, seed, now - timer.misfire_grace)
+    overdue = now - timer.misfire_grace
+    last = _last_missed(timer, cursor, seed, overdue) if first.planned_at < overdue else None
     if last is not None:
         missed, caught_up = _split(timer, cursor, seed, last, policy or timer.misfire_policy, WALK_MAX)
         used_up = _used_up(timer, cursor, last, missed, caught_up)
