@@ -1,0 +1,289 @@
+"""Firings, overlap, the ledger and misfires as the machine handles them (SPEC sections 2 and 3)."""
+
+from typing import Any
+
+from scheduler_service.domain.effects import CountMissed
+from scheduler_service.domain.events import (
+    AlarmRang,
+    CancelRequested,
+    MissedCounted,
+    Released,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
+from scheduler_service.domain.replies import Refusal, RefusalCode, Started, Taken, Unchanged
+from scheduler_service.engine.program import Surroundings
+from tests.unit.engine.rig import START, Rig, program
+
+EVERY_10 = {"dueTime": "10s", "period": "10s"}
+S = ExecutionState
+
+
+def ticking(surroundings: Surroundings | None = None, **members: Any) -> Rig:
+    """A job that fires every ten seconds, ten seconds from its creation on."""
+    return Rig(surroundings, **{"timer": EVERY_10, **members}).create()
+
+
+def test_one_time_fires_at_once_and_is_finished() -> None:
+    """Without a timer the job fires once, in the turn of its creation."""
+    rig = Rig(timer=None).create()
+    assert rig.execution(1).triggered_by is TriggeredBy.TIMER
+    rig.answer()
+    assert rig.summary.state is JobState.FINISHED
+    rig.pass_time(10_000_000)
+    assert rig.states() == [S.SUCCEEDED]
+
+
+def test_fires_when_due_and_not_before() -> None:
+    """A firing starts at its planned moment, and is in the ledger as fired."""
+    rig = ticking()
+    rig.pass_time(9_999)
+    assert rig.calls() == []
+    rig.pass_time(1)
+    assert rig.ledger() == [(10_000, "fired", None)]
+    assert rig.summary.next_fire == START + 20_000
+
+
+def test_late_is_more_than_a_second() -> None:
+    """A firing found more than a second after its moment is late, and carries its own moment."""
+    rig = ticking()
+    rig.wall += 11_001
+    rig.steady += 11_001
+    rig.deliver(AlarmRang())
+    assert rig.ledger() == [(10_000, "late", None)]
+    assert rig.execution(1).planned_at == START + 10_000
+
+
+def test_skip_records_the_firing() -> None:
+    """Over the limit a firing is skipped: it keeps its number, and the ledger has it."""
+    rig = ticking()
+    rig.pass_time(20_000)
+    assert rig.states() == [S.PROCESSING, S.SKIPPED]
+    assert rig.ledger() == [(10_000, "fired", None), (20_000, "skipped", "overlap")]
+    assert rig.execution(2).reason == "overlap"
+
+
+def test_queue_runs_later_in_order() -> None:
+    """`queue` lets firings wait in order, and skips those beyond `queueLimit`."""
+    rig = ticking(overlapPolicy="queue", queueLimit=2)
+    rig.pass_time(40_000)
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED, S.SKIPPED]
+    assert rig.execution(4).reason == "queue_full"
+    rig.answer()
+    assert rig.states() == [S.SUCCEEDED, S.PROCESSING, S.ENQUEUED, S.SKIPPED]
+    assert rig.ledger()[-1] == (20_000, "late", None)
+
+
+def test_cancel_running_ends_the_oldest() -> None:
+    """`cancel_running` ends the oldest execution and starts the new one."""
+    rig = ticking(overlapPolicy="cancel_running")
+    rig.pass_time(20_000)
+    assert rig.states() == [S.CANCELLED, S.PROCESSING]
+    assert rig.execution(1).error == "cancelled"
+
+
+def test_allow_counts_no_limit() -> None:
+    """`allow` starts everything."""
+    rig = ticking(overlapPolicy="allow")
+    rig.pass_time(30_000)
+    assert rig.states() == [S.PROCESSING] * 3
+
+
+def test_max_concurrency_is_the_limit() -> None:
+    """Up to `maxConcurrency` executions run at once."""
+    rig = ticking(maxConcurrency=2)
+    rig.pass_time(30_000)
+    assert rig.states() == [S.PROCESSING, S.PROCESSING, S.SKIPPED]
+
+
+def test_waiting_retry_holds_its_place() -> None:
+    """An execution that waits for its retry counts for `maxConcurrency`."""
+    rig = ticking(retry=[{"errorEquals": "500", "intervalSeconds": 60}])
+    rig.pass_time(10_000)
+    rig.answer(500)
+    rig.pass_time(10_000)
+    assert rig.states() == [S.FAILED, S.SKIPPED]
+
+
+def test_missed_firings_become_one() -> None:
+    """After an hour away, `fire_once`: one run of missed ones, one late execution of the latest missed."""
+    rig = ticking(overlapPolicy="allow", timer={**EVERY_10, "misfire": {"graceSeconds": 15}})
+    rig.wall += 3_600_000
+    rig.steady += 3_600_000
+    rig.deliver(AlarmRang())
+    entries = rig.ledger()
+    assert entries[0] == (10_000, "skipped", "misfire")
+    assert [one[0] for one in entries[1:]] == [3_580_000, 3_590_000, 3_600_000]
+    assert rig.summary.missed == 357
+    assert rig.summary.next_fire == START + 3_610_000
+
+
+def test_fire_all_runs_the_newest_in_a_line() -> None:
+    """`fire_all` runs the newest `limit`, oldest first, as if the policy were queue."""
+    misfire = {"policy": "fire_all", "limit": 3, "graceSeconds": 0}
+    rig = ticking(timer={**EVERY_10, "misfire": misfire})
+    rig.wall += 100_000
+    rig.steady += 100_000
+    rig.deliver(AlarmRang())
+    assert rig.states()[:3] == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
+
+
+def test_long_runs_are_counted_outside() -> None:
+    """The length of a long run of cron is counted outside the turn, and asked for again if it is lost."""
+    rig = ticking(timer={"dueTime": "0s", "period": "* * * * * ?", "misfire": {"policy": "skip"}})
+    rig.pass_time(0)
+    rig.wall += 3_600_000
+    rig.steady += 3_600_000
+    rig.deliver(AlarmRang())
+    ask = rig.of(CountMissed, rig.effects)[-1]
+    rig.effects.clear()
+    assert rig.deliver(MissedCounted(ask.first + 1, 5)).reply == Unchanged()
+    rig.steady += 10_000
+    rig.deliver(AlarmRang())
+    assert rig.of(CountMissed, rig.effects) == [ask]
+    assert rig.deliver(MissedCounted(ask.first, 3_540)).reply == Taken()
+    assert rig.summary.missed == 3_540
+    assert rig.deliver(MissedCounted(ask.first, 3_540)).reply == Unchanged()
+
+
+def test_only_counts_that_are_overdue_are_asked_again() -> None:
+    """Of several runs that are being counted, those still within their time are left alone."""
+    rig = ticking(timer={"dueTime": "0s", "period": "* * * * * ?", "misfire": {"policy": "skip"}})
+    for _ in range(2):
+        rig.wall += 3_600_000
+        rig.deliver(AlarmRang())
+        rig.steady += 6_000
+    rig.steady -= 1_000
+    rig.effects.clear()
+    rig.deliver(AlarmRang())
+    assert len(rig.of(CountMissed, rig.effects)) == 1
+
+
+def test_clock_set_back_repeats_nothing() -> None:
+    """A clock set back fires nothing again; the next firing is later than the last planned one."""
+    rig = ticking()
+    rig.pass_time(10_000)
+    rig.answer()
+    rig.wall -= 3_600_000
+    rig.deliver(AlarmRang())
+    assert rig.states() == [S.SUCCEEDED]
+    assert rig.summary.next_fire == START + 20_000
+
+
+def test_limits_keep_their_time_when_the_clock_is_set() -> None:
+    """A step of the wall clock ends no attempt early and none late."""
+    rig = Rig(timeoutSeconds=30).create()
+    rig.deliver(Triggered())
+    rig.wall += 3_600_000
+    rig.deliver(AlarmRang())
+    assert rig.states() == [S.PROCESSING]
+    rig.wall -= 7_200_000
+    rig.pass_time(30_000)
+    assert rig.execution(1).error == "500"
+
+
+def test_lead_hands_out_early_with_its_moment() -> None:
+    """`leadSeconds`: sent before its moment, marked with it."""
+    rig = ticking(leadSeconds=3)
+    rig.pass_time(7_000)
+    assert rig.header("X-Scheduled-At") == "2023-11-14T22:13:30.000Z"
+    assert rig.ledger() == [(10_000, "fired", None)]
+
+
+def test_debug_switch_holds_the_timer() -> None:
+    """`debug.hold_recurring` records firings as skipped, without an execution."""
+    rig = ticking(Surroundings(hold_recurring=True))
+    rig.pass_time(10_000)
+    assert rig.ledger() == [(10_000, "skipped", "debug")]
+    assert rig.summary.execute_number == 0
+
+
+def test_debug_switch_holds_triggers_until_released() -> None:
+    """`debug.hold_triggered` leaves executions enqueued until they are released, each once."""
+    rig = Rig(Surroundings(hold_triggered=True)).create()
+    rig.deliver(Triggered())
+    rig.deliver(Triggered())
+    assert rig.states() == [S.ENQUEUED, S.ENQUEUED]
+    assert rig.deliver(Released(2)).reply == Taken()
+    assert rig.states() == [S.ENQUEUED, S.PROCESSING]
+    assert rig.deliver(Released(2)).reply == Unchanged()
+    rig.answer()
+    assert rig.states() == [S.ENQUEUED, S.SUCCEEDED]
+    absent = rig.deliver(Released(9)).reply
+    assert isinstance(absent, Refusal)
+    assert absent.code is RefusalCode.ABSENT
+
+
+def test_release_before_the_moment_only_unholds() -> None:
+    """A held trigger that is released while it still waits for its moment starts then."""
+    rig = Rig(Surroundings(hold_triggered=True)).create()
+    rig.deliver(Triggered(planned_at=START + 5_000))
+    rig.deliver(Released(1))
+    assert rig.states() == [S.SCHEDULED]
+    rig.pass_time(5_000)
+    assert rig.states() == [S.PROCESSING]
+
+
+def test_delayed_trigger_waits() -> None:
+    """A trigger with a later moment is scheduled, then runs; it is no entry of the ledger."""
+    rig = Rig().create()
+    rig.deliver(Triggered(planned_at=START + 5_000))
+    assert rig.reply == Started(1, S.SCHEDULED, "uid")
+    rig.pass_time(4_999)
+    assert rig.calls() == []
+    rig.pass_time(1)
+    assert rig.states() == [S.PROCESSING]
+    assert rig.ledger() == []
+
+
+def test_trigger_in_the_past_runs_now() -> None:
+    """A moment that has passed means now."""
+    rig = Rig().create()
+    rig.deliver(Triggered(planned_at=START - 5_000))
+    assert rig.states() == [S.PROCESSING]
+
+
+def test_pending_triggers_are_limited() -> None:
+    """Beyond `limits.pending_triggers` delayed triggers are refused, and use up no number."""
+    rig = Rig(Surroundings(pending_triggers=1)).create()
+    rig.deliver(Triggered(planned_at=START + 5_000))
+    refusal = rig.deliver(Triggered(planned_at=START + 6_000)).reply
+    assert isinstance(refusal, Refusal)
+    assert refusal.code is RefusalCode.LIMIT
+    assert rig.summary.execute_number == 1
+
+
+def test_cancel_one_that_waits_and_one_that_ended() -> None:
+    """A waiting execution is cancelled; one that ended is a conflict; an unknown one is absent."""
+    rig = ticking(overlapPolicy="queue")
+    rig.pass_time(20_000)
+    rig.deliver(CancelRequested(2, "no"))
+    assert rig.execution(2).reason == "no"
+    assert rig.ledger()[-1] == (20_000, "skipped", "no")
+    for number, code in ((2, RefusalCode.CONFLICT), (3, RefusalCode.ABSENT), (0, RefusalCode.ABSENT)):
+        refusal = rig.deliver(CancelRequested(number)).reply
+        assert isinstance(refusal, Refusal)
+        assert refusal.code is code
+
+
+def test_cancel_frees_the_place() -> None:
+    """When a running execution is cancelled the next in line starts."""
+    rig = ticking(overlapPolicy="queue")
+    rig.pass_time(20_000)
+    rig.deliver(CancelRequested(1))
+    assert rig.states() == [S.CANCELLED, S.PROCESSING]
+
+
+def test_live_execution_keeps_its_definition() -> None:
+    """An update changes nothing for what runs; the next execution has the new definition."""
+    rig = ticking(request=[{"url": "http://target.test/1"}, {"url": "http://target.test/2"}])
+    rig.pass_time(10_000)
+    rig.programs[2] = program(timer=EVERY_10, request=[{"url": "http://target.test/new"}])
+    rig.deliver(Updated(2))
+    rig.answer()
+    assert rig.request.url == "http://target.test/2"
+    rig.answer()
+    rig.pass_time(10_000)
+    assert rig.request.url == "http://target.test/new"
+    assert [rig.execution(number).revision for number in (1, 2)] == [1, 2]

@@ -1,0 +1,236 @@
+"""The life of a job: create, update, pause, activate, destroy (SPEC section 10)."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.effects import Abandon, Inform, Retire
+from scheduler_service.domain.events import (
+    Activated,
+    AlarmRang,
+    CallEnded,
+    CancelRequested,
+    Created,
+    Destroyed,
+    Event,
+    FeedbackArrived,
+    MissedCounted,
+    Paused,
+    Released,
+    Replay,
+    Resumed,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
+from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.wire import Answer, CallKind, Token
+from scheduler_service.engine.decision import Decision
+from tests.unit.engine.rig import START, Rig, program
+
+EVERY_10 = {"dueTime": "10s", "period": "10s"}
+S = ExecutionState
+
+
+def ticking(**members: Any) -> Rig:
+    """A job that fires every ten seconds."""
+    return Rig(**{"timer": EVERY_10, **members}).create()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        AlarmRang(),
+        Triggered(),
+        Paused(),
+        Activated(),
+        Updated(2),
+        Destroyed(),
+        Resumed(),
+        Released(1),
+        CancelRequested(1),
+        MissedCounted(1, 1),
+        FeedbackArrived(1, "t", {}),
+        CallEnded(Token("uid", 1, 1, CallKind.STEP, 0), Answer(200)),
+    ],
+)
+def test_without_a_job_nothing_happens(event: Event) -> None:
+    """decide(nothing, any event but Created) does nothing."""
+    decision = Rig().deliver(event)
+    assert decision == Decision(None, reply=decision.reply)
+    assert isinstance(decision.reply, Refusal)
+
+
+def test_creation_goes_on_counting() -> None:
+    """A new life's counters go on from the old ones."""
+    rig = Rig()
+    rig.create(execute_number=7, request_counts=9)
+    rig.deliver(Triggered())
+    assert rig.open(8).request_counts == 10
+
+
+def test_creation_of_one_that_is_there() -> None:
+    """The same definition is fine and changes nothing; another one is a conflict."""
+    rig = Rig().create()
+    same = Created(uid="other", key=b"k", fingerprint=rig.programs[1].fingerprint)
+    assert rig.deliver(same).reply == Unchanged()
+    refusal = rig.deliver(Created(uid="other", key=b"k", fingerprint=b"else")).reply
+    assert isinstance(refusal, Refusal)
+    assert refusal.code is RefusalCode.CONFLICT
+
+
+@pytest.mark.parametrize("members", [{"active": 0}, {"startPolicy": "manual"}])
+def test_created_paused(members: dict[str, Any]) -> None:
+    """`active` 0 and `startPolicy: manual` create a job that does not fire until it is activated."""
+    rig = Rig(timer=None, **members).create()
+    assert rig.summary.state is JobState.PAUSED
+    rig.pass_time(100_000)
+    assert rig.calls() == []
+    rig.deliver(Activated())
+    assert rig.states() == [S.PROCESSING]
+
+
+def test_pause_ends_what_runs() -> None:
+    """A pause takes the timer offline and cancels live executions and waiting firings, reason paused."""
+    rig = ticking(overlapPolicy="queue", cancelUrl={"url": "http://target.test/stop"})
+    rig.pass_time(20_000)
+    rig.deliver(Triggered(planned_at=START + 99_000))
+    assert rig.deliver(Paused()).reply == Taken()
+    assert [rig.execution(number).reason for number in (1, 2)] == ["paused", "paused"]
+    assert rig.execution(3).state is S.SCHEDULED
+    assert len(rig.of(Abandon, rig.effects)) == len(rig.of(Inform, rig.effects)) == 1
+    assert rig.summary.next_fire is None
+    assert rig.deliver(Paused()).reply == Unchanged()
+    rig.pass_time(60_000)
+    assert rig.summary.execute_number == 3
+
+
+def test_pause_with_drain_lets_it_end() -> None:
+    """With `drain` live executions end by themselves, and their retries go on."""
+    rig = ticking(retry=[{"errorEquals": "*"}])
+    rig.pass_time(10_000)
+    rig.deliver(Paused(drain=True))
+    rig.answer(500)
+    rig.pass_time(1_000)
+    rig.answer(200)
+    assert rig.states() == [S.SUCCEEDED]
+
+
+def test_trigger_of_a_paused_job_runs() -> None:
+    """Triggers work for paused and finished jobs."""
+    rig = ticking(active=0)
+    rig.deliver(Triggered())
+    assert rig.states() == [S.PROCESSING]
+
+
+def test_activation_counts_the_pause() -> None:
+    """The pause's firings are one entry `paused`, counted in the answer; the phase is kept."""
+    rig = ticking(timer={"dueTime": "2023-11-14 22:13:30", "period": "10s"})
+    rig.deliver(Paused())
+    rig.pass_time(35_000)
+    assert rig.deliver(Activated()).reply == Reactivated(3)
+    assert rig.ledger() == [(10_000, "skipped", "paused")]
+    assert rig.summary.next_fire == START + 40_000
+    assert rig.deliver(Activated()).reply == Unchanged()
+
+
+@pytest.mark.parametrize(("misfire", "started"), [("fire_once", 1), ("fire_all", 3)])
+def test_activation_may_catch_up(misfire: str, started: int) -> None:
+    """`misfire` chooses for the pause's firings."""
+    rig = ticking(timer={"dueTime": "2023-11-14 22:13:30", "period": "10s"})
+    rig.deliver(Paused())
+    rig.pass_time(35_000)
+    assert rig.deliver(Activated(misfire)).reply == Reactivated(3)
+    assert len(rig.states()) == started
+
+
+def test_update_replaces_the_schedule() -> None:
+    """An update schedules anew, cancels waiting firings as superseded, and keeps waiting triggers."""
+    rig = ticking(overlapPolicy="queue")
+    rig.pass_time(20_000)
+    rig.deliver(Triggered())
+    rig.programs[2] = program(timer={"dueTime": "60s", "period": "60s"}, overlapPolicy="queue")
+    assert rig.deliver(Updated(2)).reply == Taken()
+    assert rig.states() == [S.PROCESSING, S.CANCELLED, S.ENQUEUED]
+    assert rig.execution(2).reason == "superseded"
+    assert rig.summary.next_fire == rig.wall + 60_000
+
+
+def test_update_of_a_one_time_job_runs_it() -> None:
+    """Update and execute: a one_time job runs at once, also when it had finished."""
+    rig = Rig(timer=None).create()
+    rig.answer()
+    rig.programs[2] = program(timer=None)
+    rig.deliver(Updated(2))
+    assert rig.states() == [S.SUCCEEDED, S.PROCESSING]
+
+
+def test_update_with_an_old_revision_is_refused() -> None:
+    """`If-Match` of another revision: nothing changes."""
+    rig = ticking()
+    rig.programs[2] = program(timer=EVERY_10)
+    refusal = rig.deliver(Updated(2, if_match=5)).reply
+    assert isinstance(refusal, Refusal)
+    assert refusal.code is RefusalCode.PRECONDITION
+    assert rig.summary.revision == 1
+    assert rig.deliver(Updated(2, if_match=1)).reply == Taken()
+
+
+def test_update_and_the_pause() -> None:
+    """Without `active` a paused job stays paused; with it the update pauses or starts."""
+    rig = ticking()
+    rig.programs |= {number: program(timer=EVERY_10) for number in (2, 3, 4, 5)}
+    rig.pass_time(10_000)
+    rig.deliver(Updated(2, active=False))
+    assert (rig.summary.state, rig.states()) == (JobState.PAUSED, [S.CANCELLED])
+    rig.deliver(Updated(3))
+    assert rig.summary.state is JobState.PAUSED
+    rig.deliver(Updated(4, active=True))
+    assert rig.summary.state is JobState.ACTIVE
+
+
+def test_destroy_stops_everything_silently() -> None:
+    """Destruction ends what runs and what waits; the target is told, callers are not."""
+    rig = ticking(
+        overlapPolicy="queue",
+        cancelUrl={"url": "http://target.test/stop"},
+        notification=[{"url": "http://caller.test/"}],
+    )
+    rig.pass_time(20_000)
+    decision = rig.deliver(Destroyed())
+    assert decision.document is None
+    assert rig.of(Retire, rig.effects) != []
+    assert len(rig.of(Inform, rig.effects)) == 1
+    assert rig.deliveries() == []
+    assert [rig.execution(number).reason for number in (1, 2)] == ["destroyed", "destroyed"]
+
+
+def test_cancel_url_that_cannot_be_rendered_is_noted() -> None:
+    """A cancelUrl whose template finds nothing is not called, and the log says so."""
+    rig = Rig(cancelUrl={"url": "http://target.test/${$.nothing}"}).create()
+    rig.deliver(Triggered())
+    rig.deliver(CancelRequested(1))
+    assert rig.of(Inform, rig.effects) == []
+    assert rig.states() == [S.CANCELLED]
+
+
+def test_replay_starts_at_a_step() -> None:
+    """A replay runs from a step on, with the responses of the earlier ones, in an execution of its own."""
+    steps = [{"url": "http://target.test/1", "respEnvName": "A"}, {"url": "http://target.test/${A.x}"}]
+    rig = Rig(request=steps).create()
+    rig.deliver(Triggered(params=b'{"p":1}', replay=Replay(1, 1, (b'{"x":"y"}',))))
+    assert rig.request.url == "http://target.test/y"
+    assert rig.execution(1).triggered_by is TriggeredBy.REPLAY
+
+
+def test_second_answer_changes_nothing() -> None:
+    """A late, doubled or foreign answer changes nothing."""
+    rig = Rig().create()
+    rig.deliver(Triggered())
+    foreign = Token("other", 1, 1, CallKind.STEP, 0)
+    assert rig.deliver(CallEnded(foreign, Answer(200))).reply == Unchanged()
+    assert rig.deliver(CallEnded(Token("uid", 5, 1, CallKind.STEP, 0), Answer(200))).reply == Unchanged()
+    rig.answer()
+    before = rig.document
+    rig.answer()
+    assert (rig.reply, rig.document) == (Unchanged(), before)

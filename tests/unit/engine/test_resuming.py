@@ -1,0 +1,179 @@
+"""After a crash: what goes on, what is sent again, what is lost (SPEC section 8)."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.document import Checking, CheckWaiting, Context, Document
+from scheduler_service.domain.events import AlarmRang, CallEnded, FeedbackArrived, Resumed, Triggered
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.replies import Refusal, RefusalCode
+from scheduler_service.domain.wire import Answer
+from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.snapshot import SnapshotError, decode, encode, needs_commit
+from tests.unit.engine.rig import START, Rig
+
+S = ExecutionState
+CHAIN = [{"url": "http://target.test/1"}, {"url": "http://target.test/2", "body": "${$.x}"}]
+
+
+def running(qos: int, **members: Any) -> Rig:
+    """A job whose first step is answered and whose second is in flight."""
+    rig = Rig(qos=qos, **{"request": CHAIN, **members}).create()
+    rig.deliver(Triggered())
+    rig.answer(200, {"x": "y"})
+    return rig
+
+
+def test_qos_1_sends_the_step_in_flight_again() -> None:
+    """The step in flight is sent again byte for byte with the same key; an answered one is not."""
+    rig = running(1)
+    before = rig.request
+    rig.restart()
+    assert [call.request for call in rig.calls()] == [before]
+    rig.answer(200)
+    assert rig.states() == [S.SUCCEEDED]
+
+
+def test_a_call_that_lives_is_not_sent_again() -> None:
+    """After a failed write in the same process the calls that still run are left alone."""
+    rig = running(1)
+    token = rig.call.token
+    rig.effects.clear()
+    rig.deliver(Resumed((token,)))
+    assert rig.calls() == []
+    rig.deliver(Resumed())
+    assert [call.token for call in rig.calls()] == [token]
+
+
+def test_qos_0_is_lost() -> None:
+    """An execution of qos 0 that a crash cut off ends as lost, is told so, and is not retried."""
+    rig = running(0, retry=[{"errorEquals": "*"}], notification=[{"url": "http://caller.test/"}])
+    rig.restart()
+    ended = rig.execution(1)
+    assert (ended.state, ended.error, ended.failure_type) == (S.TERMINATED, "lost", FailureType.LOST)
+    assert [event for event, _ in rig.told()] == ["finalFailed"]
+    assert rig.told()[0][1]["response"]["error"] == "lost"
+    assert rig.calls() == []
+
+
+def test_qos_0_lost_while_a_retry_waited() -> None:
+    """The same for one that waited for its retry."""
+    rig = running(0, retry=[{"errorEquals": "*", "intervalSeconds": 60}])
+    rig.answer(500)
+    rig.restart()
+    assert rig.execution(1).error == "lost"
+
+
+def test_qos_0_what_had_not_started_goes_on() -> None:
+    """Accepted triggers that still wait go on after a crash at qos 0 too; the line moves up."""
+    rig = Rig(overlapPolicy="queue").create()
+    for _ in range(2):
+        rig.deliver(Triggered(params=b'{"n":1}'))
+    rig.deliver(Triggered(planned_at=START + 9_000))
+    rig.restart()
+    assert rig.states() == [S.TERMINATED, S.PROCESSING, S.SCHEDULED]
+
+
+def test_lost_attempt_fences_its_feedback() -> None:
+    """Feedback for a lost attempt is stale."""
+    rig = Rig(**{"async": True}).create()
+    rig.deliver(Triggered())
+    rig.restart()
+    reply = rig.deliver(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {})).reply
+    assert isinstance(reply, Refusal)
+    assert reply.code is RefusalCode.STALE
+
+
+def test_downtime_is_not_held_against_the_target() -> None:
+    """After recovery a limit ends no sooner than min(timeoutSeconds, 60 s) from now."""
+    rig = running(1, timeoutSeconds=300)
+    rig.wall += 3_600_000
+    rig.steady += 3_600_000
+    rig.restart()
+    assert rig.states() == [S.PROCESSING]
+    rig.pass_time(59_999)
+    assert rig.states() == [S.PROCESSING]
+    rig.pass_time(1)
+    assert rig.execution(1).error == "500"
+
+
+def test_waits_are_durable() -> None:
+    """A wait for a check and one for a retry go on where they stood."""
+    checked = Rig(qos=1, **{"async": True}, checkUrl="http://target.test/s", checkRateSeconds=10).create()
+    checked.deliver(Triggered())
+    checked.answer(200)
+    checked.restart()
+    assert isinstance(checked.context(1).phase, CheckWaiting)
+    checked.pass_time(10_000)
+    assert isinstance(checked.context(1).phase, Checking)
+    checked.restart()
+    assert checked.header("Idempotency-Key") == "uid-1-check-1-1"
+    retried = running(1, retry=[{"errorEquals": "500", "intervalSeconds": 5}])
+    retried.answer(500)
+    retried.restart()
+    retried.pass_time(5_000)
+    assert retried.call.token.request_counts == 2
+
+
+def test_verdict_survives() -> None:
+    """Every accepted feedback has its effect: a verdict that waits for the chain's end is durable."""
+    rig = Rig(qos=1, **{"async": True}).create()
+    rig.deliver(Triggered())
+    rig.deliver(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {"status": "failed", "error": "e"}))
+    rig.restart()
+    rig.answer(200)
+    assert rig.execution(1).error == "e"
+
+
+def test_snapshot_drops_contexts_of_qos_0() -> None:
+    """What is written at qos 0 is the head alone; at qos 1 it is all."""
+    for qos, kept in ((0, 0), (1, 1)):
+        rig = running(qos)
+        assert rig.document is not None
+        again = decode(encode(rig.document))
+        assert again.head == rig.document.head
+        assert len(again.contexts) == kept
+
+
+@pytest.mark.parametrize("stored", [b"", b"\xc1", b"\x80", b"\x93"])
+def test_damaged_snapshot(stored: bytes) -> None:
+    """A damaged state is one error, not a crash."""
+    with pytest.raises(SnapshotError):
+        decode(stored)
+
+
+def test_newer_snapshot_is_refused() -> None:
+    """A state that a newer program wrote is refused by its format."""
+    import msgspec
+
+    rig = Rig().create()
+    assert rig.document is not None
+    raw = msgspec.msgpack.decode(encode(rig.document))
+    with pytest.raises(SnapshotError, match="format 99"):
+        decode(msgspec.msgpack.encode({**raw, "format": 99}))
+
+
+def test_needs_commit() -> None:
+    """A turn must be durable when the head changed, or at qos 1 the context."""
+    for qos in (0, 1):
+        rig = running(qos)
+        before = rig.document
+        assert before is not None
+        assert not needs_commit(before, before)
+        assert needs_commit(None, before)
+        assert needs_commit(before, None)
+        context = before.contexts[1]
+        changed = Document(before.head, {1: Context(context.phase, context.deadline + 1)})
+        assert needs_commit(before, changed) is (qos == 1)
+
+
+def test_alarm_without_a_context_does_no_harm() -> None:
+    """An execution whose context is gone waits for its recovery; an alarm changes nothing."""
+    rig = running(0)
+    assert rig.document is not None
+    rig.document = Document(rig.document.head, {})
+    token = rig.call.token
+    rig.deliver(AlarmRang())
+    rig.deliver(CallEnded(token, Answer(200)))
+    assert rig.states() == [S.PROCESSING]
