@@ -16,7 +16,7 @@ from scheduler_service.ports import Batch
 
 # What a record weighs beside its bodies, roughly: enough to bound memory.
 RECORD_BYTES = 400
-_KEPT = (ExecutionRecord, FiringRecord, DeliveryRecord)
+KEPT = (ExecutionRecord, FiringRecord, DeliveryRecord)
 
 
 class Load(msgspec.Struct):
@@ -34,7 +34,7 @@ class Load(msgspec.Struct):
             self.confirmed.append((batch.uid, batch.sequence))
         elif self.weight >= limit:
             self.dropped.update((batch.uid, number) for number in _detailed(batch))
-            kept = tuple(record for record in batch.records if isinstance(record, _KEPT))
+            kept = tuple(record for record in batch.records if isinstance(record, KEPT))
             batch = msgspec.structs.replace(batch, records=kept)
         self.batches.append(batch)
         self.weight += sum(map(_weigh, batch.records))
@@ -53,7 +53,7 @@ def _detailed(batch: Batch) -> set[int]:
     return {
         record.execute_number  # type: ignore[attr-defined]
         for record in batch.records
-        if not isinstance(record, _KEPT)
+        if not isinstance(record, KEPT)
     }
 
 

@@ -85,5 +85,7 @@ def open_engine(url: str, durability: Durability = "full") -> sa.Engine:
 def _translated() -> Iterator[None]:
     try:
         yield
+    except (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError):
+        raise  # the fault of a value, not of the database
     except (sqlite3.Error, sa.exc.DBAPIError) as error:
         raise StoreUnavailable(f"the history cannot be reached: {error}; check the disk") from error

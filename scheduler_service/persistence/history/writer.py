@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from scheduler_service.persistence.history.backlog import Load
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.insertion import insert_rows, mark_dropped
 from scheduler_service.persistence.history.merging import merge
+from scheduler_service.persistence.history.salvage import salvage
 from scheduler_service.ports import Batch, StoreUnavailable
 
 Confirm = Callable[[Sequence[tuple[str, int]]], None]
@@ -33,7 +34,8 @@ class HistoryWriter:
     `on_written(keys)` gets the (uid, sequence) of durable batches once they are committed, `on_trouble(text)`
     each failure to write, and None when it is over; both are called on the writer's thread and must not
     raise. What could not be written is kept and tried again with growing pauses; beyond `pending_bytes` the
-    detail of batches that are not durable is dropped, and their executions are marked so.
+    detail of batches that are not durable is dropped, and their executions are marked so. A record that no
+    database can hold is changed or left out, and named to `on_trouble`.
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class HistoryWriter:
 
     def _await_pause(self) -> None:
         pause = self._pauses[min(self._failures, len(self._pauses)) - 1]
-        self._changed.wait_for(lambda: self._hurried or self._closing, timeout=pause)
+        self._changed.wait_for(lambda: self._hurried or self._work or self._closing, timeout=pause)
 
     def _is_due(self) -> bool:
         return self._hurried or self._closing or len(self._load.batches) >= FULL_BATCHES
@@ -148,7 +150,7 @@ class HistoryWriter:
         if not load.batches:
             return
         try:
-            self._write(load)
+            self._write_somehow(load)
         except StoreUnavailable as error:
             self._keep(load, error)
             return
@@ -160,11 +162,20 @@ class HistoryWriter:
             self._writing_bytes = load.weight
             return load
 
-    def _write(self, load: Load) -> None:
-        rows = merge(load.batches)
+    def _write_somehow(self, load: Load) -> None:
+        try:
+            self._write(load.batches, load.dropped)
+        except StoreUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 - one bad record must not stop the thread: it is found and named
+            for message in salvage(load.batches, lambda batch: self._write([batch], load.dropped)):
+                self._on_trouble(message)
+
+    def _write(self, batches: Sequence[Batch], dropped: Iterable[tuple[str, int]]) -> None:
+        rows = merge(batches)
         with self._database.writing() as connection:
             insert_rows(connection, rows)
-            mark_dropped(connection, load.dropped)
+            mark_dropped(connection, dropped)
 
     def _keep(self, load: Load, error: StoreUnavailable) -> None:
         with self._changed:
@@ -191,7 +202,7 @@ class HistoryWriter:
             settled = [waiter for waiter in self._waiters if error or waiter[0] <= self._written]
             self._waiters = [waiter for waiter in self._waiters if waiter not in settled]
         for _, future in settled:
-            with contextlib.suppress(asyncio.InvalidStateError):
+            with contextlib.suppress(InvalidStateError):
                 future.set_result(None) if error is None else future.set_exception(error)
 
     def _perform_work(self) -> None:

@@ -1,5 +1,7 @@
 """The writer: merging, repetition, confirmation, and what it does when the disk is full."""
 
+import asyncio
+
 import pytest
 
 from scheduler_service.domain.execution import FiringOutcome
@@ -212,3 +214,34 @@ async def test_the_exchange_of_a_delivery_is_kept(room: Room) -> None:
         "truncated": False,
     }
     assert await room.reads.delivery("other", "d1") is None
+
+
+async def test_one_bad_record_stops_nobody(room: Room) -> None:
+    """What no database can hold is named and changed, or left out; everything else is written."""
+    half = "half a pair: \ud800"
+    too_large = execution(4, planned_at=1 << 70)
+    room.writer.append(batch(1, execution(1, error=half), note(1, half)), durable=True)
+    room.writer.append(batch(2, execution(2), note(2)), durable=True)
+    room.writer.append(batch(3, execution(3), Noted(3, 1 << 70, "note", "no such moment")), durable=True)
+    room.writer.append(batch(4, too_large), durable=True)
+    await room.writer.flush()
+    found = await room.reads.execution("default", "u1-1")
+    log = await room.reads.log("default", "u1-1")
+    assert found is not None
+    assert log is not None
+    assert (found["error"], log.items[0]["text"]) == ("half a pair: ?",) * 2
+    page = await room.reads.executions(EVERYTHING)
+    assert [item["executeNumber"] for item in page.items] == [3, 2, 1]
+    assert len(room.troubles) == 3
+    assert sorted(room.confirmed) == [("u1", number) for number in (1, 2, 3, 4)]
+
+
+async def test_a_flush_that_is_cancelled_does_not_stop_the_writer(room: Room) -> None:
+    """Who waited no longer matters to what is written."""
+    for number in range(1, 4):
+        room.writer.append(batch(number, execution(number)), durable=True)
+        waiting = asyncio.ensure_future(room.writer.flush())
+        await asyncio.sleep(0)
+        waiting.cancel()
+    await room.writer.flush()
+    assert await count(room, "executions") == 3
