@@ -1,9 +1,6 @@
 """How much work an evaluation may still do."""
 
-from collections.abc import Callable
-
-Matcher = Callable[[str], bool]
-"""Whether a text matches a pattern."""
+from scheduler_service.language.iregexp import Pattern
 
 
 class Exhausted(Exception):
@@ -11,13 +8,13 @@ class Exhausted(Exception):
 
 
 class Budget:
-    """Counts down the values that an evaluation visits; `matchers` are the patterns it has met so far."""
+    """Counts down the values that an evaluation visits; `patterns` are those it has met so far."""
 
-    __slots__ = ("left", "matchers")
+    __slots__ = ("left", "patterns")
 
     def __init__(self, nodes: int) -> None:
         self.left = nodes
-        self.matchers: dict[tuple[str, bool], Matcher] = {}
+        self.patterns: dict[tuple[str, bool], Pattern] = {}
 
     def spend(self, nodes: int) -> None:
         """Takes `nodes` away. Raises Exhausted when there are no more."""

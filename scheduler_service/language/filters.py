@@ -39,6 +39,7 @@ PlanQuery = Callable[[JSONPathQuery, set[str], int], Callable[[list[object], obj
 NOTHING = object()
 _NUMBERS = (int, float, Decimal)
 _PATTERN_COST = 2_000  # visits that compiling a pattern from the document is worth
+_STEPS_A_VISIT = 256  # steps of the engine, (characters × size of the pattern), that a visit is worth
 
 
 def plan_filter(expression: Expression, plan: PlanQuery, roots: set[str], depth: int) -> Test:
@@ -121,7 +122,6 @@ class _Planner:
             subject, regexp = text(current, root, budget), pattern(current, root, budget)
             if type(subject) is not str or type(regexp) is not str:
                 return False
-            budget.spend(1 + len(subject) // 16)
             return _matches(regexp, subject, whole, budget)
 
         return test
@@ -186,11 +186,12 @@ def _length(value: object) -> object:
 
 
 def _matches(regexp: str, subject: str, whole: bool, budget: Budget) -> bool:
-    matcher = budget.matchers.get((regexp, whole))
-    if matcher is None:
+    pattern = budget.patterns.get((regexp, whole))
+    if pattern is None:
         budget.spend(_PATTERN_COST)
-        matcher = budget.matchers[regexp, whole] = compile_pattern(regexp, whole=whole)
-    return matcher(subject)
+        pattern = budget.patterns[regexp, whole] = compile_pattern(regexp, whole=whole)
+    budget.spend(1 + len(subject) * pattern.size // _STEPS_A_VISIT)
+    return pattern.matches(subject)
 
 
 def _equal(left: object, right: object, budget: Budget) -> bool:

@@ -1,8 +1,9 @@
 """I-Regexp (RFC 9485) on an engine whose time is linear, for JSONPath's `match` and `search`."""
 
 import re
-from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import re2
 
 from scheduler_service.language.values import scrub
@@ -11,7 +12,7 @@ LONGEST = 1_000
 """How many characters a pattern may have; a longer one matches nothing."""
 
 _NESTED = 100
-_MEMORY = 4 << 20
+_MEMORY = 1 << 20
 
 _ESCAPE = r"\\[()*+\-.?\[\\\]^nrt{|}]"
 _CATEGORY = r"\\[pP]\{(?:L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|Z[lps]?|S[ckmo]?|C[cfno]?)\}"
@@ -23,23 +24,37 @@ _TOKEN = re.compile(
 )
 
 
-def compile_pattern(pattern: str, *, whole: bool) -> Callable[[str], bool]:
-    """A test whether a text matches all through (`whole`) or somewhere.
+class Pattern(msgspec.Struct, frozen=True):
+    """A compiled pattern, None where it matches nothing; at worst its work is `size` times the text."""
+
+    compiled: Any = None
+    whole: bool = False
+    size: int = 0
+
+    def matches(self, text: str) -> bool:
+        """Whether the text matches, all through or somewhere."""
+        if self.compiled is None:
+            return False
+        find = self.compiled.fullmatch if self.whole else self.compiled.search
+        return find(scrub(text)) is not None
+
+
+def compile_pattern(pattern: str, *, whole: bool) -> Pattern:
+    """The pattern as one that a text matches all through (`whole`) or somewhere.
 
     What is no I-Regexp, or more than the engine takes, matches nothing (RFC 9535 section 2.4.6).
     """
     translated = translate(pattern)
     if translated is None:
-        return _never
+        return Pattern()
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
     try:
         compiled = re2.compile(scrub(translated), options)
     except re2.error:
-        return _never
-    find = compiled.fullmatch if whole else compiled.search
-    return lambda text: find(scrub(text)) is not None
+        return Pattern()
+    return Pattern(compiled, whole, compiled.programsize)
 
 
 def translate(pattern: str) -> str | None:
@@ -59,7 +74,3 @@ def translate(pattern: str) -> str | None:
         pieces.append({"dot": r"[^\n\r]", "open": "(?:"}.get(token.lastgroup or "", token.group()))
         position = token.end()
     return "".join(pieces) if depth == 0 else None
-
-
-def _never(text: str) -> bool:
-    return False

@@ -1,7 +1,6 @@
 """JSONPath (RFC 9535): read by the library, evaluated here, so that nothing from outside can hang."""
 
 import re
-from collections.abc import Mapping
 from itertools import accumulate
 
 import msgspec
@@ -21,12 +20,13 @@ OPERATORS = 100
 """How many `&&` and `||` a path may have."""
 
 NODES = 250_000
-"""How many nodes an evaluation may visit."""
+"""How many nodes may be visited, by one evaluation or by all of one request together."""
 
 RESULT_BYTES = 16 << 20
 """How large the JSON of a result may be; a path can select one large value many times."""
 
 
+_BYTES_A_VISIT = 256  # how much JSON may be written for what a visit costs
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _NESTING = {"(": 1, "[": 1, ")": -1, "]": -1}
 
@@ -76,16 +76,20 @@ def compile_path(text: str) -> Path:
     return Path(text, singular=False, members=frozenset(roots), selection=selection)
 
 
-def evaluate(path: Path, root: Mapping[str, object] | object) -> object | Missing | TooMuch:
-    """The value of a singular path or Missing, the list of values of any other. Never raises."""
+def evaluate(path: Path, root: object, budget: Budget | None = None) -> object | Missing | TooMuch:
+    """The value of a singular path or Missing, the list of values of any other. Never raises.
+
+    `budget` is what several evaluations share; without one it is `NODES`.
+    """
     if path.selection is None:
         return _follow(path.steps, root)
+    budget = budget or Budget(NODES)
     try:
-        found = path.selection([root], root, Budget(NODES))
+        found = path.selection([root], root, budget)
+        if _is_larger(found, RESULT_BYTES, budget):
+            return TooMuch(f"finds more than {RESULT_BYTES} bytes of JSON; write a narrower JSONPath")
     except Exhausted:
         return TooMuch(f"visits more than {NODES} values; write a narrower JSONPath")
-    if _is_larger(found, RESULT_BYTES):
-        return TooMuch(f"finds more than {RESULT_BYTES} bytes of JSON; write a narrower JSONPath")
     return found
 
 
@@ -128,13 +132,15 @@ def _steps(query: JSONPathQuery) -> tuple[str | int, ...]:
     return tuple(one.index if isinstance(one, IndexSelector) else str(one) for one in names)
 
 
-def _is_larger(found: list[object], limit: int) -> bool:
+def _is_larger(found: list[object], limit: int, budget: Budget) -> bool:
+    """Whether the JSON of what was found is larger than `limit`; each value is weighed once."""
     sizes: dict[int, int] = {}
     for value in found:
         if type(value) in (dict, list, str):
             size = sizes.get(id(value))
             if size is None:
                 size = sizes[id(value)] = len(value) if type(value) is str else len(as_json(value))
+                budget.spend(size // _BYTES_A_VISIT)
             limit -= size
         if limit < 0:
             return True

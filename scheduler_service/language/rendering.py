@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from scheduler_service.language.budget import Budget
 from scheduler_service.language.compiled import (
     ArrayNode,
     Interpolation,
@@ -18,7 +19,7 @@ from scheduler_service.language.compiled import (
     UrlTemplate,
 )
 from scheduler_service.language.expression import Environment, Expression, Name, Query, Variable
-from scheduler_service.language.jsonpath import Missing, Path, TooMuch, evaluate
+from scheduler_service.language.jsonpath import NODES, Missing, Path, TooMuch, evaluate
 from scheduler_service.language.places import Place, encode_value, place_after
 from scheduler_service.language.values import as_json, as_text, find_control, scrub
 
@@ -38,13 +39,15 @@ class Scope(msgspec.Struct, frozen=True):
     """What a template may see, in the order in which a name is looked up.
 
     `system`: the system variables that it names. `root`: the root of JSONPath. `environment`: the tenant's
-    variables. `aliases`: `jobId` and `executeNumber`.
+    variables. `aliases`: `jobId` and `executeNumber`. `budget`: what all JSONPaths of the request may
+    visit together.
     """
 
     system: Mapping[str, object]
     environment: Mapping[str, str]
     root: Mapping[str, object]
     aliases: Mapping[str, object]
+    budget: Budget = msgspec.field(default_factory=lambda: Budget(NODES))
 
 
 class Unrenderable(msgspec.Struct, frozen=True):
@@ -124,7 +127,7 @@ def _text_of(expression: Expression, scope: Scope) -> str | Unrenderable:
 
 def _value_of(expression: Expression, scope: Scope) -> object | Unrenderable:
     if isinstance(expression, Query):
-        return _found(expression.path, scope.root, expression)
+        return _found(expression.path, scope.root, expression, scope.budget)
     if isinstance(expression, Name):
         return _looked_up(expression, (scope.root, scope.environment, scope.aliases))
     if isinstance(expression, Environment):
@@ -133,7 +136,7 @@ def _value_of(expression: Expression, scope: Scope) -> object | Unrenderable:
     value = _looked_up(expression, (scope.system,))
     if expression.path is None or isinstance(value, Unrenderable):
         return value
-    return _found(expression.path, {expression.name: value}, expression)
+    return _found(expression.path, {expression.name: value}, expression, scope.budget)
 
 
 def _looked_up(
@@ -145,8 +148,10 @@ def _looked_up(
     return Unrenderable(expression.text, "finds nothing of that name")
 
 
-def _found(path: Path, root: Mapping[str, object], expression: Expression) -> object | Unrenderable:
-    value = evaluate(path, root)
+def _found(
+    path: Path, root: Mapping[str, object], expression: Expression, budget: Budget
+) -> object | Unrenderable:
+    value = evaluate(path, root, budget)
     if isinstance(value, Missing):
         return Unrenderable(expression.text, "finds nothing")
     return Unrenderable(expression.text, value.message) if isinstance(value, TooMuch) else value

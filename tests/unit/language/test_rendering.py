@@ -239,3 +239,11 @@ def test_a_template_that_multiplies_a_large_value_is_given_up() -> None:
     assert isinstance(render_json(many, scope), Unrenderable)
     assert isinstance(render_text(compile_text("${big}" * 100, names=NAMES), scope), Unrenderable)
     assert isinstance(render_json(compile_json(["${big}"] * 100, names=NAMES), scope), Unrenderable)
+
+
+def test_the_paths_of_a_request_share_one_budget() -> None:
+    """Many wide paths together must not hold up the service either."""
+    scope = Scope(system={}, environment={}, root={"list": list(range(10_000))}, aliases={})
+    template = compile_json(["${$.list[?@ == -1]}|json"] * 100, names=NAMES)
+    assert isinstance(render_json(template, scope), Unrenderable)
+    assert isinstance(body("${$.responses[?@.a == 1]}|json"), list)
