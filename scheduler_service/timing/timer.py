@@ -82,13 +82,14 @@ def compile_timer(text: TimerText | None, *, default_zone: str) -> Timer:
 
 def kind_of(text: TimerText) -> TimerKind:
     """The kind that `dueTime` and `period` make; whether they can be read is another question."""
-    if _is_empty(text.due_time) or _is_empty(text.period):
-        return TimerKind.ONE_TIME
     period = text.period or ""
+    # `external` and cron ignore `dueTime`, so its absence makes no other kind of them.
     if period == EXTERNAL:
         return TimerKind.EXTERNAL
     if period.startswith("@") or len(period.split()) > 1:
         return TimerKind.CRON
+    if _is_empty(text.due_time) or _is_empty(text.period):
+        return TimerKind.ONE_TIME
     return TimerKind.TIMING
 
 
