@@ -126,6 +126,12 @@ class ManualClock:
             planned.make()
         self._move(end)
 
+    def next_call(self) -> int | None:
+        """Milliseconds until the next planned call, or None."""
+        while self._calls and not self._calls[0][2].is_planned:
+            heapq.heappop(self._calls)
+        return max(self._calls[0][0] - self._now.steady, 0) if self._calls else None
+
     def step_wall(self, step: int) -> None:
         """Sets the wall clock by `step` ms, forward or back; the steady line does not notice."""
         self._now = Now(self._now.wall + step, self._now.steady)
@@ -141,6 +147,10 @@ class _Call:
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call: Callable[[], object] | None = call
+
+    @property
+    def is_planned(self) -> bool:
+        return self._call is not None
 
     def make(self) -> None:
         if self._call is not None:

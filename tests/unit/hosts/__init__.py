@@ -1,0 +1,1 @@
+"""The host: turns, alarms, calls in flight, notifications, recovery."""

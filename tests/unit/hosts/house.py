@@ -1,0 +1,246 @@
+"""A host in a test's hand: the real engine, a clock that jumps, a disk that outlives a crash."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from client_sdk.models import parse_definition
+from scheduler_service.domain.events import Created, Event, Triggered
+from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.records import DeliveryRecord, ExecutionRecord, Record
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
+from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.machine import decide
+from scheduler_service.engine.program import Program, Surroundings
+from scheduler_service.engine.snapshot import decode, encode, needs_commit
+from scheduler_service.engine.status import due, summarize
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.core import Core
+from scheduler_service.hosts.embedded import EmbeddedHost
+from scheduler_service.ports import Batch, Definition, History, Sender, StateStore
+from scheduler_service.security.masking import Masking
+from scheduler_service.timing.misfire import count_missed
+from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore
+
+START = 1_700_000_000_000
+SKEW = 1_699_000_000_000
+
+
+def describe(**members: Any) -> Definition:
+    """A checked definition: one POST, fired from outside; `members` win."""
+    base: dict[str, Any] = {
+        "jobId": "job",
+        "jobName": "a job",
+        "creator": "1",
+        "creatorName": "one",
+        "timer": {"period": "external"},
+        "request": [{"url": "http://target.test/run"}],
+    }
+    text = json.dumps(base | members).encode()
+    return Definition(text, compile_text(text))
+
+
+def compile_text(text: bytes) -> Program:
+    """`ports.Compile` with the surroundings as shipped."""
+    return compile_definition(parse_definition(json.loads(text)), Surroundings()).program
+
+
+CORE = Core(
+    decide=decide,
+    encode=encode,
+    decode=decode,
+    needs_commit=needs_commit,
+    due=due,
+    summarize=summarize,
+    compile=compile_text,
+)
+
+
+class MemoryHistory(History):
+    """Keeps what it is given; confirms durable batches to its store when it is flushed."""
+
+    def __init__(self, store: StateStore, journal: list[Entry]) -> None:
+        self.store = store
+        self.journal = journal
+        self.batches: list[tuple[Batch, bool]] = []
+        self.is_closed = False
+
+    def append(self, batch: Batch, *, durable: bool) -> None:
+        self.journal.append(("history", batch.job_id, durable))
+        self.batches.append((batch, durable))
+
+    async def flush(self) -> None:
+        await self.store.written([(batch.uid, batch.sequence) for batch, durable in self.batches if durable])
+
+    async def close(self) -> None:
+        self.journal.append(("history closed",))
+        self.is_closed = True
+
+    def records(self) -> list[Record]:
+        """All of them, in order."""
+        return [record for batch, _ in self.batches for record in batch.records]
+
+
+class ScriptedSender(Sender):
+    """Answers by script, per URL; 200 where there is none. A held URL answers when it is released."""
+
+    def __init__(self, journal: list[Entry]) -> None:
+        self.journal = journal
+        self.requests: list[OutboundRequest] = []
+        self.script: dict[str, deque[Outcome]] = {}
+        self._gates: dict[str, asyncio.Event] = {}
+
+    def answers(self, url: str, *outcomes: Outcome | int) -> None:
+        """What `url` answers next; a number is a status."""
+        line = self.script.setdefault(url, deque())
+        line.extend(Answer(one) if isinstance(one, int) else one for one in outcomes)
+
+    def hold(self, url: str) -> None:
+        """Nobody answers there for now."""
+        self._gates[url] = asyncio.Event()
+
+    def release(self, url: str) -> None:
+        """They answer again."""
+        self._gates.pop(url).set()
+
+    async def send(self, request: OutboundRequest) -> Outcome:
+        self.journal.append(("send", request.url))
+        self.requests.append(request)
+        gate = self._gates.get(request.url)
+        if gate is not None:
+            await gate.wait()
+        line = self.script.get(request.url)
+        return line.popleft() if line else Answer(200, body=b"{}")
+
+    async def close(self) -> None:
+        return None
+
+    def urls(self) -> list[str]:
+        """Where requests went, in order."""
+        return [request.url for request in self.requests]
+
+
+class House:
+    """One disk, and the processes that work on it, one after the other."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.journal: list[Entry] = []
+        self.log: list[tuple[str, dict[str, object]]] = []
+        self.disk = Disk()
+        self.clock = ManualClock(wall=START, skew=SKEW)
+        self.boot = 0
+        self.uids = 0
+        self.sender = ScriptedSender(self.journal)
+        self.open()
+
+    def open(self) -> None:
+        """A new process over the disk; nothing is started yet."""
+        self.boot += 1
+        self.store = MemoryStore(self.disk, self.journal)
+        self.history = MemoryHistory(self.store, self.journal)
+        self.sender = ScriptedSender(self.journal)
+        self.host = EmbeddedHost(
+            core=CORE,
+            store=self.store,
+            history=self.history,
+            sender=self.sender,
+            clock=self.clock,
+            redact=Masking().redact_all,
+            count=count_missed,
+            log=self._write_log,
+            holder=Holder("node", str(self.boot)),
+            boot=self.boot,
+            lives=self._new_life,
+            **self.options,
+        )
+
+    async def start(self) -> "House":
+        """Starts the present process."""
+        await self.host.start()
+        await self.settle()
+        return self
+
+    async def crash(self) -> None:
+        """The process dies where it stands, and another one is opened over what was durable."""
+        self.store.die()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        self.open()
+
+    async def create(self, job_id: str = "job", **members: Any) -> Reply:
+        """Delivers Created."""
+        return await self.host(job_id, Created("", b""), definition=describe(jobId=job_id, **members))
+
+    async def trigger(self, job_id: str = "job") -> Reply:
+        """Delivers Triggered."""
+        return await self.host(job_id, Triggered())
+
+    async def deliver(self, event: Event, job_id: str = "job") -> Reply:
+        """Delivers any event."""
+        return await self.host(job_id, event)
+
+    async def settle(self) -> None:
+        """Returns when everything that can go on without the clock has."""
+        for _ in range(60):
+            await asyncio.sleep(0)
+
+    async def advance(self, pause: int) -> None:
+        """The clock runs on, from one planned call to the next."""
+        left = pause
+        while left > 0:
+            step = self.clock.next_call()
+            step = left if step is None else min(max(step, 1), left)
+            self.clock.advance(step)
+            left -= step
+            await self.settle()
+
+    def executions(self, job_id: str = "job") -> dict[int, ExecutionState]:
+        """The last recorded state of every execution, of all processes."""
+        found: dict[int, tuple[int, ExecutionState]] = {}
+        for batch in self.batches(job_id):
+            for record in batch.records:
+                if isinstance(record, ExecutionRecord):
+                    known = found.get(record.execute_number, (0, record.state))
+                    if batch.sequence >= known[0]:
+                        found[record.execute_number] = (batch.sequence, record.state)
+        return {number: state for number, (_, state) in sorted(found.items())}
+
+    def batches(self, job_id: str = "job") -> list[Batch]:
+        """Every batch that the history was given or that lies in the store."""
+        given = [batch for batch, _ in self.history.batches]
+        return [batch for batch in [*given, *self.disk.unwritten.values()] if batch.job_id == job_id]
+
+    def delivery_states(self) -> dict[str, str]:
+        """event → the last recorded state of its delivery."""
+        return {one.event: one.state for one in self.history.records() if isinstance(one, DeliveryRecord)}
+
+    def order(self, *names: str) -> list[Entry]:
+        """The journal, only the entries that begin with one of `names`."""
+        return [entry for entry in self.journal if entry[0] in names]
+
+    def _write_log(self, event: str, /, **keys: object) -> None:
+        self.log.append((event, keys))
+
+    def _new_life(self) -> tuple[str, bytes]:
+        self.uids += 1
+        return f"uid{self.uids}", b"k" * 32
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the loop run until `condition` holds; gives up after some rounds."""
+    for _ in range(1_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it did not come to that")
+
+
+replace = msgspec.structs.replace

@@ -1,0 +1,393 @@
+"""Every order of writes in a turn answers a crash: turned round, one of these fails (DESIGN section 3)."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.effects import Call, Effect, Inform, Retire
+from scheduler_service.domain.events import (
+    AlarmRang,
+    CallEnded,
+    Created,
+    Destroyed,
+    Event,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import Due
+from scheduler_service.domain.records import StepEnded
+from scheduler_service.domain.replies import Recalled, Refusal, RefusalCode, Reply, Started, Taken
+from scheduler_service.domain.wire import Answer, Holder
+from scheduler_service.engine.program import Program
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.held import Held
+from scheduler_service.hosts.turn import Turn
+from scheduler_service.ports import Remembered, StoreConflict, StoreUnavailable, StoreUncertain
+from scheduler_service.security.masking import Masking
+from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
+from tests.unit.hosts.memory_store import Disk, Entry, Fate, MemoryStore, head_of
+
+pytestmark = pytest.mark.anyio
+
+MINUTE = 60_000
+HOURLY = {"dueTime": "1h", "period": "1h"}
+OFTEN = {"dueTime": "1m", "period": "1m"}
+
+
+class JournalAlarms:
+    """Alarms that only write down what they are told."""
+
+    def __init__(self, journal: list[Entry]) -> None:
+        self.journal = journal
+
+    async def expect(self, job_id: str, due: Due) -> None:
+        self.journal.append(("expect", due))
+
+    async def arm(self, job_id: str, due: Due) -> None:
+        self.journal.append(("arm", due))
+
+    async def hold(self, job_id: str, due: Due) -> None:
+        self.journal.append(("hold", due))
+
+    def again(self, job_id: str) -> None:
+        self.journal.append(("again",))
+
+
+class Bench:
+    """One job, and the turns that are taken on it."""
+
+    def __init__(self, disk: Disk | None = None, boot: int = 1) -> None:
+        self.journal: list[Entry] = []
+        self.disk = disk or Disk()
+        self.store = MemoryStore(self.disk, self.journal)
+        self.history = MemoryHistory(self.store, self.journal)
+        self.clock = ManualClock(wall=START, skew=SKEW)
+        self.effects: list[Effect] = []
+        self.turn = Turn(
+            core=CORE,
+            store=self.store,
+            history=self.history,
+            clock=self.clock,
+            alarms=JournalAlarms(self.journal),
+            act=self._act,
+            alive=lambda uid: (),
+            redact=Masking().redact_all,
+            lives=lambda: (f"uid{boot}", b"k" * 32),
+            holder=Holder("node", str(boot)),
+            boot=boot,
+        )
+        self.held = Held("job")
+
+    async def run(self, event: Event, **more: Any) -> Reply:
+        """One turn."""
+        return await self.turn.run(self.held, event, **more)
+
+    async def create(self, **members: Any) -> Reply:
+        """A life begins."""
+        return await self.run(Created("", b""), definition=describe(**members))
+
+    def calls(self) -> list[Call]:
+        """Every call asked for."""
+        return [effect for effect in self.effects if isinstance(effect, Call)]
+
+    async def answer(self, status: int = 200) -> Reply:
+        """The newest call is answered."""
+        return await self.run(CallEnded(self.calls()[-1].token, Answer(status, body=b"{}")))
+
+    def names(self) -> list[object]:
+        """The journal's first words."""
+        return [entry[0] for entry in self.journal]
+
+    def _act(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
+        self.journal.append(("act",))
+        self.effects.extend(effects)
+
+
+async def test_the_alarm_is_raised_before_the_commit_and_set_exactly_after_it() -> None:
+    """An alarm too many only makes us look again, one too few loses a firing (DESIGN section 3)."""
+    bench = Bench()
+    await bench.create(timer=OFTEN)
+    due = Due(START + MINUTE, None)
+    assert bench.journal == [
+        ("expect", due), ("commit", "job"), ("written", "job"), ("arm", due),
+    ]  # fmt: skip
+
+
+async def test_an_alarm_raised_for_a_commit_that_failed_is_left_to_ring() -> None:
+    """Nothing is lowered when a commit fails; the job is looked at in a second."""
+    bench = Bench()
+    bench.store.fates.append(Fate.REFUSED)
+    with pytest.raises(StoreUnavailable):
+        await bench.create(timer=OFTEN)
+    assert bench.names() == ["expect", "commit", "again"]
+
+
+async def test_no_effect_and_no_record_leaves_before_the_commit() -> None:
+    """An effect before its commit would be a lie (DESIGN section 3)."""
+    bench = Bench()
+    await bench.create()
+    bench.store.hold()
+    turn = asyncio.create_task(bench.run(Triggered()))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert bench.effects == []
+    assert bench.history.batches == []
+    bench.store.release()
+    assert isinstance(await turn, Started)
+    assert len(bench.calls()) == 1
+    assert bench.names()[-6:] == ["expect", "commit", "written", "history", "act", "arm"]
+    assert [durable for _, durable in bench.history.batches] == [True]
+
+
+async def test_what_the_store_refused_never_happened() -> None:
+    """StoreUnavailable: nothing was written, no effect starts, and the next turn starts from before."""
+    bench = Bench()
+    await bench.create()
+    bench.store.fates.append(Fate.REFUSED)
+    with pytest.raises(StoreUnavailable):
+        await bench.run(Triggered())
+    assert bench.effects == []
+    assert bench.history.batches == []
+    reply = await bench.run(Triggered())
+    assert isinstance(reply, Started)
+    assert reply.execute_number == 1
+
+
+async def test_a_turn_that_the_store_wrote_in_silence_is_completed_once_it_says_so() -> None:
+    """An unknown outcome: no effect until the store was asked, then every effect once (DESIGN section 3)."""
+    bench = Bench()
+    await bench.create()
+    bench.store.fates.append(Fate.SILENT)
+    with pytest.raises(StoreUncertain):
+        await bench.run(Triggered())
+    assert bench.effects == []
+    assert bench.names()[-1] == "again"
+    await bench.run(AlarmRang())
+    assert len(bench.calls()) == 1
+    assert len(bench.history.batches) == 1
+    await bench.run(AlarmRang())
+    assert len(bench.calls()) == 1
+
+
+async def test_a_turn_that_vanished_leaves_the_job_as_it_was() -> None:
+    """The store has the old sequence: the state of before is kept, and no number is lost or used twice."""
+    bench = Bench()
+    await bench.create()
+    bench.store.fates.append(Fate.VANISHED)
+    with pytest.raises(StoreUncertain):
+        await bench.run(Triggered())
+    await bench.run(AlarmRang())
+    assert bench.effects == []
+    reply = await bench.run(Triggered())
+    assert isinstance(reply, Started)
+    assert reply.execute_number == 1
+    sequences = [commit.sequence for commit in bench.disk.commits]
+    assert sequences == sorted(set(sequences))
+    assert sequences[1] > sequences[0] + 1, "the sequence of the turn in doubt is not used again"
+
+
+async def test_while_the_store_is_away_a_turn_in_doubt_stays_in_doubt() -> None:
+    """Nobody may take a turn on a state of which nobody knows whether it holds."""
+    bench = Bench()
+    await bench.create()
+    bench.store.fates.append(Fate.SILENT)
+    with pytest.raises(StoreUncertain):
+        await bench.run(Triggered())
+    bench.store.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await bench.run(AlarmRang())
+    assert bench.names()[-1] == "again"
+    bench.store.is_down = False
+    await bench.run(AlarmRang())
+    assert len(bench.calls()) == 1
+
+
+async def test_what_another_writer_left_is_read_again() -> None:
+    """A conflict with another sequence in the store: the cached state is dropped."""
+    bench = Bench()
+    await bench.create()
+    other = Bench(bench.disk, boot=2)
+    await other.run(Triggered())
+    with pytest.raises(StoreConflict):
+        await bench.run(Triggered())
+    assert bench.effects == []
+    await bench.run(AlarmRang())
+    assert bench.held.document is not None
+    assert bench.held.document.head.execute_number == 1
+
+
+async def test_a_call_of_another_process_is_looked_after_before_anything_else() -> None:
+    """A job loaded with open calls gets Resumed first: with qos 1 the call is sent again as it was."""
+    bench = Bench()
+    await bench.create(qos=1)
+    await bench.run(Triggered())
+    after = Bench(bench.disk, boot=2)
+    await after.run(AlarmRang())
+    assert [call.request for call in after.calls()] == [call.request for call in bench.calls()]
+
+
+async def test_at_qos_0_a_turn_that_changes_nothing_durable_acts_at_once() -> None:
+    """The next step of a chain costs no commit; its records may be lost, its alarm lives in memory."""
+    bench = Bench()
+    await bench.create(request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
+    await bench.run(Triggered())
+    commits = len(bench.disk.commits)
+    await bench.answer()
+    assert len(bench.disk.commits) == commits
+    assert [call.request.url for call in bench.calls()] == ["http://a.test/1", "http://a.test/2"]
+    assert [durable for _, durable in bench.history.batches] == [True, False]
+
+
+async def test_at_qos_1_every_step_is_durable_before_the_next_is_sent() -> None:
+    """The ExecutionContext is saved before each effect (SPEC section 8)."""
+    bench = Bench()
+    await bench.create(qos=1, request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
+    await bench.run(Triggered())
+    commits = len(bench.disk.commits)
+    await bench.answer()
+    assert len(bench.disk.commits) == commits + 1
+    assert bench.names()[-6:] == ["expect", "commit", "written", "history", "act", "arm"]
+
+
+async def test_an_alarm_that_is_not_on_disk_is_held_in_memory() -> None:
+    """At qos 0 a check that is far away must ring though no commit told the disk of it."""
+    bench = Bench()
+    check = {"method": "GET", "url": "http://a.test/check"}
+    await bench.create(**{"async": True, "checkUrl": check, "checkRateSeconds": 30})
+    await bench.run(Triggered())
+    await bench.answer()
+    assert bench.journal[-1] == ("hold", Due(None, START - SKEW + 30_000))
+
+
+async def test_a_ring_in_vain_sets_the_alarm_again() -> None:
+    """A ring uses up the alarm, and has no authority: too early, it changes nothing (DESIGN section 2)."""
+    bench = Bench()
+    await bench.create(timer=OFTEN)
+    await bench.run(AlarmRang())
+    assert bench.journal[-1] == ("arm", Due(START + MINUTE, None))
+    assert len(bench.disk.commits) == 1
+
+
+async def test_records_are_masked_before_they_are_written_anywhere() -> None:
+    """Neither the store nor the history ever sees an authorization header (SPEC section 14)."""
+    bench = Bench()
+    step = {"url": "http://a.test/", "headers": {"Authorization": "Bearer top-secret"}}
+    await bench.create(qos=1, request=[step])
+    await bench.run(Triggered())
+    await bench.answer()
+    batches = [*bench.disk.unwritten.values(), *(batch for batch, _ in bench.history.batches)]
+    steps = [record for batch in batches for record in batch.records if isinstance(record, StepEnded)]
+    assert len(steps) == 2
+    assert "top-secret" not in repr(steps)
+
+
+async def test_a_sequence_is_never_used_twice() -> None:
+    """Each start counts above all that an earlier one can have reached, also in memory (ports.Batch)."""
+    bench = Bench()
+    await bench.create(request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
+    await bench.run(Triggered())
+    await bench.answer()
+    known = {batch.sequence for batch, _ in bench.history.batches}
+    after = Bench(bench.disk, boot=2)
+    await after.run(AlarmRang())
+    fresh = {batch.sequence for batch, _ in after.history.batches}
+    assert fresh
+    assert min(fresh) >= 2 << 32 > max(known)
+
+
+async def test_a_key_is_answered_once_and_recalled_afterwards() -> None:
+    """Committed with the turn that it guards: repeated after a crash it starts nothing (SPEC section 10)."""
+    bench = Bench()
+    await bench.create()
+    remembered = Remembered("/jobs/job/trigger", "key", b"digest", b"", START)
+    first = await bench.run(Triggered(), remembered=remembered, answer=lambda reply: repr(reply).encode())
+    again = Bench(bench.disk, boot=2)
+    reply = await again.run(Triggered(), remembered=remembered)
+    assert reply == Recalled(repr(first).encode(), True)
+    other = Remembered("/jobs/job/trigger", "key", b"other", b"", START)
+    assert await again.run(Triggered(), remembered=other) == Recalled(repr(first).encode(), False)
+    assert bench.disk.commits[-1].entry.execute_number == 1
+
+
+async def test_a_refusal_is_not_kept_under_its_key() -> None:
+    """Nothing was done: the same request may succeed later."""
+    bench = Bench()
+    remembered = Remembered("/jobs/job/trigger", "key", b"digest", b"", START)
+    refused = await bench.run(Triggered(), remembered=remembered)
+    assert isinstance(refused, Refusal)
+    await bench.create()
+    assert isinstance(await bench.run(Triggered(), remembered=remembered), Started)
+
+
+async def test_revisions_are_numbered_by_the_turn_and_kept_only_where_accepted() -> None:
+    """Created 1, then one more for each update that was not refused."""
+    bench = Bench()
+    await bench.create()
+    refused = await bench.run(Updated(0, if_match=7), definition=describe(jobName="other"))
+    assert isinstance(refused, Refusal)
+    assert refused.code is RefusalCode.PRECONDITION
+    assert await bench.run(Updated(0, if_match=1), definition=describe(jobName="other")) == Taken()
+    assert sorted(bench.disk.definitions) == [("uid1", 1), ("uid1", 2)]
+    assert bench.disk.jobs["job"].entry.job_name == "other"
+    assert sorted(bench.held.programs) == [2]
+
+
+async def test_the_same_definition_again_is_no_change() -> None:
+    """The fingerprint comes from the definition that the event brings (SPEC section 10)."""
+    bench = Bench()
+    await bench.create()
+    await bench.create()
+    assert len(bench.disk.commits) == 1
+    refused = await bench.create(jobName="other")
+    assert isinstance(refused, Refusal)
+    assert len(bench.disk.commits) == 1
+
+
+async def test_destroying_is_one_commit_and_sends_only_after_it() -> None:
+    """Catalogue, alarm and state go together; a failed destruction leaves the job with its alarm."""
+    bench = Bench()
+    await bench.create(timer=HOURLY, cancelUrl={"url": "http://a.test/cancel"})
+    await bench.run(Triggered())
+    bench.store.fates.append(Fate.REFUSED)
+    bench.effects.clear()
+    with pytest.raises(StoreUnavailable):
+        await bench.run(Destroyed())
+    assert bench.effects == []
+    assert bench.disk.jobs["job"].due.wall is not None
+    bench.journal.clear()
+    assert await bench.run(Destroyed()) == Taken()
+    stored = bench.disk.jobs["job"]
+    assert (stored.document, stored.due, stored.entry.state) == (None, Due(), JobState.DESTROYED)
+    assert (stored.entry.execute_number, stored.entry.request_counts) == (1, 1)
+    assert bench.names() == ["expect", "commit", "written", "history", "act", "arm"]
+    assert any(isinstance(effect, Inform) for effect in bench.effects)
+    assert any(isinstance(effect, Retire) for effect in bench.effects)
+
+
+async def test_a_later_life_goes_on_counting() -> None:
+    """After a destruction: a new uid, the next revision, counters go on (SPEC section 10)."""
+    bench = Bench()
+    await bench.create()
+    await bench.run(Triggered())
+    await bench.run(Destroyed())
+    after = Bench(bench.disk, boot=2)
+    await after.create()
+    head = head_of(bench.disk.jobs["job"])
+    assert (head.uid, head.revision, head.execute_number, head.request_counts) == ("uid2", 2, 1, 1)
+
+
+async def test_an_unknown_destruction_is_completed_when_the_store_has_it() -> None:
+    """Silent destruction: the job is gone, and what had to be sent is sent."""
+    bench = Bench()
+    await bench.create(cancelUrl={"url": "http://a.test/cancel"})
+    await bench.run(Triggered())
+    bench.effects.clear()
+    bench.store.fates.append(Fate.SILENT)
+    with pytest.raises(StoreUncertain):
+        await bench.run(Destroyed())
+    reply = await bench.run(AlarmRang())
+    assert isinstance(reply, Refusal)
+    assert any(isinstance(effect, Inform) for effect in bench.effects)
