@@ -25,9 +25,10 @@ def open_writing(place: str, *, durability: str) -> sqlite3.Connection:
     try:
         _make_private(place)
         connection = _connect(place)
-        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         upgrade(connection, place=place)
+        # After the upgrade, which refuses other programs' files: this changes the file.
+        _write_ahead(connection, place=place)
     except sqlite3.Error as error:
         _close(connection)
         raise refusal(place, error) from error
@@ -107,6 +108,15 @@ def _connect(place: str) -> sqlite3.Connection:
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA journal_size_limit = 67108864")
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection, *, place: str) -> None:
+    mode: str = connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+    if mode not in ("wal", "memory"):
+        raise FolderUnusable(
+            f"The file {place} cannot have a write-ahead log (its journal stays {mode!r}). "
+            "Name a data folder on a local disk."
+        )
 
 
 def _close(connection: sqlite3.Connection | None) -> None:

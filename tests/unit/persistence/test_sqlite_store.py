@@ -182,8 +182,10 @@ async def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "state.db") as connection:
         connection.execute("CREATE TABLE theirs (x)")
     connection.close()
+    content = (tmp_path / "state.db").read_bytes()
     with pytest.raises(StoreDamaged, match="another program"):
         await SqliteStateStore.open(folder=tmp_path)
+    assert (tmp_path / "state.db").read_bytes() == content
 
 
 async def test_an_older_format_is_upgraded_step_by_step(tmp_path: Path) -> None:
