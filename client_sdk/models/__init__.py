@@ -1,21 +1,27 @@
 """The wire format, written once: what a caller posts, and what it is answered (SPEC sections 2 to 7, 10)."""
 
 from client_sdk.models.definition import JobDefinition, RetryPolicy
-from client_sdk.models.fields import JOB_ID, WireModel
+from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel
 from client_sdk.models.parse import find_foreign, parse_definition, parse_model
 from client_sdk.models.problems import ModelError, Problem, write_pointer
+from client_sdk.models.requests import Activation, Cancellation, PreviewRequest, ReplayRequest
 from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestStep
 from client_sdk.models.timer import Misfire, Timer
 
 __all__ = [
     "JOB_ID",
+    "JOB_ID_FORM",
+    "Activation",
     "CancelUrl",
+    "Cancellation",
     "CheckUrl",
     "JobDefinition",
     "Misfire",
     "ModelError",
     "Notification",
+    "PreviewRequest",
     "Problem",
+    "ReplayRequest",
     "RequestStep",
     "RetryPolicy",
     "Timer",

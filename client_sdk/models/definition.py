@@ -23,7 +23,7 @@ from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestSte
 from client_sdk.models.timer import Timer
 
 
-def _read_timer(value: object) -> object:
+def read_timer(value: object) -> object:
     """An object, or a string that holds one; an empty string is no timer."""
     if not isinstance(value, str):
         return value
@@ -81,7 +81,7 @@ class JobDefinition(WireModel):
     active: Flag = True
     timer: Annotated[
         Timer | None,
-        BeforeValidator(_read_timer, json_schema_input_type=Timer | str | None),
+        BeforeValidator(read_timer, json_schema_input_type=Timer | str | None),
     ] = None
     request: Annotated[list[RequestStep], Field(min_length=1)]
     asynchronous: bool = False

@@ -1,5 +1,6 @@
 """The kinds of values of which the wire models are made; strict where a user would be surprised otherwise."""
 
+import re
 from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import (
@@ -18,12 +19,13 @@ LARGEST = 1_000_000_000
 """The bound of every number on the wire: 31 years in seconds, and far from where integers overflow."""
 
 JOB_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+JOB_ID_FORM = re.compile(JOB_ID[1:-1])
 METHOD = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
 def _write_alias(name: str) -> str:
-    return "async" if name == "asynchronous" else to_camel(name)
+    return {"asynchronous": "async", "from_": "from"}.get(name) or to_camel(name)
 
 
 class WireModel(BaseModel):

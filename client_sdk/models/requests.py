@@ -1,0 +1,39 @@
+"""The small bodies of the API's other routes (SPEC section 10)."""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from client_sdk.models.definition import read_timer
+from client_sdk.models.fields import Count, FilledText, Flag, Text, WireModel
+from client_sdk.models.timer import Timer
+
+
+class Activation(WireModel):
+    """`PUT /jobs/{jobId}`: whether the job is to fire."""
+
+    active: Flag | None = None
+
+
+class Cancellation(WireModel):
+    """`POST /executions/{executionId}/cancel`."""
+
+    reason: FilledText | None = None
+
+
+class ReplayRequest(WireModel):
+    """`POST /executions/{executionId}/replay`: from which step (its `index`), with which parameters."""
+
+    from_step: Count = 0
+    params: dict[str, Any] | None = None
+
+
+class PreviewRequest(WireModel):
+    """`POST /timers/preview`; `from` is the moment of creation for delays and ttl."""
+
+    timer: Annotated[Timer | None, BeforeValidator(read_timer, json_schema_input_type=Timer | str | None)] = (
+        None
+    )
+    from_: Text | None = None
+    until: Text | None = None
+    count: Annotated[int, Field(ge=1, le=1_000)] | None = None

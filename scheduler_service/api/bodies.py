@@ -1,0 +1,105 @@
+"""Reads the body of a request: size, type, JSON and depth, before anything looks at its meaning."""
+
+from http import HTTPStatus
+
+import msgspec
+from starlette.types import Receive, Scope
+
+from scheduler_service.api.problems import ApiProblem, invalid, refuse
+
+DEEPEST = 64
+_DECODER = msgspec.json.Decoder()
+
+
+class ClientGone(Exception):
+    """The caller hung up before its request was complete: there is nobody to answer."""
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """The raw body, at most `limit` bytes. Raises ApiProblem (413, 415) and ClientGone."""
+    announced = header(scope, b"content-length")
+    if announced is not None and announced.isdigit() and int(announced) > limit:
+        raise _too_large(limit)
+    body = await _collect(receive, limit)
+    if body and not _is_json(header(scope, b"content-type")):
+        raise refuse(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "/Content-Type",
+            "media_type",
+            "a body must be JSON; send it with 'Content-Type: application/json'",
+        )
+    return body
+
+
+def read_json(body: bytes) -> object:
+    """The value of `body`. Where a name is given twice, the last one counts (RFC 8259, section 4).
+
+    Raises ApiProblem: 400 for what is no JSON, 422 for numbers out of range and more than 64 levels.
+    """
+    if not body:
+        raise _malformed("the body is empty; send a JSON value")
+    try:
+        value: object = _DECODER.decode(body)
+    except msgspec.ValidationError as error:
+        raise invalid("", "range", f"{error}: a number is too large for any use here") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _malformed(str(error)) from None
+    except RecursionError:
+        raise _too_deep() from None
+    if body.count(b"[") + body.count(b"{") > DEEPEST and not _is_flat(value, DEEPEST):
+        raise _too_deep()
+    return value
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The first header of this lower-case name, or None."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return None
+
+
+async def _collect(receive: Receive, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks) if len(chunks) > 1 else chunk
+
+
+def _is_json(content_type: str | None) -> bool:
+    return content_type is not None and content_type.partition(";")[0].strip().lower() == "application/json"
+
+
+def _is_flat(value: object, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return True
+    if levels == 0:
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return all(_is_flat(item, levels - 1) for item in inner)
+
+
+def _malformed(reason: str) -> ApiProblem:
+    return refuse(HTTPStatus.BAD_REQUEST, "", "malformed", f"the body is no JSON: {reason}")
+
+
+def _too_large(limit: int) -> ApiProblem:
+    return refuse(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "",
+        "too_large",
+        f"the body is larger than {limit:,} bytes; split it",
+    )
+
+
+def _too_deep() -> ApiProblem:
+    return invalid("", "too_deep", f"the body is nested deeper than {DEEPEST} levels; flatten it")

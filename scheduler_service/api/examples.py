@@ -1,0 +1,30 @@
+"""Bodies that work as they stand, shown in OpenAPI."""
+
+from typing import Any
+
+DEFINITION: dict[str, Any] = {
+    "jobName": "nightly report",
+    "creator": "001",
+    "creatorName": "ops",
+    "timer": {"dueTime": "0s", "period": "0 30 2 * * ?", "timezone": "Europe/Berlin"},
+    "request": [
+        {
+            "method": "POST",
+            "url": "http://127.0.0.1:9000/report?callback=${schedulingFeedbackUrl}",
+            "body": {"day": "${schedulingFireTime}"},
+            "respEnvName": "report",
+        }
+    ],
+    "async": True,
+    "timeoutSeconds": 600,
+    "retry": [{"errorEquals": ["5xx", "timeout"], "intervalSeconds": 2, "maxAttempts": 3}],
+    "notification": [
+        {"url": "http://127.0.0.1:9000/told", "stateEquals": ["finalSucceed", "finalFailed"]},
+    ],
+    "qos": 1,
+}
+DEFINITIONS: list[dict[str, Any]] = [{"jobId": "nightly-report", **DEFINITION}]
+PARAMETERS: dict[str, Any] = {"day": "2026-01-31"}
+FEEDBACK: dict[str, Any] = {"status": "succeed", "message": "done", "progress": "60/60", "data": {"rows": 7}}
+PREVIEW: dict[str, Any] = {"timer": {"dueTime": "0s", "period": "0 0/5 * * * ?"}, "count": 5}
+REPLAY: dict[str, Any] = {"fromStep": 0, "params": {"day": "2026-01-31"}}

@@ -1,0 +1,187 @@
+"""Executions: what happened, and what may still be done about them (SPEC section 10)."""
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from client_sdk.models import Cancellation, ModelError, ReplayRequest, parse_model
+from scheduler_service.api.answers import succeed
+from scheduler_service.api.call import Call
+from scheduler_service.api.jobs import find_job, read_definition
+from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.problems import ApiProblem, absent, invalid, invalid_all, refuse
+from scheduler_service.api.triggers import show_started
+from scheduler_service.api.turns import take_turn
+from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
+from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
+from scheduler_service.domain.records import Exchange
+from scheduler_service.persistence.history.queries import ExecutionQuery, Wire, parse_execution_id
+from scheduler_service.persistence.state.catalogue import JobQuery
+from scheduler_service.ports import CatalogueEntry
+
+ALL_STATES = tuple(JobState)
+PAGE = 500
+
+
+async def list_all(call: Call) -> Response:
+    """`GET /executions` and `GET /main/execution`."""
+    return await _list(call, call.query["jobId"])
+
+
+async def list_of_job(call: Call) -> Response:
+    """`GET /jobs/{jobId}/executions`, of a destroyed job too: its history stays until it is cleaned."""
+    job_id = call.job_id
+    if await call.parts.catalogue.get(job_id) is None:
+        raise absent("/jobId", f"there is no job {job_id!r}")
+    return await _list(call, job_id)
+
+
+async def read(call: Call) -> Response:
+    """`GET /executions/{executionId}`: every attempt, step, check, feedback and notification."""
+    return succeed(await find_execution(call.parts, call.path["executionId"]))
+
+
+async def read_log(call: Call) -> Response:
+    """`GET /executions/{executionId}/log`."""
+    execution_id, tenant = call.path["executionId"], call.parts.surroundings.tenant
+    limit, cursor = call.query["limit"], call.query["cursor"]
+    page = await call.parts.history.log(tenant, execution_id, limit=limit, cursor=cursor)
+    if page is None:
+        await find_execution(call.parts, execution_id)
+        page = await call.parts.history.log(tenant, execution_id, limit=limit, cursor=cursor)
+    return succeed(None if page is None else page.wire())
+
+
+async def cancel(call: Call) -> Response:
+    """`POST /executions/{executionId}/cancel`: ends a live or waiting one; 409 if it has ended."""
+    raw, value = await call.object()
+    asked = _parse(Cancellation, value)
+    entry, number = await _find_life(call)
+    event = CancelRequested(number, asked.reason) if asked.reason else CancelRequested(number)
+    remembered = call.remembered(f"executions/{call.path['executionId']}/cancel", raw)
+    await take_turn(call.parts, entry.job_id, event, remembered=remembered)
+    return succeed(
+        {"executionId": call.path["executionId"], "executeNumber": number, "state": ExecutionState.CANCELLED}
+    )
+
+
+async def release(call: Call) -> Response:
+    """`POST /executions/{executionId}/release`: lets one go that a debug switch holds."""
+    raw, _ = await call.object()
+    entry, number = await _find_life(call)
+    remembered = call.remembered(f"executions/{call.path['executionId']}/release", raw)
+    await take_turn(call.parts, entry.job_id, Released(number), remembered=remembered)
+    return succeed({"executionId": call.path["executionId"], "executeNumber": number})
+
+
+async def replay(call: Call) -> Response:
+    """`POST /executions/{executionId}/replay`: once more, from the start or from a step."""
+    raw, value = await call.object()
+    asked = _parse(ReplayRequest, value)
+    execution = await find_execution(call.parts, call.path["executionId"])
+    entry = await find_job(call.parts, str(execution["jobId"]))
+    await _check_step(call.parts, entry, asked.from_step)
+    responses = await _responses(call, asked.from_step)
+    number = execution["executeNumber"]
+    assert isinstance(number, int)
+    event = Triggered(
+        params=msgspec.json.encode(asked.params or {}), replay=Replay(number, asked.from_step, responses)
+    )
+    remembered = call.remembered(f"executions/{call.path['executionId']}/replay", raw)
+    return show_started(await take_turn(call.parts, entry.job_id, event, remembered=remembered))
+
+
+async def find_execution(parts: ApiParts, execution_id: str) -> Wire:
+    """One execution in full, be it this moment's. Raises ApiProblem (404), StoreUnavailable."""
+    found = await parts.history.execution(parts.surroundings.tenant, execution_id)
+    if found is None and parse_execution_id(execution_id) is not None:
+        await parts.flush()
+        found = await parts.history.execution(parts.surroundings.tenant, execution_id)
+    if found is None:
+        raise _no_execution(execution_id)
+    return found
+
+
+async def _list(call: Call, job_id: str | None) -> Response:
+    asked = call.query
+    labels: tuple[tuple[str, str], ...] = asked.get("label", ())
+    query = ExecutionQuery(
+        tenant=call.parts.surroundings.tenant,
+        job_id=job_id,
+        job_ids=await _jobs_with(call.parts, labels) if labels else None,
+        state=None if asked["state"] is None else ExecutionState(asked["state"]),
+        error=asked["error"],
+        triggered_by=None if asked["triggeredBy"] is None else TriggeredBy(asked["triggeredBy"]),
+        planned_from=asked["from"],
+        planned_to=asked["to"],
+        limit=asked["limit"],
+        cursor=asked["cursor"],
+    )
+    return succeed((await call.parts.history.executions(query)).wire())
+
+
+async def _jobs_with(parts: ApiParts, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    found: set[str] = set()
+    query = JobQuery(
+        tenant=parts.surroundings.tenant, states=ALL_STATES, labels=labels, system=None, limit=PAGE
+    )
+    while True:
+        page = await parts.catalogue.list(query)
+        found.update(entry.job_id for entry in page.items)
+        if page.next_cursor is None:
+            return frozenset(found)
+        query = msgspec.structs.replace(query, cursor=page.next_cursor)
+
+
+async def _find_life(call: Call) -> tuple[CatalogueEntry, int]:
+    """The job of which the execution is, in its present life. Raises ApiProblem (404, 409)."""
+    execution_id = call.path["executionId"]
+    parsed = parse_execution_id(execution_id)
+    if parsed is None:
+        raise _no_execution(execution_id)
+    entry = await call.parts.catalogue.find(parsed[0])
+    if entry is not None and entry.state is not JobState.DESTROYED:
+        return entry, parsed[1]
+    await find_execution(call.parts, execution_id)
+    message = f"the execution {execution_id!r} has ended with its job"
+    raise refuse(HTTPStatus.CONFLICT, "/executionId", "conflict", message)
+
+
+async def _check_step(parts: ApiParts, entry: CatalogueEntry, from_step: int) -> None:
+    steps = len(msgspec.json.decode(await read_definition(parts, entry))["request"])
+    if from_step >= steps:
+        raise invalid(
+            "/fromStep", "range", f"fromStep {from_step} must be below {steps}, the number of steps"
+        )
+
+
+async def _responses(call: Call, from_step: int) -> tuple[bytes, ...]:
+    if from_step == 0:
+        return ()
+    known = await call.parts.history.exchanges(call.parts.surroundings.tenant, call.path["executionId"])
+    return tuple(_response_of(known or {}, index) for index in range(from_step))
+
+
+def _response_of(exchanges: dict[int, Exchange], index: int) -> bytes:
+    exchange = exchanges.get(index)
+    if exchange is None or exchange.status is None:
+        raise invalid(
+            "/fromStep", "no_response", f"step {index} has no recorded response; replay from it or before"
+        )
+    if exchange.response_truncated:
+        message = f"the response of step {index} was cut in the history; replay from it or before"
+        raise invalid("/fromStep", "no_response", message)
+    return exchange.response_body or b""
+
+
+def _parse(model: Any, value: object) -> Any:
+    try:
+        return parse_model(model, value)
+    except ModelError as error:
+        raise invalid_all(error.problems) from None
+
+
+def _no_execution(execution_id: str) -> ApiProblem:
+    return absent("/executionId", f"there is no execution {execution_id[:200]!r}")

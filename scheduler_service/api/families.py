@@ -1,0 +1,89 @@
+"""The routes under `/main`: children of an execution, and cleaning up (SPEC section 10)."""
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from scheduler_service.api.answers import succeed
+from scheduler_service.api.call import Call
+from scheduler_service.api.executions import find_execution
+from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.problems import ApiProblem, absent
+from scheduler_service.api.turns import take_turn
+from scheduler_service.domain.events import Destroyed
+from scheduler_service.domain.execution import JobState
+from scheduler_service.ports import CatalogueEntry
+
+PAGE = 500
+
+
+async def clean(call: Call) -> Response:
+    """`DELETE /main/schedule/clean`: what was removed."""
+    removed = await call.parts.clean(
+        destroyed=call.query["cleanDestroyJob"], retain=call.query["retainExecutionCount"]
+    )
+    return succeed(removed)
+
+
+async def read_child_logs(call: Call) -> Response:
+    """`GET /main/getChildJobLogs`: the newest execution of each child, in full."""
+    return await _show_children(call.parts, call.query["parentJobId"], call.query["execution"])
+
+
+async def read_child_logs_of_execution(call: Call) -> Response:
+    """`GET /main/getChildJobLogsByExecutionId`: the same by the parent's execution."""
+    parent = await find_execution(call.parts, call.query["executionId"])
+    number = parent["executeNumber"]
+    assert isinstance(number, int)
+    return await _show_children(call.parts, str(parent["jobId"]), number)
+
+
+async def destroy_family(call: Call) -> Response:
+    """`DELETE /main/destroyByParentJob`: the children, theirs too, and the job itself; children first."""
+    parent = call.query["parentJobId"]
+    family = await _find_family(call.parts, parent)
+    destroyed = [job_id for job_id in reversed(family) if await _destroy(call.parts, job_id)]
+    if not destroyed:
+        raise absent("/parentJobId", f"there is no job {parent[:140]!r}, and none that it started")
+    return succeed({"jobs": destroyed})
+
+
+async def _show_children(parts: ApiParts, parent: str, execution: int) -> Response:
+    children = [entry.job_id async for entry in _children(parts, parent, execution)]
+    items = await parts.history.children_latest(parts.surroundings.tenant, children)
+    return succeed({"items": items, "nextCursor": None})
+
+
+async def _children(parts: ApiParts, parent: str, execution: int | None) -> AsyncIterator[CatalogueEntry]:
+    after = ""
+    while True:
+        page = await parts.catalogue.children(parent, execution, after=after, limit=PAGE)
+        for entry in page:
+            if entry.tenant == parts.surroundings.tenant:
+                yield entry
+        if len(page) < PAGE:
+            return
+        after = page[-1].job_id
+
+
+async def _find_family(parts: ApiParts, parent: str) -> list[str]:
+    """The job and all that descend from it, each before its children; a circle ends where it began."""
+    family = [parent]
+    seen = {parent}
+    for job_id in family:  # grows while it is walked
+        async for entry in _children(parts, job_id, None):
+            if entry.job_id not in seen and entry.state is not JobState.DESTROYED:
+                seen.add(entry.job_id)
+                family.append(entry.job_id)
+    return family
+
+
+async def _destroy(parts: ApiParts, job_id: str) -> bool:
+    try:
+        await take_turn(parts, job_id, Destroyed())
+    except ApiProblem as problem:
+        if problem.status is not HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    return True

@@ -1,0 +1,145 @@
+"""One job: create, read, update, pause, start again, destroy (SPEC section 10)."""
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import Response
+
+from client_sdk.models import Activation, ModelError, parse_model
+from scheduler_service.api.answers import succeed
+from scheduler_service.api.bodies import header, read_json
+from scheduler_service.api.call import Call
+from scheduler_service.api.definitions import check_posted
+from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.problems import absent, invalid, invalid_all
+from scheduler_service.api.shapes import job_in_full
+from scheduler_service.api.turns import take_turn
+from scheduler_service.domain.events import Activated, Created, Destroyed, Event, Paused, Updated
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.replies import Reactivated, Taken
+from scheduler_service.ports import CatalogueEntry, StoreUnavailable
+
+_STRONG_TAG = re.compile(r'"([0-9]{1,18})"')
+NEVER = -1
+
+
+async def create(call: Call) -> Response:
+    """`POST /jobs/{jobId}`: 201, or 200 where this very job exists already."""
+    job_id = call.job_id
+    raw = await call.body()
+    posted = check_posted(call.parts, raw, read_json(raw), job_id)
+    remembered = call.remembered(f"jobs/{job_id}", raw)
+    reply = await take_turn(
+        call.parts, job_id, Created(uid="", key=b""), definition=posted.definition, remembered=remembered
+    )
+    is_new = isinstance(reply, Taken)
+    status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+    headers = {"location": f"/jobs/{job_id}"} if is_new else {}
+    return await _show_after(call.parts, job_id, status=status, warnings=posted.warnings, headers=headers)
+
+
+async def read(call: Call) -> Response:
+    """`GET /jobs/{jobId}`: the whole job; its ETag is the revision."""
+    entry = await find_job(call.parts, call.job_id)
+    return succeed(await _in_full(call.parts, entry), headers=_tag(entry))
+
+
+async def update(call: Call) -> Response:
+    """`POST /jobs/{jobId}/update`: another definition, unless `If-Match` names another revision."""
+    job_id = call.job_id
+    raw = await call.body()
+    posted = check_posted(call.parts, raw, read_json(raw), job_id)
+    event = Updated(revision=0, active=posted.active, if_match=_expected(header(call.scope, b"if-match")))
+    remembered = call.remembered(f"jobs/{job_id}/update", raw)
+    await take_turn(call.parts, job_id, event, definition=posted.definition, remembered=remembered)
+    return await _show_after(call.parts, job_id, warnings=posted.warnings)
+
+
+async def switch(call: Call) -> Response:
+    """`PUT /jobs/{jobId}`: 0 takes the job offline, 1 starts it again from now."""
+    job_id = call.job_id
+    active = await _asked_active(call)
+    event: Event = (
+        Activated(misfire=call.query["misfire"]) if active else Paused(drain=bool(call.query["drain"]))
+    )
+    reply = await take_turn(call.parts, job_id, event)
+    extra = {"missed": reply.missed} if isinstance(reply, Reactivated) else {}
+    return await _show_after(call.parts, job_id, extra=extra)
+
+
+async def destroy(call: Call) -> Response:
+    """`DELETE /jobs/{jobId}`: the job is gone; its history stays until it is cleaned."""
+    job_id = call.job_id
+    await take_turn(call.parts, job_id, Destroyed())
+    return succeed({"jobId": job_id, "state": JobState.DESTROYED})
+
+
+async def find_job(parts: ApiParts, job_id: str) -> CatalogueEntry:
+    """The line of a job that lives. Raises ApiProblem (404), StoreUnavailable."""
+    entry = await parts.catalogue.get(job_id)
+    if entry is None or entry.state is JobState.DESTROYED or entry.tenant != parts.surroundings.tenant:
+        raise absent("/jobId", f"there is no job {job_id!r}")
+    return entry
+
+
+async def read_definition(parts: ApiParts, entry: CatalogueEntry) -> bytes:
+    """The text of the definition in force. Raises StoreUnavailable."""
+    text = await parts.store.definition(entry.uid, entry.revision)
+    if text is None:
+        raise StoreUnavailable(f"revision {entry.revision} of the job {entry.job_id!r} is not in the store")
+    return text
+
+
+async def _show_after(
+    parts: ApiParts,
+    job_id: str,
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
+    warnings: tuple[Any, ...] = (),
+    headers: dict[str, str] | None = None,
+    extra: dict[str, Any] | None = None,
+) -> Response:
+    """The job as a turn left it. The turn counts already: where reading fails, the answer is shorter."""
+    data: dict[str, Any] = {"jobId": job_id}
+    sent = dict(headers or {})
+    try:
+        entry = await parts.catalogue.get(job_id)
+        if entry is not None and entry.state is not JobState.DESTROYED:
+            data = await _in_full(parts, entry)
+            sent |= _tag(entry)
+    except StoreUnavailable:
+        pass
+    return succeed(data | (extra or {}), status=status, warnings=warnings, headers=sent)
+
+
+async def _in_full(parts: ApiParts, entry: CatalogueEntry) -> dict[str, Any]:
+    return job_in_full(entry, await read_definition(parts, entry), parts.options)
+
+
+def _tag(entry: CatalogueEntry) -> dict[str, str]:
+    return {"etag": f'"{entry.revision}"'}
+
+
+def _expected(if_match: str | None) -> int | None:
+    """The revision that `If-Match` asks for; `NEVER` where it is no tag of ours (RFC 9110, 13.1.1)."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    match = _STRONG_TAG.fullmatch(if_match.strip())
+    return int(match[1]) if match else NEVER
+
+
+async def _asked_active(call: Call) -> bool:
+    raw = await call.body()
+    given = call.query["active"]
+    if raw:
+        try:
+            said = parse_model(Activation, read_json(raw)).active
+        except ModelError as error:
+            raise invalid_all(error.problems) from None
+        if given is not None and said is not None and given != said:
+            raise invalid("/active", "contradiction", "the query and the body say different things of active")
+        given = said if given is None else given
+    if given is None:
+        raise invalid("/active", "required", "say active=0 or active=1, in the query or in the body")
+    return bool(given)

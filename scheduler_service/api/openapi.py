@@ -1,0 +1,171 @@
+"""The description of the API for OpenAPI 3.1, made of the same declarations that serve it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import models_json_schema
+
+from client_sdk.models import JOB_ID, answers
+from scheduler_service.api.call import Operation
+from scheduler_service.api.problems import title_of
+from scheduler_service.api.queries import Parameter
+
+Schema = dict[str, Any]
+REF = "#/components/schemas/{model}"
+PROBLEM = {"$ref": "#/components/schemas/ProblemDetails"}
+PATHS: Mapping[str, Schema] = {
+    "jobId": {"type": "string", "pattern": JOB_ID, "maxLength": 128, "example": "nightly-report"},
+    "requestCounts": {"type": "integer", "minimum": 0},
+    "executionId": {"type": "string"},
+    "deliveryId": {"type": "string"},
+}
+DESCRIPTION = (
+    "Jobs as REST resources. Every success is an envelope with `data` and `warnings`; every failure is a "
+    "problem (RFC 9457) with a JSON Pointer per error. POST honours `Idempotency-Key` for 24 hours. "
+    "Where a body gives a name twice, the last one counts."
+)
+
+
+def describe(operations: Iterable[Operation], *, version: str) -> Schema:
+    """The whole document."""
+    known = tuple(operations)
+    references, definitions = _collect(known)
+    paths: dict[str, Schema] = {}
+    for operation in known:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, references)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Punctual", "version": version, "description": DESCRIPTION},
+        "paths": paths,
+        "components": {
+            "schemas": definitions,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+        "tags": [{"name": name} for name in dict.fromkeys(operation.tag for operation in known)],
+    }
+
+
+def _collect(operations: tuple[Operation, ...]) -> tuple[Mapping[tuple[Any, str], Schema], Schema]:
+    bodies = {operation.body for operation in operations if operation.body not in (None, dict)}
+    datas = {operation.data for operation in operations if operation.data not in (None, dict)}
+    datas |= {answers.ProblemDetails, answers.ProblemError}
+    inputs: list[Any] = [(model, "validation") for model in sorted(bodies | datas, key=_name)]
+    references, document = models_json_schema(inputs, by_alias=True, ref_template=REF)
+    return references, document["$defs"]  # type: ignore[return-value]
+
+
+def _name(model: Any) -> str:
+    return str(model.__name__)
+
+
+def _operation(operation: Operation, references: Mapping[tuple[Any, str], Schema]) -> Schema:
+    described: Schema = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "description": (operation.take.__doc__ or operation.summary).strip(),
+        "tags": [operation.tag],
+        "parameters": [*_path_parameters(operation), *map(_parameter, operation.query), *_headers(operation)],
+        "responses": _responses(operation, references),
+    }
+    if operation.body is not None:
+        described["requestBody"] = _body(operation, references)
+    described["security"] = [{}] if operation.is_open else [{"key": []}, {}]
+    return described
+
+
+def _path_parameters(operation: Operation) -> list[Schema]:
+    names = re.findall(r"\{(\w+)\}", operation.path)
+    return [{"name": name, "in": "path", "required": True, "schema": _plain(PATHS[name])} for name in names]
+
+
+def _plain(schema: Mapping[str, Any]) -> Schema:
+    plain = dict(schema)
+    if "example" in plain:
+        plain["examples"] = [plain.pop("example")]
+    return plain
+
+
+def _parameter(parameter: Parameter) -> Schema:
+    described: Schema = {
+        "name": parameter.name,
+        "in": "query",
+        "description": parameter.description,
+        "required": parameter.required,
+        "schema": dict(parameter.schema),
+    }
+    if parameter.repeated:
+        described |= {"style": "form", "explode": True}
+    if parameter.example is not None:
+        described["example"] = parameter.example
+    return described
+
+
+def _headers(operation: Operation) -> list[Schema]:
+    names = [*operation.headers, *(["Idempotency-Key"] if operation.method == "POST" else [])]
+    schemas: Mapping[str, Schema] = {
+        "Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+        "If-Match": {"type": "string", "examples": ['"1"']},
+    }
+    return [{"name": name, "in": "header", "required": False, "schema": schemas[name]} for name in names]
+
+
+def _body(operation: Operation, references: Mapping[tuple[Any, str], Schema]) -> Schema:
+    schema = _schema(operation.body, references)
+    if operation.is_array:
+        schema = {"type": "array", "items": schema, "maxItems": 1_000}
+    content: Schema = {"schema": schema}
+    if operation.body_example is not None:
+        content["example"] = operation.body_example
+    return {"required": operation.body_required, "content": {"application/json": content}}
+
+
+def _schema(model: Any, references: Mapping[tuple[Any, str], Schema]) -> Schema:
+    if model is None:
+        return {"type": "null"}
+    return (
+        TypeAdapter(dict[str, Any]).json_schema()
+        if model is dict
+        else dict(references[(model, "validation")])
+    )
+
+
+def _responses(operation: Operation, references: Mapping[tuple[Any, str], Schema]) -> Schema:
+    envelope: Schema = {
+        "type": "object",
+        "required": ["resp_code", "resp_msg", "data", "warnings"],
+        "properties": {
+            "resp_code": {"const": 200},
+            "resp_msg": {"type": "null"},
+            "data": _schema(operation.data, references),
+            "warnings": {"type": "array", "items": {"$ref": "#/components/schemas/ProblemError"}},
+        },
+    }
+    said = {
+        str(int(status)): {
+            "description": status.phrase,
+            "content": {"application/json": {"schema": envelope}},
+        }
+        for status in operation.success
+    }
+    failure = {"application/problem+json": {"schema": PROBLEM}}
+    return said | {
+        str(int(status)): {"description": title_of(status), "content": failure}
+        for status in sorted(_failures(operation))
+    }
+
+
+def _failures(operation: Operation) -> set[HTTPStatus]:
+    failures = {HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.SERVICE_UNAVAILABLE}
+    failures |= set(operation.statuses)
+    if not operation.is_open:
+        failures.add(HTTPStatus.UNAUTHORIZED)
+    if operation.body is not None:
+        failures |= {
+            HTTPStatus.BAD_REQUEST,
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        }
+    return failures

@@ -1,0 +1,41 @@
+"""How the service itself is: health, figures, settings (SPEC section 14)."""
+
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from scheduler_service.api.answers import succeed
+from scheduler_service.api.call import Call
+from scheduler_service.api.problems import absent, refuse
+
+
+async def say_alive(call: Call) -> Response:
+    """`GET /health/live`: the process answers."""
+    return succeed({"status": "live", "version": call.parts.version})
+
+
+async def say_ready(call: Call) -> Response:
+    """`GET /health/ready`: 200 while it takes work, else 503 naming what is missing."""
+    missing = await call.parts.ready()
+    if missing:
+        names = ", ".join(missing)
+        raise refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "not_ready", f"not ready yet: {names}")
+    return succeed({"status": "ready", "version": call.parts.version})
+
+
+async def show_stats(call: Call) -> Response:
+    """`GET /stats`."""
+    parts, now = call.parts, call.parts.clock.now()
+    tenant = parts.surroundings.tenant
+    counts = await parts.catalogue.counts(now, tenant=tenant)
+    figures = await parts.history.statistics(tenant, now.wall)
+    jobs = {str(state): number for state, number in counts.by_state.items()}
+    standing = {"due": counts.due, "waiting": counts.waiting, "running": counts.running, "jobs": jobs}
+    return succeed({**standing, **figures})
+
+
+async def show_settings(call: Call) -> Response:
+    """`GET /settings`: each effective value and where it comes from."""
+    if call.parts.settings is None:
+        raise absent("", "this service does not show its settings")
+    return succeed(call.parts.settings())

@@ -1,0 +1,130 @@
+"""What the API is made of: everything it uses, by name, and no more than it needs of each."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from client_sdk.models import JobDefinition
+from scheduler_service.domain.errors import Problem
+from scheduler_service.domain.records import Exchange
+from scheduler_service.engine.decision import Job
+from scheduler_service.engine.program import Program, Surroundings
+from scheduler_service.persistence.history.queries import (
+    DeliveryQuery,
+    ExecutionQuery,
+    FiringQuery,
+    Page,
+    Wire,
+)
+from scheduler_service.persistence.state.catalogue import Catalogue
+from scheduler_service.ports import Clock, Deliver, Remembered
+
+
+class Compiled(Protocol):
+    """A definition that holds, and what is worth saying about it."""
+
+    @property
+    def program(self) -> Program: ...
+    @property
+    def warnings(self) -> tuple[Problem, ...]: ...
+
+
+class CompileDefinition(Protocol):
+    """Checks a definition as far as that goes without running it."""
+
+    def __call__(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
+        """The definition, compiled. Raises DefinitionError with all that is wrong."""
+
+
+class Store(Protocol):
+    """What the API reads of the state, and the answers it keeps. Everything raises StoreError."""
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """As in `ports.StateStore`."""
+
+    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        """As in `ports.StateStore`."""
+
+    def remember(self, remembered: Remembered) -> Awaitable[None]:
+        """As in `ports.StateStore`."""
+
+
+class HistoryReader(Protocol):
+    """Reads what happened, in wire form. All raise StoreUnavailable, lists ExpressionError (`cursor`)."""
+
+    async def executions(self, query: ExecutionQuery) -> Page:
+        """Executions, the newest first."""
+
+    async def firings(self, query: FiringQuery) -> Page:
+        """The ledger."""
+
+    async def deliveries(self, query: DeliveryQuery) -> Page:
+        """Notifications, the newest first."""
+
+    async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
+        """One of them."""
+
+    async def execution(self, tenant: str, execution_id: str) -> Wire | None:
+        """One execution in full."""
+
+    async def log(
+        self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
+    ) -> Page | None:
+        """The lines of its log, in order of time; None: no such execution."""
+
+    async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
+        """What the steps of its last attempt sent and were answered; None: no such execution."""
+
+    async def children_latest(self, tenant: str, job_ids: Iterable[str]) -> list[Wire]:
+        """The newest execution of each job, in full."""
+
+    async def statistics(self, tenant: str, now: int) -> Wire:
+        """`byState`, `lateness` and `perMinute`."""
+
+
+class Courier(Protocol):
+    """What people may ask of a delivery. Both say False where none of this id waits."""
+
+    async def resend(self, delivery_id: str) -> bool:
+        """Tries it again now. Raises StoreError."""
+
+    async def dismiss(self, delivery_id: str) -> bool:
+        """Gives it up. Raises StoreError."""
+
+
+class Clean(Protocol):
+    """Removes history that nobody wants to keep any more (SPEC section 12)."""
+
+    async def __call__(self, *, destroyed: bool, retain: int) -> Mapping[str, int]:
+        """`{jobs, executions, notifications}` that were removed. Raises StoreError."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiParts:
+    """Everything that the API uses.
+
+    `read_job` gives a job as its latest turn left it, None where there is none, and raises StoreError.
+    `flush` returns when all that turns recorded so far can be read, and raises StoreUnavailable.
+    `admin_key` None: only loopback is served (SPEC section 14). `ready` names what is not ready yet, nothing
+    when all is. `options` are the effective defaults of a job's options by their names on the wire, where
+    they are not those of SPEC section 2. `settings` is what `GET /settings` shows, secrets left out already.
+    """
+
+    deliver: Deliver
+    read_job: Callable[[str], Awaitable[Job | None]]
+    compile_definition: CompileDefinition
+    surroundings: Surroundings
+    catalogue: Catalogue
+    store: Store
+    history: HistoryReader
+    courier: Courier
+    clean: Clean
+    clock: Clock
+    flush: Callable[[], Awaitable[None]]
+    ready: Callable[[], Awaitable[Sequence[str]]]
+    version: str
+    admin_key: str | None = None
+    body_bytes: int = 1 << 20
+    array_bytes: int = 16 << 20
+    options: Mapping[str, object] = field(default_factory=dict)
+    settings: Callable[[], Mapping[str, Any]] | None = None

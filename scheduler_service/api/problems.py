@@ -1,0 +1,120 @@
+"""What a caller is told when a request is refused: problem details (RFC 9457), and their statuses."""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.replies import Refusal, RefusalCode
+
+STATUSES: Mapping[RefusalCode, HTTPStatus] = {
+    RefusalCode.ABSENT: HTTPStatus.NOT_FOUND,
+    RefusalCode.CONFLICT: HTTPStatus.CONFLICT,
+    RefusalCode.PRECONDITION: HTTPStatus.PRECONDITION_FAILED,
+    RefusalCode.FORBIDDEN: HTTPStatus.FORBIDDEN,
+    RefusalCode.STALE: HTTPStatus.CONFLICT,
+    RefusalCode.INVALID: HTTPStatus.UNPROCESSABLE_ENTITY,
+    RefusalCode.LIMIT: HTTPStatus.TOO_MANY_REQUESTS,
+}
+
+
+class Flaw(Protocol):
+    """One thing that is wrong, whoever found it: the wire models or the core."""
+
+    @property
+    def pointer(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+class ApiProblem(PunctualError):
+    """A request that is refused; the API answers it as a problem. `errors` are ready for the wire."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        errors: tuple[dict[str, str], ...] = (),
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers
+
+    def body(self) -> dict[str, Any]:
+        """The members of the problem (RFC 9457, section 3), with the envelope's own beside them."""
+        return {
+            "type": "about:blank",
+            "title": title_of(self.status),
+            "status": int(self.status),
+            "detail": self.detail,
+            "errors": list(self.errors),
+            "resp_code": int(self.status),
+            "resp_msg": self.detail,
+        }
+
+
+def title_of(status: HTTPStatus) -> str:
+    """The name of a status as RFC 9110 has it, whatever this Python calls it."""
+    return {413: "Content Too Large", 422: "Unprocessable Content"}.get(int(status), status.phrase)
+
+
+def write_flaw(flaw: Flaw) -> dict[str, str]:
+    """An error or warning as it stands in an answer."""
+    return {"pointer": flaw.pointer, "code": flaw.code, "message": flaw.message}
+
+
+def refuse(status: HTTPStatus, pointer: str, code: str, message: str) -> ApiProblem:
+    """A problem with one error."""
+    return ApiProblem(status, message, errors=({"pointer": pointer, "code": code, "message": message},))
+
+
+def invalid(pointer: str, code: str, message: str) -> ApiProblem:
+    """A 422 with one error: the request is well formed and means nothing."""
+    return refuse(HTTPStatus.UNPROCESSABLE_ENTITY, pointer, code, message)
+
+
+def invalid_all(flaws: Iterable[Flaw]) -> ApiProblem:
+    """A 422 with everything that is wrong."""
+    errors = tuple(write_flaw(flaw) for flaw in flaws)
+    return ApiProblem(HTTPStatus.UNPROCESSABLE_ENTITY, _summarize(errors), errors=errors)
+
+
+def absent(pointer: str, message: str) -> ApiProblem:
+    """A 404: there is none, or it is another tenant's."""
+    return refuse(HTTPStatus.NOT_FOUND, pointer, "absent", message)
+
+
+def refused(refusal: Refusal) -> ApiProblem:
+    """The turn said no: its refusal as a problem."""
+    problem = refuse(STATUSES[refusal.code], refusal.pointer, refusal.code.value, refusal.message)
+    if refusal.code is RefusalCode.LIMIT:
+        problem.headers = (("retry-after", "1"),)
+    return problem
+
+
+def unavailable(message: str) -> ApiProblem:
+    """A 503: no store or host, and nothing was done."""
+    return _busy("unavailable", f"nothing was done: {message}")
+
+
+def uncertain(message: str) -> ApiProblem:
+    """A 503 whose code is `unknown`: it may have been done."""
+    remedy = "ask again, or repeat it with the same Idempotency-Key"
+    return _busy("unknown", f"it is not known whether this was done ({message}); {remedy}")
+
+
+def _busy(code: str, message: str) -> ApiProblem:
+    problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", code, message)
+    problem.headers = (("retry-after", "1"),)
+    return problem
+
+
+def _summarize(errors: tuple[dict[str, str], ...]) -> str:
+    first = errors[0]["message"]
+    return first if len(errors) == 1 else f"{first}; and {len(errors) - 1} more"

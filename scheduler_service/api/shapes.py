@@ -1,0 +1,88 @@
+"""Jobs in their wire form (SPEC section 10, the table of shapes)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from pydantic.fields import FieldInfo
+
+from client_sdk.models import JobDefinition
+from scheduler_service.domain.document import Latest
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.ports import CatalogueEntry
+
+OPTIONS = (
+    "checkRateSeconds",
+    "timeoutSeconds",
+    "maxRetries",
+    "qos",
+    "maxConcurrency",
+    "overlapPolicy",
+    "queueLimit",
+    "leadSeconds",
+    "startPolicy",
+    "historyDetail",
+)
+_LATEST = msgspec.json.Decoder(Latest | None)
+
+
+def job_line(entry: CatalogueEntry) -> dict[str, Any]:
+    """A job in a list: without its definition."""
+    return {
+        "jobId": entry.job_id,
+        "uid": entry.uid,
+        "objectId": entry.object_id,
+        "jobName": entry.job_name,
+        "creator": entry.creator,
+        "labels": entry.labels,
+        "parentJob": entry.parent_job,
+        "parentJobExecution": entry.parent_execution,
+        "revision": entry.revision,
+        "state": entry.state,
+        "kind": entry.kind,
+        "nextFireTime": None if entry.next_fire is None else rfc3339(entry.next_fire),
+        "executeNumber": entry.execute_number,
+        "requestCounts": entry.request_counts,
+        "latestExecution": _latest(entry),
+        "missedCount": entry.missed,
+        "createdAt": rfc3339(entry.created_at),
+        "updatedAt": rfc3339(entry.updated_at),
+    }
+
+
+def job_in_full(entry: CatalogueEntry, text: bytes, defaults: Mapping[str, object]) -> dict[str, Any]:
+    """A job with its definition as posted, and where each option's value comes from."""
+    return {
+        **job_line(entry),
+        "definition": msgspec.Raw(text),
+        "options": options_of(msgspec.json.decode(text), defaults),
+    }
+
+
+def options_of(definition: Mapping[str, Any], defaults: Mapping[str, object]) -> dict[str, Any]:
+    """name → value and source: the job's own, else the default in force (SPEC section 13)."""
+    shown: dict[str, Any] = {}
+    for name in OPTIONS:
+        own = definition.get(name)
+        value = own if own is not None else defaults.get(name, _FIELDS[name].default)
+        shown[name] = {"value": value, "source": "default" if own is None else "job"}
+    return shown
+
+
+def _latest(entry: CatalogueEntry) -> dict[str, Any] | None:
+    latest = _LATEST.decode(entry.latest or b"null")
+    if latest is None:
+        return None
+    return {
+        "executionId": f"{entry.uid}-{latest.execute_number}",
+        "executeNumber": latest.execute_number,
+        "state": latest.state,
+        "error": latest.error,
+    }
+
+
+def _by_alias(model: type[JobDefinition]) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+_FIELDS = _by_alias(JobDefinition)

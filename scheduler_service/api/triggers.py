@@ -1,0 +1,83 @@
+"""What is sent to a job while it lives: triggers by hand, and feedback of targets (SPEC sections 5, 10)."""
+
+from hashlib import sha256
+
+import msgspec
+from starlette.responses import Response
+
+from scheduler_service.api.answers import succeed
+from scheduler_service.api.bodies import read_json
+from scheduler_service.api.call import Call
+from scheduler_service.api.problems import invalid
+from scheduler_service.api.turns import take_turn
+from scheduler_service.domain.events import FeedbackArrived, Triggered
+from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.replies import Reply, Started
+from scheduler_service.ports import Remembered
+
+ENDED_AS = {"failed": ExecutionState.TERMINATED, "succeeded": ExecutionState.SUCCEEDED}
+
+
+async def trigger(call: Call) -> Response:
+    """`POST /jobs/{jobId}/trigger`: one execution, now or later; under a known key that execution."""
+    job_id = call.job_id
+    raw, _ = await call.object()
+    event = Triggered(params=raw, planned_at=_planned_at(call))
+    remembered = call.remembered(f"jobs/{job_id}/trigger", raw)
+    if remembered is None:
+        return show_started(await take_turn(call.parts, job_id, event))
+    # What follows a `?` says when and how, not what: the same key is the same trigger (SPEC section 10).
+    remembered = msgspec.structs.replace(remembered, digest=sha256(raw).digest())
+    return show_started(await _trigger_once(call, job_id, event, remembered))
+
+
+async def feedback(call: Call) -> Response:
+    """`POST /jobs/{jobId}/feedback/{requestCounts}`: a target reports; its token says that it may."""
+    job_id, request_counts = call.job_id, call.number("requestCounts")
+    raw = await call.body()
+    event = FeedbackArrived(request_counts, call.query["token"] or "", read_json(raw))
+    remembered = call.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
+    await take_turn(call.parts, job_id, event, remembered=remembered)
+    return succeed(None)
+
+
+def show_started(reply: Reply) -> Response:
+    """The execution that a trigger, or a replay, made."""
+    assert isinstance(reply, Started)
+    execution_id = f"{reply.uid}-{reply.execute_number}"
+    data = {"executionId": execution_id, "executeNumber": reply.execute_number, "state": reply.state}
+    return succeed(data, headers={"location": f"/executions/{execution_id}"})
+
+
+def _planned_at(call: Call) -> int | None:
+    delay, at = call.query["delaySeconds"], call.query["at"]
+    if delay is not None and at is not None:
+        raise invalid("/at", "contradiction", "give delaySeconds or at, not both")
+    if delay is None:
+        return int(at) if at is not None else None
+    return call.parts.clock.now().wall + round(float(delay) * SECOND)
+
+
+async def _trigger_once(call: Call, job_id: str, event: Triggered, remembered: Remembered) -> Reply:
+    """The key's execution. With `reset`, one that ended so is started afresh, under a key that follows."""
+    reply = await take_turn(call.parts, job_id, event, remembered=remembered)
+    reset = call.query["reset"]
+    followed = {remembered.key}
+    while reset is not None and isinstance(reply, Started) and await _has_ended(call, reply, ENDED_AS[reset]):
+        key = f"{remembered.key}\n{reply.uid}-{reply.execute_number}"
+        if key in followed:
+            break
+        followed.add(key)
+        reply = await take_turn(
+            call.parts, job_id, event, remembered=msgspec.structs.replace(remembered, key=key)
+        )
+    return reply
+
+
+async def _has_ended(call: Call, started: Started, state: ExecutionState) -> bool:
+    parts = call.parts
+    found = await parts.history.execution(
+        parts.surroundings.tenant, f"{started.uid}-{started.execute_number}"
+    )
+    return found is not None and found["state"] == state

@@ -1,0 +1,183 @@
+"""One job over the wire: create, read, update, pause, destroy (SPEC section 10)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_job_is_created_and_shown(client: httpx.AsyncClient) -> None:
+    """POST answers 201 with the job; GET shows the same, definition as posted (SPEC section 10)."""
+    created = await client.post("/jobs/j1", json=definition(objectId="o", labels={"team": "ops"}))
+    assert created.status_code == 201
+    body = created.json()
+    assert (body["resp_code"], body["resp_msg"], body["warnings"]) == (200, None, [])
+    job = body["data"]
+    assert job["jobId"] == "j1"
+    assert job["state"] == "active"
+    assert job["kind"] == "external"
+    assert job["objectId"] == "o"
+    assert job["revision"] == 1
+    assert job["latestExecution"] is None
+    assert job["createdAt"] == "2026-01-01T00:00:00.000Z"
+    assert job["definition"] == {**definition(objectId="o", labels={"team": "ops"}), "jobId": "j1"}
+    assert created.headers["location"] == "/jobs/j1"
+    read = await client.get("/jobs/j1")
+    assert read.status_code == 200
+    assert read.headers["etag"] == '"1"'
+    assert read.json()["data"] == job
+
+
+async def test_options_name_their_source(client: httpx.AsyncClient) -> None:
+    """Each option has its effective value and where it comes from (SPEC section 13)."""
+    await client.post("/jobs/j1", json=definition(timeoutSeconds=5))
+    options = (await client.get("/jobs/j1")).json()["data"]["options"]
+    assert options["timeoutSeconds"] == {"value": 5, "source": "job"}
+    assert options["maxRetries"] == {"value": 5, "source": "default"}
+
+
+async def test_the_same_definition_again_is_200_another_409(client: httpx.AsyncClient) -> None:
+    """Same id and same definition: 200; same id, other definition: 409 (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    again = await client.post("/jobs/j1", json=definition(jobId="j1", active=1, maxRetries=5))
+    assert again.status_code == 200
+    other = await client.post("/jobs/j1", json=definition(jobName="other"))
+    assert other.status_code == 409
+    assert pointers(other) == [("/jobId", "conflict")]
+
+
+async def test_the_body_names_the_same_job_as_the_path(client: httpx.AsyncClient) -> None:
+    """`jobId` in a body must equal the path (SPEC section 2)."""
+    response = await client.post("/jobs/j1", json=definition(jobId="j2"))
+    assert response.status_code == 422
+    assert pointers(response) == [("/jobId", "mismatch")]
+
+
+@pytest.mark.parametrize("job_id", ["-a", "a b", "a" * 129, "ä", "a%00"])
+async def test_an_id_that_is_none_is_refused(client: httpx.AsyncClient, job_id: str) -> None:
+    """A path parameter is named as `/jobId` (SPEC section 10)."""
+    response = await client.post(f"/jobs/{job_id}", json=definition())
+    assert response.status_code == 422
+    assert pointers(response) == [("/jobId", "pattern")]
+
+
+async def test_what_is_wrong_is_said_with_pointers(client: httpx.AsyncClient) -> None:
+    """422 with a JSON Pointer for the models' findings and the compiler's alike (SPEC section 4)."""
+    wrong = await client.post("/jobs/j1", json=definition(qos=5, jobNam="x"))
+    assert wrong.status_code == 422
+    assert set(pointers(wrong)) == {("/qos", "choice"), ("/jobNam", "unknown_field")}
+    cron = await client.post("/jobs/j1", json=definition(timer={"dueTime": "0s", "period": "0 0 31 2 * ?"}))
+    assert cron.status_code == 422
+    assert pointers(cron)[0][0] == "/timer/period"
+    assert (await client.get("/jobs/j1")).status_code == 404
+
+
+async def test_warnings_stand_beside_the_data(client: httpx.AsyncClient) -> None:
+    """A dropped dueTime and a moment in the past are warned of (SPEC section 3)."""
+    dropped = await client.post("/jobs/a", json=definition(timer={"dueTime": "5s", "period": ""}))
+    assert [warning["code"] for warning in dropped.json()["warnings"]] == ["due_time_ignored"]
+    past = await client.post(
+        "/jobs/b", json=definition(timer={"dueTime": "2020-01-01 00:00:00", "period": "0s"})
+    )
+    assert [warning["code"] for warning in past.json()["warnings"]] == ["in_the_past"]
+    assert past.json()["data"]["state"] == "finished"
+
+
+async def test_update_replaces_and_counts_revisions(client: httpx.AsyncClient) -> None:
+    """`/update` replaces the definition; the ETag follows; 404 if absent (SPEC section 10)."""
+    assert (await client.post("/jobs/j1/update", json=definition())).status_code == 404
+    await client.post("/jobs/j1", json=definition())
+    updated = await client.post("/jobs/j1/update", json=definition(jobName="other"))
+    assert updated.status_code == 200
+    assert updated.headers["etag"] == '"2"'
+    assert updated.json()["data"]["definition"]["jobName"] == "other"
+    revisions = (await client.get("/jobs/j1/revisions", params={"limit": 1})).json()["data"]
+    assert [one["revision"] for one in revisions["items"]] == [1]
+    rest = await client.get("/jobs/j1/revisions", params={"cursor": revisions["nextCursor"]})
+    assert [one["definition"]["jobName"] for one in rest.json()["data"]["items"]] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "status"), [('"1"', 200), ("*", 200), ('"7"', 412), ('W/"1"', 412), ("x", 412)]
+)
+async def test_if_match_guards_an_update(client: httpx.AsyncClient, tag: str, status: int) -> None:
+    """412 where `If-Match` is not the revision in quotes (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    response = await client.post("/jobs/j1/update", json=definition(jobName="b"), headers={"If-Match": tag})
+    assert response.status_code == status
+    if status == 412:
+        assert pointers(response) == [("/If-Match", "precondition")]
+
+
+async def test_a_job_is_paused_and_started_again(client: httpx.AsyncClient) -> None:
+    """PUT with 0 and 1, in the query or the body; `missed` counts the pause (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition(timer={"dueTime": "0s", "period": "0 * * * * ?"}))
+    paused = await client.put("/jobs/j1?active=0")
+    assert paused.json()["data"]["state"] == "paused"
+    assert paused.json()["data"]["nextFireTime"] is None
+    started = await client.put("/jobs/j1", json={"active": True})
+    assert started.json()["data"]["state"] == "active"
+    assert started.json()["data"]["missed"] == 0
+    again = await client.put("/jobs/j1?active=1")
+    assert again.status_code == 200
+    assert "missed" not in again.json()["data"]
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "pointer"),
+    [
+        ("", None, "/active"),
+        ("", {}, "/active"),
+        ("?active=2", None, "/active"),
+        ("?active=0", {"active": 1}, "/active"),
+        ("", {"activ": 1}, "/activ"),
+        ("?active=1&misfire=none", None, "/misfire"),
+    ],
+)
+async def test_put_wants_one_clear_active(
+    client: httpx.AsyncClient, query: str, body: Any, pointer: str
+) -> None:
+    """Without any `active`: 422 (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    response = (
+        await client.put(f"/jobs/j1{query}", json=body)
+        if body is not None
+        else await client.put(f"/jobs/j1{query}")
+    )
+    assert response.status_code == 422
+    assert pointers(response)[0][0] == pointer
+
+
+@pytest.mark.parametrize("path", ["/jobs/j1", "/job/j1"])
+async def test_a_destroyed_job_is_gone(client: httpx.AsyncClient, path: str) -> None:
+    """Afterwards GET and a second DELETE: 404; created again it has a new uid (SPEC section 10)."""
+    first = (await client.post("/jobs/j1", json=definition())).json()["data"]
+    assert (await client.delete(path)).status_code == 200
+    assert (await client.get("/jobs/j1")).status_code == 404
+    assert (await client.delete(path)).status_code == 404
+    again = await client.post("/jobs/j1", json=definition())
+    assert again.status_code == 201
+    assert again.json()["data"]["uid"] != first["uid"]
+
+
+async def test_creation_under_a_key_is_done_once(client: httpx.AsyncClient, world: World) -> None:
+    """Same key, same body: the same answer; same key, other body: 422 (SPEC section 10)."""
+    headers = {"Idempotency-Key": "k1"}
+    assert (await client.post("/jobs/j1", json=definition(), headers=headers)).status_code == 201
+    turns = world.turns
+    assert (await client.post("/jobs/j1", json=definition(), headers=headers)).status_code == 201
+    assert world.turns == turns
+    other = await client.post("/jobs/j1", json=definition(jobName="b"), headers=headers)
+    assert other.status_code == 422
+    assert pointers(other) == [("/Idempotency-Key", "key_reused")]
+
+
+async def test_a_refused_creation_may_be_repeated_under_its_key(client: httpx.AsyncClient) -> None:
+    """A refusal is not kept: put right, the key is free."""
+    headers = {"Idempotency-Key": "k1"}
+    assert (await client.post("/jobs/j1", json=definition(qos=9), headers=headers)).status_code == 422
+    assert (await client.post("/jobs/j1", json=definition(), headers=headers)).status_code == 201
