@@ -229,7 +229,8 @@ class EmbeddedAlarms:
 
     async def _nap(self) -> None:
         self._wake.clear()
-        self._set_waker(self._clock.now())
+        now = self._clock.now()
+        self._set_waker(now, self._pause(now))
         await self._wake.wait()
 
     def _hurry(self) -> None:
@@ -237,13 +238,15 @@ class EmbeddedAlarms:
         if self._wake.is_set():
             return
         now = self._clock.now()
-        if now.steady + self._pause(now) < self._waker_at:
-            self._set_waker(now)
+        pause = self._pause(now)
+        if pause == 0:
+            self._wake.set()
+        elif now.steady + pause < self._waker_at:
+            self._set_waker(now, pause)
 
-    def _set_waker(self, now: Now) -> None:
+    def _set_waker(self, now: Now, pause: int) -> None:
         if self._waker is not None:
             self._waker.cancel()
-        pause = self._pause(now)
         self._waker_at = now.steady + pause
         self._waker = self._clock.call_after(pause, self._wake.set)
 

@@ -31,7 +31,7 @@ class Window:
         self._line = line
         self._read = read
         self._is_ringing = is_ringing
-        self._page = page
+        self._page = self._limit = page
         self._room = room
         self._backlog: int | None = None
         self._backlog_from = BEFORE_ALL
@@ -58,21 +58,32 @@ class Window:
         known = self._line.horizon
         self._line.horizon = horizon
         try:
-            rows = await self._read(horizon, self._page, after=known)
+            end = await self._read_page(horizon, known)
         except BaseException:
             self._line.horizon = known
             raise
-        self._take(rows)
-        if len(rows) == self._page:
-            self._line.horizon = max(known, rows[-1][0] - 1)
+        if end is not None:
+            self._line.horizon = end
 
-    async def _read_backlog(self, end: int) -> None:
-        rows = await self._read(end, self._page, after=self._backlog_from)
-        self._take(rows)
-        if len(rows) < self._page:
+    async def _read_backlog(self, backlog: int) -> None:
+        end = await self._read_page(backlog, self._backlog_from)
+        if end is None:
             self._backlog = None
         else:
-            self._backlog_from = max(self._backlog_from, rows[-1][0] - 1)
+            self._backlog_from = end
+
+    async def _read_page(self, before: int, after: int) -> int | None:
+        """Reads one page; the moment up to which everything is known now, or None: up to `before`."""
+        limit = self._limit
+        rows = await self._read(before, limit, after=after)
+        self._take(rows)
+        self._limit = self._page
+        if len(rows) < limit:
+            return None
+        end = max(rows[-1][0] - 1, after)  # more of the last moment may be left
+        if end == after:
+            self._limit = min(limit * 2, self._room)  # one moment fills a whole page
+        return end
 
     def _take(self, rows: list[tuple[int, str]]) -> None:
         """A job that memory knows already is not touched: a turn knows better than a reading."""

@@ -1,0 +1,115 @@
+"""A host's time (DESIGN section 4, "Time")."""
+
+import asyncio
+
+import pytest
+
+from scheduler_service.domain.moments import Now
+from scheduler_service.hosts.clock import ManualClock, SystemClock
+from scheduler_service.ports import StoreUnavailable
+
+pytestmark = pytest.mark.anyio
+
+
+class Machine:
+    """A wall clock and a monotonic one, in seconds."""
+
+    def __init__(self) -> None:
+        self.wall = 1_000.0
+        self.monotonic = 50.0
+        self.kept: list[int] = []
+        self.is_broken = False
+
+    def run(self, seconds: float) -> None:
+        """Both run on."""
+        self.wall += seconds
+        self.monotonic += seconds
+
+    async def keep(self, skew: int) -> None:
+        """Makes a skew durable."""
+        if self.is_broken:
+            raise StoreUnavailable("away")
+        self.kept.append(skew)
+
+    def clock(self, skew: int = 400_000) -> SystemClock:
+        """The clock of this machine."""
+        return SystemClock(
+            skew=skew, on_step=self.keep, wall=lambda: self.wall, monotonic=lambda: self.monotonic
+        )
+
+
+async def test_steady_is_wall_minus_skew() -> None:
+    """Both lines run on with the monotonic clock."""
+    machine = Machine()
+    clock = machine.clock()
+    assert clock.now() == Now(1_000_000, 600_000)
+    machine.run(1.5)
+    assert clock.now() == Now(1_001_500, 601_500)
+    assert await clock.follow() is False
+
+
+async def test_a_step_of_a_second_or_less_is_no_step() -> None:
+    """The wall is anchored anew only when it steps by more than a second."""
+    machine = Machine()
+    clock = machine.clock()
+    machine.wall += 0.9
+    assert await clock.follow() is False
+    assert clock.now() == Now(1_000_000, 600_000)
+
+
+@pytest.mark.parametrize("step", [3600, -3600])
+async def test_steady_runs_on_when_the_wall_is_set(step: int) -> None:
+    """Firings follow the wall; limits and leases keep what is left of them (SPEC section 3)."""
+    machine = Machine()
+    clock = machine.clock()
+    machine.run(1)
+    machine.wall += step
+    assert clock.now() == Now(1_001_000, 601_000), "not before it is followed"
+    assert await clock.follow() is True
+    assert clock.now() == Now(1_001_000 + step * 1_000, 601_000)
+    assert machine.kept == [400_000 + step * 1_000]
+    assert clock.skew == machine.kept[-1]
+    assert await clock.follow() is False
+
+
+async def test_no_turn_sees_a_step_whose_skew_is_not_durable() -> None:
+    """A restart reads the skew: before it is kept, the old anchor counts."""
+    machine = Machine()
+    clock = machine.clock()
+    machine.wall += 100
+    machine.is_broken = True
+    with pytest.raises(StoreUnavailable):
+        await clock.follow()
+    assert clock.now() == Now(1_000_000, 600_000)
+    machine.is_broken = False
+    assert await clock.follow() is True
+    assert clock.now() == Now(1_100_000, 600_000)
+
+
+async def test_a_manual_clock_makes_its_calls_at_their_moments() -> None:
+    """Planned calls come in order, each at its own moment; taken back, they do not come."""
+    clock = ManualClock(wall=1_000, skew=900)
+    seen: list[tuple[str, int]] = []
+    clock.call_after(20, lambda: seen.append(("b", clock.now().steady)))
+    clock.call_after(10, lambda: seen.append(("a", clock.now().steady)))
+    clock.call_after(15, lambda: seen.append(("never", 0))).cancel()
+    assert clock.next_call() == 10
+    clock.advance(30)
+    assert seen == [("a", 110), ("b", 120)]
+    assert clock.now() == Now(1_030, 130)
+    clock.step_wall(-500)
+    assert clock.now() == Now(530, 130)
+    assert await clock.follow() is True
+    assert await clock.follow() is False
+
+
+async def test_a_manual_sleep_ends_with_the_clock() -> None:
+    """`sleep` returns when the steady line has passed it."""
+    clock = ManualClock()
+    sleep = asyncio.create_task(clock.sleep(100))
+    await asyncio.sleep(0)
+    clock.advance(99)
+    await asyncio.sleep(0)
+    assert not sleep.done()
+    clock.advance(1)
+    await sleep
