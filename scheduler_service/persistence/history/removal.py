@@ -14,17 +14,18 @@ TERMINAL = (
     ExecutionState.CANCELLED.value,
     ExecutionState.SKIPPED.value,
 )
-# How many rows one step looks at: it delays the writer by a few milliseconds.
-WINDOW = 4_000
+# How many rows one step looks at: longer ones keep the writer from its load.
+WINDOW = 2_000
 # Pages that go back to the disk at once.
 PAGES = 2_000
 
 _DOOM = "CREATE TEMP TABLE IF NOT EXISTS doomed (uid, execute_number, planned_at)"
 _DOOMED = "SELECT uid, execute_number FROM doomed"
+_LAST = "SELECT max(rowid) FROM (SELECT rowid FROM executions WHERE rowid > ? ORDER BY rowid LIMIT ?)"
 _TRIM = """
 INSERT INTO doomed
 SELECT e.uid, e.execute_number, e.planned_at FROM executions e
-WHERE e.rowid >= :place AND e.rowid < :place + :window AND (:tenant IS NULL OR e.tenant = :tenant)
+WHERE e.rowid > :place AND e.rowid <= :last AND (:tenant IS NULL OR e.tenant = :tenant)
   AND e.state IN (SELECT key FROM json_each(:before))
   AND coalesce(e.ended_at, e.created_at) < (SELECT value FROM json_each(:before) WHERE key = e.state)
   AND (:retain = 0 OR EXISTS (
@@ -55,31 +56,30 @@ class Removed(msgspec.Struct, frozen=True):
 
 
 class Trim(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the rows from `place` on: what ended before the moment of its state, but the newest `retain`."""
+    """What ended before the moment of its state (None: all that did), but the newest `retain` of each job."""
 
-    place: int
     retain: int
     before: Mapping[str, int] | None
     tenant: str | None
 
-    def remove(self, connection: sqlite3.Connection) -> Removed:
-        """Removes them with their detail, deliveries and firings."""
+    def remove(self, place: int, connection: sqlite3.Connection) -> tuple[Removed, int | None]:
+        """Looks at the rows behind `place` and what belongs to them; where to go on, None: that was all."""
+        last = connection.execute(_LAST, (place, WINDOW)).fetchone()[0]
+        if last is None:
+            return Removed(), None
         before = dict.fromkeys(TERMINAL, _FAR) if self.before is None else self.before
-        values = {
-            "place": self.place,
-            "window": WINDOW,
-            "retain": self.retain,
-            "before": json.dumps(dict(before)),
-            "tenant": self.tenant,
-        }
         connection.execute(_DOOM)
-        connection.execute(_TRIM, values)
-        return _remove_doomed(connection)
-
-
-def last_place(connection: sqlite3.Connection) -> int:
-    """The place of the newest row; a walk ends there."""
-    return _number(connection.execute("SELECT coalesce(max(rowid), 0) FROM executions"))
+        connection.execute(
+            _TRIM,
+            {
+                "place": place,
+                "last": last,
+                "retain": self.retain,
+                "before": json.dumps(dict(before)),
+                "tenant": self.tenant,
+            },
+        )
+        return _remove_doomed(connection), int(last)
 
 
 def count_lives(uids: str, connection: sqlite3.Connection) -> int:

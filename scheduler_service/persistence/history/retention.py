@@ -6,7 +6,7 @@ from functools import partial
 
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.history import removal
-from scheduler_service.persistence.history.removal import WINDOW, Removed
+from scheduler_service.persistence.history.removal import Removed
 from scheduler_service.persistence.history.writer import HistoryWriter
 
 # Under pressure this much of `max_bytes` is aimed at, so that the next flush does not meet it again.
@@ -64,11 +64,12 @@ class Retention:
         return {"jobs": jobs, "executions": removed.executions, "notifications": removed.notifications}
 
     async def _walk(self, *, retain: int, before: Mapping[str, int] | None, tenant: str | None) -> Removed:
+        trim = removal.Trim(retain=retain, before=before, tenant=tenant)
         removed = Removed()
-        last = await self._writer.perform(removal.last_place)
-        for place in range(0, last + 1, WINDOW):
-            trim = removal.Trim(place=place, retain=retain, before=before, tenant=tenant)
-            removed = removed.plus(await self._writer.perform(trim.remove))
+        place: int | None = 0
+        while place is not None:
+            batch, place = await self._writer.perform(partial(trim.remove, place))
+            removed = removed.plus(batch)
         return removed
 
     async def _relieve(self) -> Removed:

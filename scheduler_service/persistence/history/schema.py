@@ -28,6 +28,7 @@ executions = sa.Table(
 )
 sa.Index("executions_newest", executions.c.tenant, executions.c.created_at, executions.c.state)
 sa.Index("executions_of_job", executions.c.tenant, executions.c.job_id, executions.c.created_at)
+sa.Index("executions_planned", executions.c.tenant, executions.c.planned_at)
 # Most executions succeed: only the others are worth an index of their state.
 NOT_SUCCEEDED = executions.c.state != sa.literal_column("'succeeded'")
 sa.Index(

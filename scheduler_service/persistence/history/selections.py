@@ -37,7 +37,7 @@ def select_executions(query: ExecutionQuery) -> Selection:
         if query.state is not ExecutionState.SUCCEEDED:
             conditions.append(NOT_SUCCEEDED)
     if query.error is not None:
-        conditions.append(table.error == query.error)
+        conditions += [table.error == query.error, NOT_SUCCEEDED]
     if query.triggered_by is not None:
         conditions.append(table.triggered_by == query.triggered_by.value)
     conditions += _between(table.planned_at, query.planned_from, query.planned_to)

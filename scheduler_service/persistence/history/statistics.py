@@ -1,11 +1,14 @@
 """The figures of `/stats` that the history knows: outcomes and lateness over the last hour."""
 
+from collections import Counter
+
+import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import HOUR, MINUTE, rfc3339
 from scheduler_service.persistence.history.queries import Wire
-from scheduler_service.persistence.history.schema import executions
+from scheduler_service.persistence.history.schema import NOT_SUCCEEDED, executions
 from scheduler_service.persistence.history.shapes import lateness
 
 WINDOW = HOUR
@@ -13,31 +16,61 @@ WINDOW = HOUR
 SAMPLE = 10_000
 
 
+class Minute(msgspec.Struct, frozen=True):
+    """How many executions were created in the minute from `start` on; `others` did not succeed, by state."""
+
+    start: int
+    total: int
+    others: Counter[str]
+
+    @property
+    def succeeded(self) -> int:
+        """All but the others."""
+        return self.total - self.others.total()
+
+
 def collect_statistics(connection: sa.Connection, tenant: str, now: int) -> Wire:
     """`byState` and `perMinute` (oldest first, empty minutes too) count executions by their creation.
 
     `lateness` (ms; None where there is nothing to judge) is that of the timer's newest 10,000.
     """
-    counts = _count(connection, tenant, now)
-    by_state = dict.fromkeys((state.value for state in ExecutionState), 0)
-    for _, state, number in counts:
-        by_state[state] += number
+    minutes = _count(connection, tenant, now)
+    by_state = {state.value: sum(minute.others[state] for minute in minutes) for state in ExecutionState}
+    by_state[ExecutionState.SUCCEEDED.value] = sum(minute.succeeded for minute in minutes)
     return {
         "byState": by_state,
         "lateness": _judge(_latenesses(connection, tenant, now)),
-        "perMinute": _per_minute(counts, now),
+        "perMinute": [_minute_wire(minute) for minute in minutes],
     }
 
 
-def _count(connection: sa.Connection, tenant: str, now: int) -> list[tuple[int, str, int]]:
+def _count(connection: sa.Connection, tenant: str, now: int) -> list[Minute]:
+    """Whole minutes, oldest first. Most executions succeed: only the others are counted by state."""
+    minutes = [_count_minute(connection, tenant, start) for start in _minutes(now)]
     table = executions.c
-    minute = (table.created_at - table.created_at % MINUTE).label("minute")
-    selection = (
-        sa.select(minute, table.state, sa.func.count())
-        .where(table.tenant == tenant, table.created_at > now - WINDOW)
-        .group_by(minute, table.state)
+    others = (
+        sa.select(table.created_at, table.state)
+        .where(table.tenant == tenant, NOT_SUCCEEDED, table.created_at >= minutes[0].start)
+        .where(table.created_at < minutes[-1].start + MINUTE)
     )
-    return [(row[0], row[1], row[2]) for row in connection.execute(selection)]
+    for created_at, state in connection.execute(others):
+        minutes[(created_at - minutes[0].start) // MINUTE].others[state] += 1
+    return minutes
+
+
+def _minutes(now: int) -> range:
+    newest = now - now % MINUTE
+    return range(newest - WINDOW + MINUTE, newest + MINUTE, MINUTE)
+
+
+def _count_minute(connection: sa.Connection, tenant: str, start: int) -> Minute:
+    table = executions.c
+    total = connection.execute(
+        sa.select(sa.func.count()).where(
+            table.tenant == tenant, table.created_at >= start, table.created_at < start + MINUTE
+        )
+    ).scalar_one()
+    return Minute(start, total, Counter())
 
 
 def _latenesses(connection: sa.Connection, tenant: str, now: int) -> list[int]:
@@ -67,18 +100,10 @@ def _percentile(found: list[int], percent: int) -> int:
     return found[-(-len(found) * percent // 100) - 1]
 
 
-def _per_minute(counts: list[tuple[int, str, int]], now: int) -> list[Wire]:
-    newest = now - now % MINUTE
-    minutes: dict[int, dict[str, int]] = {newest - MINUTE * back: {} for back in range(59, -1, -1)}
-    for minute, state, number in counts:
-        if minute in minutes:
-            minutes[minute][state] = number
-    return [
-        {
-            "at": rfc3339(minute),
-            "total": sum(states.values()),
-            "succeeded": states.get(ExecutionState.SUCCEEDED, 0),
-            "failed": states.get(ExecutionState.TERMINATED, 0),
-        }
-        for minute, states in minutes.items()
-    ]
+def _minute_wire(minute: Minute) -> Wire:
+    return {
+        "at": rfc3339(minute.start),
+        "total": minute.total,
+        "succeeded": minute.succeeded,
+        "failed": minute.others[ExecutionState.TERMINATED],
+    }

@@ -88,7 +88,6 @@ async def test_missed_firings_go_by_age(room: Room) -> None:
 
 async def test_many_are_removed_in_several_steps(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     """A walk in small windows removes the same as one in a single step."""
-    monkeypatch.setattr("scheduler_service.persistence.history.retention.WINDOW", 7)
     monkeypatch.setattr("scheduler_service.persistence.history.removal.WINDOW", 7)
     await write(room, *(ended(n) for n in range(1, 51)))
     removed = await Retention(writer=room.writer, count=3).run(START + 6 * DAY)

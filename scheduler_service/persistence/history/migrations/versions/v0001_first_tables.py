@@ -39,6 +39,7 @@ def _create_executions() -> None:
     )
     op.create_index("executions_newest", "executions", ["tenant", "created_at", "state"])
     op.create_index("executions_of_job", "executions", ["tenant", "job_id", "created_at"])
+    op.create_index("executions_planned", "executions", ["tenant", "planned_at"])
     others = sa.text("state != 'succeeded'")
     op.create_index(
         "executions_by_state",
