@@ -1,0 +1,107 @@
+"""The conformance rows on egress targets: what they refuse never gets a connection (SPEC section 9)."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_service.transport.addresses import Address, Place, read_url
+from scheduler_service.transport.errors import TransportError
+from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.messages import Hop
+from scheduler_service.transport.reception import Reply
+from scheduler_service.transport.redirects import follow
+from scheduler_service.transport.resolver import Guard, Route
+from scheduler_service.transport.services import Services, StaticDirectory
+
+_DATA = Path(__file__).parents[2].parent / "shared" / "conformance" / "ssrf_targets.jsonl"
+_ROWS = [json.loads(line) for line in _DATA.read_text().splitlines()] if _DATA.exists() else []
+_SERVICES = Services(
+    directory=StaticDirectory(
+        addresses={"serviceName": "http://10.0.0.7:8080/base", "main": "http://10.0.0.8"}
+    ),
+    owner_url="http://127.0.0.1:8000",
+    gateway=None,
+)
+
+pytestmark = pytest.mark.skipif(not _ROWS, reason="the conformance data is not beside the checkout")
+
+
+class Answers:
+    """A resolver that gives one answer after the other for a name, then the last one again."""
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        self._table = {host: [texts] for host, texts in row.get("dns", {}).items()}
+        if "dns_answers_in_order" in row:
+            self._table[read_url(row["url"]).site.host] = list(row["dns_answers_in_order"])
+
+    async def resolve(self, host: str) -> Sequence[Address]:
+        answers = self._table.get(host)
+        if not answers:
+            raise OSError("Name or service not known")
+        texts = answers.pop(0) if len(answers) > 1 else answers[0]
+        return [ip_address(text) for text in texts]
+
+
+def _admit(row: dict[str, Any], guard: Guard) -> list[Address]:
+    """The addresses that a sender would connect to for the row's last hop; raises TransportError."""
+    url = row["url"]
+    is_service = url[:8].lower() == "service:"
+    place = _SERVICES.locate(url) if is_service else read_url(url)
+    hop = Hop("GET", place, (), None, is_service)
+    addresses = asyncio.run(_addresses(guard, hop.place, hop.trusted))
+    for location in row.get("redirect_chain", [])[1:]:
+        following = follow(hop, Reply(302, (("location", location),), b"", False))
+        assert following is not None
+        hop = following
+        addresses = asyncio.run(_addresses(guard, hop.place, hop.trusted))
+    return addresses
+
+
+async def _addresses(guard: Guard, place: Place, trusted: bool) -> list[Address]:
+    return list(await guard.admit(Route(place.site, trusted)))
+
+
+def _guard(row: dict[str, Any]) -> Guard:
+    return Guard(policy=EgressPolicy(allow=[], deny=[]), resolver=Answers(row))
+
+
+def _needs_dns(row: dict[str, Any]) -> bool:
+    return "dns" not in row and "dns_answers_in_order" not in row
+
+
+@pytest.mark.parametrize("row", _ROWS, ids=lambda row: row["id"])
+def test_verdict(row: dict[str, Any]) -> None:
+    """Each row ends as its verdict says; a rebinding name is only ever reached at the address checked."""
+    verdict = row["verdict"]
+    guard = _guard(row)
+    if verdict in ("refuse", "refuse_recommended"):
+        if len(row.get("dns_answers_in_order", [])) > 1:
+            assert [str(one) for one in _admit(row, guard)] == row["dns_answers_in_order"][0]
+        with pytest.raises(TransportError):
+            _admit(row, guard)
+    elif verdict in ("allow", "resolve"):
+        assert _admit(row, guard)
+    else:
+        with suppress(TransportError):
+            assert _admit(row, guard)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in _ROWS if row["verdict"] == "refuse" and _needs_dns(row)], ids=lambda row: row["id"]
+)
+def test_refused_before_any_lookup(row: dict[str, Any]) -> None:
+    """A refused spelling is refused by itself: no resolver is asked what it might mean."""
+
+    class Silent:
+        async def resolve(self, host: str) -> Sequence[Address]:
+            raise AssertionError(f"{host} was looked up")
+
+    guard = Guard(policy=EgressPolicy(allow=[], deny=[]), resolver=Silent())
+    with pytest.raises(TransportError):
+        _admit(row, guard)

@@ -1,0 +1,342 @@
+"""What the sender makes of peers that hang, cut, reset and lie; nothing is ever sent twice."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
+from scheduler_service.transport.addresses import Address
+from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
+
+pytestmark = pytest.mark.anyio
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+
+
+def request(url: str, timeout: int = 5000, **changes: Any) -> OutboundRequest:
+    return OutboundRequest("POST", url, (), timeout=timeout, **changes)
+
+
+def saying(*pieces: bytes, then: str) -> Handler:
+    """A handler that reads a request, says the pieces, and then ends in the way that is named."""
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        for piece in pieces:
+            await peer.say(piece)
+        if then == "reset":
+            peer.reset()
+        elif then == "hang":
+            await peer.reader.read()
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("handler", "words"),
+    [
+        (saying(then="close"), "before it answered"),
+        (saying(then="reset"), "before it answered"),
+        (saying(HEAD, b"half", then="close"), "in the middle"),
+        (saying(HEAD, b"half", then="reset"), ""),
+        (saying(b"HTTP/1.1 200", then="close"), "in the middle"),
+        (saying(CHUNKED + b"3\r\nabc\r\n", then="close"), "in the middle"),
+        (saying(CHUNKED + b"-3\r\nabc\r\n", then="hang"), "HTTP/1.1"),
+        (saying(b"220 smtp ready\r\n", then="hang"), "HTTP/1.1"),
+        (saying(b"HTTP/1.1 200 OK\r\n", *[b"X-A: b\r\n" * 50] * 10, then="hang"), "headers"),
+        (saying(b"HTTP/1.1 200 OK\r\nX-A: ", *[b"b" * 10_000] * 20, then="hang"), "headers"),
+    ],
+)  # fmt: skip
+async def test_no_whole_answer_is_a_fault(stage: Stage, handler: Handler, words: str) -> None:
+    """Cut, reset, or not HTTP: kind `connect`, naming the origin; sent once."""
+    server = await stage.server(handler)
+    outcome = await stage.sender().send(request(f"{server.url}/hush"))
+    assert isinstance(outcome, Fault)
+    assert outcome.kind is FaultKind.CONNECT
+    assert server.url in outcome.message
+    assert words in outcome.message
+    assert "hush" not in outcome.message
+    assert server.connections == 1
+
+
+async def test_nobody_listens(stage: Stage) -> None:
+    """A refused connection is `connect`."""
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    outcome = await stage.sender().send(request(f"http://127.0.0.1:{port}/"))
+    assert isinstance(outcome, Fault)
+    assert outcome.kind is FaultKind.CONNECT
+
+
+async def drip(peer: Peer) -> None:
+    """Answers a byte at a time, for ever, so that no wait between two bytes is long."""
+    await peer.read()
+    await peer.say(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        await peer.say(b"x")
+        await asyncio.sleep(0)
+
+
+async def loop_redirect(peer: Peer) -> None:
+    """Redirects in a circle; each hop alone would be in time."""
+    while True:
+        await peer.read()
+        await asyncio.sleep(0.08)
+        await peer.say(b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "handler", [saying(then="hang"), saying(HEAD, b"half", then="hang"), drip, loop_redirect]
+)
+async def test_the_timeout_covers_the_whole_call(stage: Stage, handler: Handler) -> None:
+    """Silence, a stop, a slow drip, slow redirects: over at the timeout, and closed (SPEC section 4)."""
+    server = await stage.server(handler)
+    outcome = await stage.sender().send(request(server.url, timeout=150, redirects=5))
+    assert isinstance(outcome, Fault)
+    assert outcome.kind is FaultKind.TIMEOUT
+    assert 150 <= outcome.elapsed < 1000
+    await server.ended.wait()
+
+
+async def test_a_peer_that_does_not_read(stage: Stage) -> None:
+    """A large request to a peer that never reads it ends at the timeout."""
+
+    async def handle(peer: Peer) -> None:
+        await asyncio.Event().wait()
+
+    server = await stage.server(handle, limit=1024)
+    outcome = await stage.sender().send(request(server.url, timeout=100, body=b"x" * 20_000_000))
+    assert isinstance(outcome, Fault)
+    assert outcome.kind is FaultKind.TIMEOUT
+
+
+async def test_a_slow_resolver_and_a_slow_function(stage: Stage) -> None:
+    """The timeout covers the lookup of the name, and system functions."""
+
+    class Never:
+        async def resolve(self, host: str) -> Sequence[Address]:
+            await asyncio.Event().wait()
+            return ()
+
+    async def stuck() -> Answer:
+        await asyncio.Event().wait()
+        return Answer(200)
+
+    sender = stage.sender(resolver=Never(), system={"stuck": stuck})
+    for url in ("http://slow.test/", "system://stuck"):
+        outcome = await sender.send(request(url, timeout=100))
+        assert isinstance(outcome, Fault)
+        assert outcome.kind is FaultKind.TIMEOUT
+
+
+async def test_no_handshake(stage: Stage) -> None:
+    """A peer that accepts and never speaks TLS ends at the timeout; one that speaks HTTP is `connect`."""
+    silent = await stage.server(saying(then="hang"))
+    plain = await stage.server(lambda peer: peer.say(b"HTTP/1.1 400 Bad\r\n\r\n"))
+    sender = stage.sender()
+    outcome = await sender.send(request(silent.url.replace("http:", "https:"), timeout=150))
+    assert isinstance(outcome, Fault)
+    assert outcome.kind is FaultKind.TIMEOUT
+    outcome = await sender.send(request(plain.url.replace("http:", "https:")))
+    assert isinstance(outcome, Fault)
+    assert outcome.kind is FaultKind.CONNECT
+
+
+async def test_a_connection_closed_while_idle_is_not_used(stage: Stage) -> None:
+    """The keep-alive race, as far as it can be known: a peer's close is seen before the next request."""
+    hung_up = asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        await peer.say(OK)
+        peer.writer.close()
+        await peer.writer.wait_closed()
+        hung_up.set()
+
+    server = await stage.server(handle)
+    sender = stage.sender()
+    for _ in range(3):
+        assert isinstance(await sender.send(request(server.url)), Answer)
+        await hung_up.wait()
+        hung_up.clear()
+    assert len(server.requests) == 3
+
+
+async def test_a_close_that_crosses_the_request_is_not_sent_again(stage: Stage) -> None:
+    """The rest of that race: the peer has read the second request, so nobody may send it again."""
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        await peer.say(OK)
+        await peer.read()
+
+    server = await stage.server(handle)
+    sender = stage.sender()
+    assert isinstance(await sender.send(request(server.url)), Answer)
+    outcome = await sender.send(request(server.url))
+    assert isinstance(outcome, Fault)
+    assert outcome.kind is FaultKind.CONNECT
+    assert len(server.requests) == 2
+
+
+async def test_noise_on_an_idle_connection(stage: Stage) -> None:
+    """An answer that nobody asked for never becomes the answer to the next request."""
+    spoke = asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        await peer.say(OK)
+        await peer.say(OK.replace(b"200", b"500"))
+        spoke.set()
+        await peer.reader.read()
+
+    server = await stage.server(handle)
+    sender = stage.sender()
+    for _ in range(2):
+        outcome = await sender.send(request(server.url))
+        assert isinstance(outcome, Answer)
+        assert outcome.status == 200
+        await spoke.wait()
+        spoke.clear()
+    assert server.connections == 2
+
+
+async def test_an_early_answer(stage: Stage) -> None:
+    """An answer before the request was read whole counts, and spends the connection."""
+
+    async def handle(peer: Peer) -> None:
+        await peer.reader.readexactly(100)
+        await peer.say(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        await peer.reader.read()
+
+    server = await stage.server(handle, limit=1024)
+    sender = stage.sender()
+    for count in (1, 2):
+        outcome = await sender.send(request(server.url, body=b"x" * 20_000_000))
+        assert isinstance(outcome, Answer)
+        assert outcome.status == 413
+        assert server.connections == count
+
+
+async def test_cancellation_closes_the_connection(stage: Stage) -> None:
+    """A call that is stopped closes its connection; the next one is not disturbed."""
+    came = asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        came.set()
+        await peer.reader.read()
+
+    server = await stage.server(handle)
+    sender = stage.sender()
+    call = asyncio.create_task(sender.send(request(server.url)))
+    await came.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await server.ended.wait()
+
+
+async def test_close_fails_what_is_in_flight(stage: Stage) -> None:
+    """`close` ends open calls with a Fault, and later ones at once."""
+    came = asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        came.set()
+        await peer.reader.read()
+
+    server = await stage.server(handle)
+    sender = stage.sender()
+    call = asyncio.create_task(sender.send(request(server.url)))
+    await came.wait()
+    await sender.close()
+    for outcome in (await call, await sender.send(request(server.url))):
+        assert isinstance(outcome, Fault)
+        assert "stopping" in outcome.message
+    assert server.connections == 1
+
+
+async def test_the_line_before_a_full_origin(stage: Stage) -> None:
+    """Beyond the limit calls wait in line, and none is lost, whether connections are kept or not."""
+    busiest = open_now = 0
+
+    async def handle(peer: Peer) -> None:
+        nonlocal busiest, open_now
+        open_now += 1
+        busiest = max(busiest, open_now)
+        try:
+            while b"/close" not in await peer.read():
+                await peer.say(OK)
+        finally:
+            open_now -= 1
+        await peer.say(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+
+    server = await stage.server(handle)
+    sender = stage.sender(connections=2)
+    urls = [f"{server.url}/{'close' if number % 3 else ''}" for number in range(60)]
+    outcomes = await asyncio.gather(*[sender.send(request(url)) for url in urls])
+    assert all(isinstance(outcome, Answer) for outcome in outcomes)
+    assert busiest <= 2
+
+
+async def test_the_wait_in_line_counts(stage: Stage) -> None:
+    """A call in line ends at its timeout or when it is stopped, and leaves its place to the next."""
+    came = asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        if b"/slow" in await peer.read():
+            came.set()
+            await peer.reader.read()
+        await peer.say(OK)
+
+    server = await stage.server(handle)
+    sender = stage.sender(connections=1)
+    slow = asyncio.create_task(sender.send(request(f"{server.url}/slow")))
+    await came.wait()
+    late = await sender.send(request(server.url, timeout=60))
+    assert isinstance(late, Fault)
+    assert late.kind is FaultKind.TIMEOUT
+    stopped, queued = (asyncio.create_task(sender.send(request(server.url))) for _ in range(2))
+    await asyncio.sleep(0)  # both stand in line now
+    slow.cancel()
+    stopped.cancel()
+    assert isinstance(await queued, Answer)
+    assert len(server.requests) == 2
+
+
+async def test_idle_connections_are_closed(stage: Stage) -> None:
+    """After `idle_seconds` the sender hangs up by itself."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender(idle_seconds=0.05)
+    assert isinstance(await sender.send(request(server.url)), Answer)
+    await server.ended.wait()
+
+
+async def test_many_at_once(stage: Stage) -> None:
+    """A burst of calls over more than one connection: each gets its own answer."""
+
+    async def echo(peer: Peer) -> None:
+        while True:
+            body = (await peer.read()).partition(b"\r\n\r\n")[2]
+            await peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    server = await stage.server(echo)
+    sender = stage.sender(connections=20)
+    bodies = [str(number).encode() for number in range(300)]
+    outcomes = await asyncio.gather(*[sender.send(request(server.url, body=body)) for body in bodies])
+    assert [outcome.body for outcome in outcomes if isinstance(outcome, Answer)] == bodies
+    assert server.connections <= 20
+
+
+async def test_answering_handler_is_used_up(stage: Stage) -> None:
+    """Two answers over one connection, in order."""
+    server = await stage.server(answering(OK, OK.replace(b"200", b"503")))
+    sender = stage.sender()
+    outcomes = [await sender.send(request(server.url)) for _ in range(2)]
+    assert [outcome.status for outcome in outcomes if isinstance(outcome, Answer)] == [200, 503]

@@ -1,0 +1,87 @@
+"""The egress policy, as a pure decision."""
+
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.transport.errors import PolicyError
+from scheduler_service.transport.guard import EgressPolicy
+
+OPEN = EgressPolicy(allow=["0.0.0.0/0", "::/0"], deny=[])
+DEFAULT = EgressPolicy(allow=[], deny=[])
+
+
+def refuses(policy: EgressPolicy, text: str, host: str = "name.test") -> bool:
+    return policy.refuse_address(host, ip_address(text)) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["169.254.169.254", "169.254.0.1", "fe80::1", "fd00:ec2::254", "100.100.100.200", "192.0.0.192",
+     "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"],
+)  # fmt: skip
+def test_metadata_and_link_local_are_always_refused(text: str) -> None:
+    """No setting opens metadata and link-local addresses (SPEC section 9)."""
+    assert refuses(OPEN, text)
+    assert refuses(EgressPolicy(allow=["name.test", text], deny=[]), text)
+
+
+@pytest.mark.parametrize(
+    "text", ["::ffff:127.0.0.1", "64:ff9b::10.0.0.1", "2002:c0a8:101::1", "2001:0:7f00:1::", "::127.0.0.1"]
+)
+def test_translated_forms_are_refused_whatever_the_settings(text: str) -> None:
+    """A mapped or translated form of an address that is not public is refused even where that is allowed."""
+    assert refuses(OPEN, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["127.0.0.1", "10.1.2.3", "100.64.0.1", "224.0.0.1", "240.0.0.1", "::1", "fd12::1"]
+)
+def test_private_ranges_need_an_entry(text: str) -> None:
+    """Loopback, private, shared, multicast and reserved: refused, unless a block or the host is allowed."""
+    assert refuses(DEFAULT, text)
+    assert not refuses(OPEN, text)
+    assert not refuses(EgressPolicy(allow=["name.test"], deny=[]), text)
+    assert not refuses(EgressPolicy(allow=["*.test"], deny=[]), text)
+    assert refuses(EgressPolicy(allow=["other.test", "*.name.test"], deny=[]), text)
+
+
+def test_deny_wins() -> None:
+    """What both lists name is refused, also inside a translated form."""
+    policy = EgressPolicy(
+        allow=["10.0.0.0/8", "*.corp.test"], deny=["10.9.0.0/16", "bad.corp.test", "8.8.8.8"]
+    )
+    assert not refuses(policy, "10.1.0.1")
+    assert refuses(policy, "10.9.0.1")
+    assert refuses(policy, "8.8.8.8")
+    assert refuses(policy, "::ffff:8.8.8.8")
+    assert policy.refuse_name("bad.corp.test")
+    assert policy.refuse_name("good.corp.test") is None
+
+
+def test_loopback_names_follow_loopback() -> None:
+    """`localhost` and its like are refused by name, unless loopback or the name is allowed."""
+    for name in ("localhost", "a.localhost", "ip6-loopback"):
+        assert DEFAULT.refuse_name(name)
+        assert EgressPolicy(allow=["127.0.0.0/8"], deny=[]).refuse_name(name) is None
+        assert EgressPolicy(allow=[name], deny=[]).refuse_name(name) is None
+        assert EgressPolicy(allow=["10.0.0.0/8"], deny=[]).refuse_name(name)
+
+
+@pytest.mark.parametrize("entry", ["10.0.0.0/33", "10.0.0.1/8", "http://x", "a*b", "*", "", "1.2.3", "x y"])
+def test_wrong_entries_are_refused_by_name(entry: str) -> None:
+    """An entry that cannot be read stops the start, and names its setting."""
+    with pytest.raises(PolicyError, match=r"egress\.deny"):
+        EgressPolicy(allow=[], deny=[entry])
+
+
+@settings(deadline=None)
+@given(st.ip_addresses(v=4))
+def test_wrapping_never_opens(address: object) -> None:
+    """What is refused bare is refused in every translated form."""
+    number = int(address)  # type: ignore[call-overload]
+    if refuses(DEFAULT, str(address)):
+        for wrapped in (0xFFFF << 32 | number, 0x64FF9B << 96 | number, 0x2002 << 112 | number << 80):
+            assert DEFAULT.refuse_address("name.test", ip_address(wrapped.to_bytes(16)))

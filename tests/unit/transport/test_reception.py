@@ -1,0 +1,199 @@
+"""Answers from bytes, without a network: RFC 9112 and the limits of the head."""
+
+import gzip
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.transport.errors import ConnectFailed
+from scheduler_service.transport.reception import HEAD_BYTES, HEAD_COUNT, Reception, Reply
+
+
+def receive(*pieces: bytes, method: str = "POST", limit: int = 1000) -> tuple[Reply, bool]:
+    """The reply to these bytes, and whether the connection may be used again."""
+    reception = Reception(origin="http://peer.test", limit=limit)
+    reception.begin(method=method)
+    for piece in pieces:
+        reception.feed(piece)
+    if not reception.is_complete:
+        assert reception.end()
+    return reception.reply(), reception.is_reusable
+
+
+def encoded(coding: str, body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s" % (
+        coding.encode(), len(body), body,
+    )  # fmt: skip
+
+
+def test_length() -> None:
+    """A counted body; names in lower case; the connection lives on."""
+    reply, reusable = receive(b"HTTP/1.1 200 OK\r\nContent-LENGTH: 2\r\nX-A:  b \r\n\r\nok")
+    assert reply == Reply(200, (("content-length", "2"), ("x-a", "b")), b"ok", False)
+    assert reusable
+
+
+def test_chunked_with_trailer() -> None:
+    """Chunks are joined, trailers dropped."""
+    reply, reusable = receive(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nok\r\n1\r\n!\r\n0\r\nX-T: 1\r\n\r\n"
+    )
+    assert (reply.body, reusable) == (b"ok!", True)
+    assert reply.headers == (("transfer-encoding", "chunked"),)
+
+
+def test_until_close() -> None:
+    """A body without a length lasts until the end of the stream; the connection is spent."""
+    reply, reusable = receive(b"HTTP/1.0 200 OK\r\n\r\nall ", b"of it")
+    assert (reply.body, reusable) == (b"all of it", False)
+
+
+def test_interim_answers_are_skipped() -> None:
+    """100, 102 and 103 come before the answer and are not it."""
+    reply, reusable = receive(
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+        b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
+    )
+    assert (reply.status, reply.headers, reusable) == (201, (("content-length", "0"),), True)
+
+
+@pytest.mark.parametrize(
+    ("method", "head"),
+    [
+        ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"),
+        ("GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
+        ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n"),
+    ],
+)
+def test_bodiless(method: str, head: bytes) -> None:
+    """An answer to HEAD, a 204 and a 304 have no body, whatever their length says; the next one is read."""
+    reception = Reception(origin="http://peer.test", limit=100)
+    for _ in range(2):
+        reception.begin(method=method)
+        reception.feed(head)
+        assert reception.is_complete
+        assert reception.reply().body == b""
+        assert reception.is_reusable
+
+
+def test_cut_at_the_limit() -> None:
+    """A body over the limit is cut and marked; the connection closes, as its rest is not read."""
+    reply, reusable = receive(b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n", b"x" * 1001, limit=1000)
+    assert (len(reply.body), reply.truncated, reusable) == (1000, True, False)
+    reply, reusable = receive(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x" * 1000, limit=1000)
+    assert (len(reply.body), reply.truncated, reusable) == (1000, False, True)
+
+
+def test_noise_after_the_answer() -> None:
+    """Bytes after the answer spend the connection: no next request may take them for its own answer."""
+    reply, reusable = receive(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 500 X\r\n\r\n")
+    assert (reply.status, reply.body, reusable) == (200, b"ok", False)
+    assert receive(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok\x00\xff")[1] is False
+    assert receive(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", method="HEAD")[1] is False
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_decoded(coding: str) -> None:
+    """gzip and deflate are decoded, and the headers that spoke of the encoded body go."""
+    body = gzip.compress(b"hello") if coding == "gzip" else zlib.compress(b"hello")
+    reply, reusable = receive(encoded(coding, body))
+    assert (reply.body, reply.headers, reusable) == (b"hello", (), True)
+
+
+def test_decoded_oddities() -> None:
+    """A bare deflate stream and gzip of several members are read; an unknown coding stays as it is."""
+    bare = zlib.compress(b"hello", wbits=-15)
+    assert receive(encoded("deflate", bare))[0].body == b"hello"
+    assert receive(encoded("GZIP", gzip.compress(b"hel") + gzip.compress(b"lo")))[0].body == b"hello"
+    assert receive(encoded("br", b"??"))[0].body == b"??"
+
+
+def test_bomb() -> None:
+    """A small body that decodes to a large one is cut at the limit, and costs no more memory than that."""
+    bomb = gzip.compress(b"\0" * 50_000_000)
+    reply, reusable = receive(encoded("gzip", bomb), limit=1000)
+    assert (len(reply.body), reply.truncated, reusable) == (1000, True, False)
+    with pytest.raises(ConnectFailed, match="parts"):
+        receive(encoded("gzip", gzip.compress(b"") * 100))
+
+
+@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"hello")[:-3]])
+def test_broken_encoding(body: bytes) -> None:
+    """A body that is not what its coding says is no answer."""
+    with pytest.raises(ConnectFailed, match="gzip body"):
+        receive(encoded("gzip", body))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * (HEAD_COUNT + 1) + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nX-A: " + b"b" * HEAD_BYTES + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX-A: " + b"b" * (HEAD_BYTES + 100),
+        b"HTTP/1.1 200 " + b"b" * (HEAD_BYTES + 100),
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 4000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 70_000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"X: y\r\n" * 300,
+    ],
+)
+def test_endless_heads(head: bytes) -> None:
+    """Headers, status line, interim answers, chunk extensions and trailers are all bounded."""
+    with pytest.raises(ConnectFailed, match="headers"):
+        receive(head)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX\x00: y\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+    ],
+)
+def test_broken_protocol(data: bytes) -> None:
+    """What is not plainly HTTP/1.1 is no answer, and the message names the origin."""
+    with pytest.raises(ConnectFailed, match=r"http://peer\.test"):
+        receive(data)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(min_value=1, max_value=40)), st.binary(max_size=200))
+def test_any_cut_gives_the_same_reply(cuts: list[int], body: bytes) -> None:
+    """However the network cuts the bytes, the reply is the same."""
+    data = (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nX-Long: %s\r\nTransfer-Encoding: chunked\r\n\r\n"
+        % (b"v" * 50)
+    )
+    data += b"".join(
+        b"%x\r\n%s\r\n" % (len(body[i : i + 7]), body[i : i + 7]) for i in range(0, len(body), 7)
+    )
+    data += b"0\r\n\r\n"
+    pieces = []
+    for cut in cuts:
+        pieces.append(data[:cut])
+        data = data[cut:]
+    reply, reusable = receive(*[piece for piece in (*pieces, data) if piece])
+    assert (reply.body, reusable) == (body, True)
+    assert reply.headers[0] == ("x-long", "v" * 50)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.binary(min_size=1, max_size=60), max_size=5), st.sampled_from(["GET", "HEAD"]))
+def test_any_bytes_are_an_answer_or_refused(pieces: list[bytes], method: str) -> None:
+    """No bytes after a status line raise anything but ConnectFailed."""
+    reception = Reception(origin="http://peer.test", limit=50)
+    reception.begin(method=method)
+    try:
+        for piece in (b"HTTP/1.1 200 OK\r\n", *pieces):
+            reception.feed(piece)
+            if reception.is_complete:
+                assert len(reception.reply().body) <= 50
+                return
+    except ConnectFailed:
+        pass

@@ -1,0 +1,67 @@
+"""What `service:` URLs reach (SPEC section 9)."""
+
+import pytest
+
+from scheduler_service.transport.errors import NoInstance, RefusedTarget, TransportError
+from scheduler_service.transport.redirects import write_url
+from scheduler_service.transport.services import Services, StaticDirectory
+
+SERVICES = Services(
+    directory=StaticDirectory(
+        addresses={"oa": "http://10.0.0.7:8080/base/", "Mixed.Case-1": "https://x.test"}
+    ),
+    owner_url="http://127.0.0.1:8000",
+    gateway="http://gw.test/in",
+)
+EMPTY = Services(directory=StaticDirectory(addresses={}), owner_url=None, gateway=None)
+
+
+@pytest.mark.parametrize(
+    ("url", "reached"),
+    [
+        ("service://oa/a/b?c=d", "http://10.0.0.7:8080/base/a/b?c=d"),
+        ("SERVICE://oa", "http://10.0.0.7:8080/base/"),
+        ("service://Mixed.Case-1/x", "https://x.test/x"),
+        ("service:/main/api", "http://127.0.0.1:8000/main/api"),
+        ("service://{serviceName}/main/api", "http://127.0.0.1:8000/main/api"),
+        ("service://{serviceGateway}/oa/x", "http://gw.test/in/oa/x"),
+    ],
+)
+def test_forms(url: str, reached: str) -> None:
+    """A name, the owner's short form, and the two placeholders."""
+    assert write_url(SERVICES.locate(url)) == reached
+
+
+@pytest.mark.parametrize(
+    ("url", "setting"),
+    [
+        ("service://nobody/x", "services.static"),
+        ("service:/x", "server.external_url"),
+        ("service://{serviceGateway}/x", "services.gateway"),
+    ],
+)
+def test_unknown_names_the_setting(url: str, setting: str) -> None:
+    """A service without an address is `no_instance`, and the message says what to set."""
+    with pytest.raises(NoInstance, match=setting):
+        EMPTY.locate(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["service://oa/../admin", "service://oa/%2e%2E/x", "service://oa/x/..", "service://a@b/x", "service://",
+     "service://oa:80/x", "service://127.0.0.1/x", "service://[::1]/x", "service:oa/x", "service://oa/a b",
+     "service://{other}/x", "service://oa\\x/"],
+)  # fmt: skip
+def test_refused(url: str) -> None:
+    """Dot segments, addresses in place of a name, ports and user information are refused."""
+    with pytest.raises(RefusedTarget):
+        SERVICES.locate(url)
+
+
+def test_a_name_is_never_an_address() -> None:
+    """A directory is not even asked for a name that could be an address."""
+    services = Services(
+        directory=StaticDirectory(addresses={"10.0.0.1": "http://x.test"}), owner_url=None, gateway=None
+    )
+    with pytest.raises(TransportError):
+        services.locate("service://10.0.0.1/")
