@@ -1,6 +1,7 @@
 """Renders a target into the request that goes out, the same bytes whenever it is done (SPEC section 4)."""
 
 import hashlib
+import re
 from urllib.parse import urlencode
 
 import msgspec
@@ -14,6 +15,7 @@ from scheduler_service.language.rendering import Scope, Unrenderable, render_jso
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, resolve_whole
 from scheduler_service.language.values import as_json, as_text
 
+SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}|\{serviceName\}|\{serviceGateway\}")
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -74,6 +76,8 @@ def _url(program: Program, responses: tuple[Kept, ...], target: Target, scope: S
     name = render_text(target.service_name, scope)
     if isinstance(name, Unrenderable):
         return _refuse(name)
+    if not SERVICE_NAME.fullmatch(name):
+        return Refused("template", f"serviceName {name[:80]!r} is no service's name")
     return through_service(name, url)
 
 

@@ -22,10 +22,11 @@ Place = tuple[str, ...]
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The settings, and for each given one (`egress.allow`) where it came from."""
+    """The settings, and for each given one (`egress.allow`) where it came from. `has_file`: a file too."""
 
     settings: Settings
     sources: dict[str, str]
+    has_file: bool = False
 
     def effective(self) -> Iterator[tuple[str, object, str]]:
         """(name, value, source) of every setting; the value of `server.key` is not shown."""
@@ -57,7 +58,7 @@ def load_settings(
             _check_known(path, source)
             _put(tree, path, value)
             sources[".".join(path)] = source
-    return Loaded(_validate(tree, sources), sources)
+    return Loaded(_validate(tree, sources), sources, config is not None)
 
 
 def read_env_file(path: Path) -> dict[str, str]:

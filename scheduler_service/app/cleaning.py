@@ -1,0 +1,48 @@
+"""Removes what need not be kept: history by retention, destroyed jobs by `DELETE /main/schedule/clean`."""
+
+from collections.abc import Mapping
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.persistence.state.catalogue import JobQuery
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.ports import CatalogueEntry, Clock
+
+PAGE = 500
+
+
+class Cleaner:
+    """Both ways of cleaning, over one store and one history."""
+
+    def __init__(self, *, store: SqliteStateStore, retention: Retention, clock: Clock, tenant: str) -> None:
+        self._store = store
+        self._retention = retention
+        self._clock = clock
+        self._tenant = tenant
+
+    async def __call__(self, *, destroyed: bool, retain: int) -> Mapping[str, int]:
+        """`{jobs, executions, notifications}` that were removed (SPEC section 10). Raises StoreError."""
+        buried = await self._buried() if destroyed else []
+        uids = [entry.uid for entry in buried]
+        removed = await self._retention.clean(retain=retain, destroyed=uids, tenant=self._tenant)
+        forgotten = [await self._store.forget(entry.job_id) for entry in buried]
+        return {**removed, "jobs": sum(forgotten)}
+
+    async def sweep(self) -> Mapping[str, int]:
+        """`system://clean`: what retention says may go. Raises StoreError."""
+        removed = await self._retention.run(self._clock.now().wall)
+        return {"executions": removed.executions, "notifications": removed.notifications}
+
+    async def _buried(self) -> list[CatalogueEntry]:
+        found: list[CatalogueEntry] = []
+        cursor: str | None = None
+        while True:
+            page = await self._store.catalogue.list(
+                JobQuery(
+                    tenant=self._tenant, states=(JobState.DESTROYED,), system=None, limit=PAGE, cursor=cursor
+                )
+            )
+            found.extend(page.items)
+            if page.next_cursor is None:
+                return found
+            cursor = page.next_cursor

@@ -1,0 +1,40 @@
+"""The formats of a data folder, for `punctual db`."""
+
+from pathlib import Path
+
+from scheduler_service.persistence.history.database import HistoryDatabase, open_engine
+from scheduler_service.persistence.history.versions import check
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+
+STATE_FILE, HISTORY_FILE = "state.db", "history.db"
+
+
+def history_url(folder: Path | None) -> str:
+    """The address of the history beside the jobs' state; None: in memory."""
+    return "sqlite://" if folder is None else f"sqlite:///{folder / HISTORY_FILE}"
+
+
+async def migrate_folder(folder: Path) -> None:
+    """Opens both files, which brings them up to date. Raises StoreError."""
+    store = await SqliteStateStore.open(folder=folder)
+    try:
+        HistoryDatabase(url=history_url(folder)).close()
+    finally:
+        await store.close()
+
+
+def check_folder(folder: Path) -> list[str]:
+    """What is not of this version's formats; changes nothing. Raises StoreUnavailable."""
+    missing = [
+        f"{folder / name} is missing" for name in (STATE_FILE, HISTORY_FILE) if not (folder / name).is_file()
+    ]
+    if missing:
+        return missing
+    engine = open_engine(history_url(folder), "full")
+    try:
+        found = check(engine)
+    finally:
+        engine.dispose()
+    if found.up_to_date:
+        return []
+    return [f"the history has version {found.current}, this program {found.head}", *found.differences]

@@ -1,0 +1,185 @@
+"""Runs a service until it is told to stop: the socket, the signals, the drain."""
+
+import asyncio
+import contextlib
+import ipaddress
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import uvicorn
+import uvloop
+
+from scheduler_service.app.service import Service, Wrap, open_service, tell_egress
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.core import Log
+from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.settings import Loaded, Settings, SettingsError
+from scheduler_service.telemetry.logs import stderr_log
+
+BACKLOG = 2048
+Began = Callable[[str], Awaitable[None]]
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, whose end is decided by the service and not by the signal itself."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the signals alone."""
+        yield
+
+
+def run_service(loaded: Loaded) -> None:
+    """`punctual serve`. Raises SettingsError and StoreError where it cannot start."""
+    uvloop.run(serve(loaded, log=stderr_log()))
+
+
+async def serve(
+    loaded: Loaded,
+    *,
+    log: Log,
+    wrap: Wrap | None = None,
+    tap: Tap | None = None,
+    began: Began | None = None,
+) -> None:
+    """Serves until SIGTERM or SIGINT, then drains; a second signal ends the waiting.
+
+    `began` is awaited with the served address once the service answers and fires.
+    """
+    settings = loaded.settings
+    check_exposure(settings)
+    tell_egress(loaded, log)
+    listener = listen(settings.server.host, settings.server.port)
+    served = address_of(settings, listener)
+    service = await _open(loaded, served, log, wrap, tap, listener)
+    server = make_server(service.api)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    signals = Signals()
+    try:
+        await service.start()
+        log("listening", url=served)
+        if began is not None:
+            await began(served)
+        await signals.wait_for_stop(serving)
+    finally:
+        await _stop(service, server, serving, signals, settings)
+
+
+def check_exposure(settings: Settings) -> None:
+    """Without a key only loopback is served (SPEC section 14). Raises SettingsError."""
+    host = settings.server.host
+    if settings.server.key is None and not is_loopback(host):
+        raise SettingsError(
+            f"server.host = {host!r} is not loopback, and no key is configured: whoever reaches it could "
+            "run requests from here; set server.key (PUNCTUAL_SERVER__KEY), or listen on 127.0.0.1"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` names this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises SettingsError that names the address and what is in the way."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SettingsError(
+            f"cannot listen on {host}:{port} ({reason}); stop what uses it, or choose another --port"
+        ) from error
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def address_of(settings: Settings, listener: socket.socket) -> str:
+    """The base address under which the service is reached."""
+    if settings.server.external_url:
+        return settings.server.external_url
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def make_server(app: Any) -> Server:
+    """A server for an ASGI application over a socket that listens already."""
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        timeout_keep_alive=30,
+    )
+    return Server(config)
+
+
+class Signals:
+    """SIGTERM and SIGINT: the first one asks for an end, the second one for an end at once."""
+
+    def __init__(self) -> None:
+        self._stop = asyncio.Event()
+        self.hurry = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._take)
+
+    async def wait_for_stop(self, serving: "asyncio.Task[None]") -> None:
+        """Returns at the first signal, or when the server has ended by itself."""
+        waiting = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({waiting, serving}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+
+    def _take(self) -> None:
+        if self._stop.is_set():
+            self.hurry.set()
+        self._stop.set()
+
+
+async def _open(
+    loaded: Loaded,
+    served: str,
+    log: Log,
+    wrap: Wrap | None,
+    tap: Tap | None,
+    listener: socket.socket,
+) -> Service:
+    try:
+        return await open_service(loaded, served=served, log=log, wrap=wrap, tap=tap)
+    except BaseException:
+        listener.close()
+        raise
+
+
+async def _stop(
+    service: Service, server: Server, serving: "asyncio.Task[None]", signals: Signals, settings: Settings
+) -> None:
+    """Readiness goes first, the API last: feedback of what still runs is taken while it may end."""
+    draining = asyncio.create_task(service.stop(round(settings.server.drain_seconds * SECOND)))
+    hurry = asyncio.create_task(signals.hurry.wait())
+    await asyncio.wait({draining, hurry}, return_when=asyncio.FIRST_COMPLETED)
+    if not draining.done():
+        sys.exit(1)
+    hurry.cancel()
+    server.should_exit = True
+    await draining
+    await serving

@@ -1,0 +1,261 @@
+"""Puts one service together: store, history, sender, host, API; starts it and stops it."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+
+from scheduler_service import __version__
+from scheduler_service.api.application import create_api
+from scheduler_service.api.parts import ApiParts
+from scheduler_service.app.cleaning import Cleaner
+from scheduler_service.app.database import history_url
+from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
+from scheduler_service.app.system import CLEAN, OUTBOX, as_function, install
+from scheduler_service.domain.moments import DAY, SECOND
+from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.machine import decide
+from scheduler_service.engine.snapshot import decode, encode, needs_commit
+from scheduler_service.engine.status import due, summarize
+from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.hosts.core import Core, Log
+from scheduler_service.hosts.embedded import EmbeddedHost
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.ports import History
+from scheduler_service.security.masking import Masking
+from scheduler_service.settings import Loaded, Settings
+from scheduler_service.timing.misfire import count_missed
+from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.resolver import SystemResolver
+from scheduler_service.transport.sender import HttpSender
+from scheduler_service.transport.services import StaticDirectory
+
+MEMORY = ":memory:"
+LOOPBACK = ("127.0.0.0/8", "::1/128", "localhost", "*.localhost")
+
+Wrap = Callable[[History], History]
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What a service holds open."""
+
+    store: SqliteStateStore
+    database: HistoryDatabase
+    writer: HistoryWriter
+    reads: HistoryReads
+    sender: HttpSender
+    host: EmbeddedHost
+    compiler: Compiler
+
+
+class Service:
+    """One running service. `served` is the base address under which it can be reached."""
+
+    def __init__(self, *, loaded: Loaded, parts: Parts, api: FastAPI, log: Log) -> None:
+        self.api = api
+        self._loaded = loaded
+        self._parts = parts
+        self._log = log
+
+    async def start(self) -> None:
+        """Recovers, installs the system jobs, takes firings. Raises StoreError."""
+        await self._parts.host.start()
+        await install(self._parts.host, self._parts.compiler, self._loaded.settings)
+        self._log("ready", jobsHeld=self._parts.host.jobs_held)
+
+    async def stop(self, grace: int) -> None:
+        """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
+        self._log("draining", graceMs=grace, running=self._parts.host.running)
+        await self._parts.host.stop(grace)
+        await self._parts.sender.close()
+        await self._parts.reads.close()
+        self._parts.database.close()
+        self._log("stopped")
+
+
+def egress_of(loaded: Loaded) -> EgressPolicy:
+    """The egress policy: without any configuration loopback is allowed, else what the settings say."""
+    egress = loaded.settings.egress
+    if egress is None:
+        return EgressPolicy(allow=() if loaded.has_file else LOOPBACK, deny=())
+    return EgressPolicy(allow=egress.allow, deny=egress.deny)
+
+
+def tell_egress(loaded: Loaded, log: Log) -> None:
+    """The first log line: which addresses jobs may reach."""
+    egress = loaded.settings.egress
+    if egress is None and not loaded.has_file:
+        log("egress", allow=list(LOOPBACK), note="no configuration: loopback is allowed; set egress.allow")
+    else:
+        log("egress", allow=list(egress.allow if egress else ()), deny=list(egress.deny if egress else ()))
+
+
+async def open_service(
+    loaded: Loaded, *, served: str, log: Log, wrap: Wrap | None = None, tap: Tap | None = None
+) -> Service:
+    """Opens the data folder and builds the service; nothing fires before `start`.
+
+    `wrap` puts another history in front of the service's own; `tap` watches the store's writes. Raises
+    StoreError where the folder cannot be used, SettingsError for an env_file that cannot be read.
+    """
+    settings = loaded.settings
+    folder = None if settings.store.data == MEMORY else Path(settings.store.data)
+    surroundings = make_surroundings(settings, served)
+    compiler = Compiler(defaults=settings.defaults, surroundings=surroundings)
+    store = await SqliteStateStore.open(
+        folder=folder,
+        durability=settings.store.durability,
+        node_id=settings.node.id or "",
+        tap=tap,
+    )
+    database = await asyncio.to_thread(
+        HistoryDatabase,
+        url=settings.database.url or history_url(folder),
+        durability=settings.store.durability,
+    )
+    clock = SystemClock(skew=await store.clock_skew(), on_step=store.save_clock_skew)
+    writer = _open_writer(store, database, log)
+    cleaner = _make_cleaner(settings, store, writer, clock)
+    outbox = _Outbox()
+    sender = _make_sender(loaded, served, cleaner, outbox)
+    host = _make_host(settings, store, wrap(writer) if wrap else writer, sender, clock, compiler, log)
+    outbox.host = host
+    reads = HistoryReads(database=database)
+    parts = Parts(store, database, writer, reads, sender, host, compiler)
+    api = create_api(_api_parts(loaded, parts, cleaner, clock, surroundings))
+    return Service(loaded=loaded, parts=parts, api=api, log=log)
+
+
+class _Outbox:
+    """`system://outbox`, bound to the host when there is one: the host needs the sender, which needs this."""
+
+    host: EmbeddedHost
+
+    async def resend(self) -> dict[str, int]:
+        return {"tried": await self.host.courier.resend_outbox()}
+
+
+def _open_writer(store: SqliteStateStore, database: HistoryDatabase, log: Log) -> HistoryWriter:
+    loop = asyncio.get_running_loop()
+
+    def confirm(keys: Sequence[tuple[str, int]]) -> None:
+        loop.call_soon_threadsafe(lambda: _ignore(store.written(keys)))
+
+    def tell(trouble: str | None) -> None:
+        if trouble is None:
+            log("history_writes_again")
+        else:
+            log("history_not_written", error=trouble)
+
+    return HistoryWriter(database=database, on_written=confirm, on_trouble=tell)
+
+
+def _ignore(writing: Any) -> None:
+    """A confirmation that is not written is given again after the next start: what it names is there twice."""
+    asyncio.ensure_future(writing).add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def _make_cleaner(
+    settings: Settings, store: SqliteStateStore, writer: HistoryWriter, clock: SystemClock
+) -> Cleaner:
+    retention = Retention(
+        writer=writer,
+        count=settings.history.retain_count,
+        age=round(settings.history.retain_days * DAY),
+        max_bytes=settings.history.max_bytes,
+    )
+    return Cleaner(store=store, retention=retention, clock=clock, tenant=TENANT)
+
+
+def _make_sender(loaded: Loaded, served: str, cleaner: Cleaner, outbox: _Outbox) -> HttpSender:
+    settings = loaded.settings
+    return HttpSender(
+        policy=egress_of(loaded),
+        directory=StaticDirectory(
+            addresses={name: bases[0] for name, bases in settings.services.static.items() if bases}
+        ),
+        resolver=SystemResolver(),
+        response_bytes=settings.limits.response_bytes,
+        owner_url=served,
+        gateway=settings.services.gateway,
+        system={CLEAN: as_function(cleaner.sweep), OUTBOX: as_function(outbox.resend)},
+    )
+
+
+def _make_host(
+    settings: Settings,
+    store: SqliteStateStore,
+    history: History,
+    sender: HttpSender,
+    clock: SystemClock,
+    compiler: Compiler,
+    log: Log,
+) -> EmbeddedHost:
+    core = Core(
+        decide=decide,
+        encode=encode,
+        decode=decode,
+        needs_commit=needs_commit,
+        due=due,
+        summarize=summarize,
+        compile=compiler.stored,
+    )
+    masking = Masking(
+        headers=settings.history.mask,
+        members=settings.history.mask,
+        body_bytes=settings.history.body_bytes,
+        detail=settings.history.detail,
+    )
+    return EmbeddedHost(
+        core=core,
+        store=store,
+        history=history,
+        sender=sender,
+        clock=clock,
+        redact=masking.redact_all,
+        count=count_missed,
+        log=log,
+        holder=Holder(store.node_id, f"{store.boot}-{os.getpid()}"),
+        boot=store.boot,
+        ready=settings.limits.ready,
+        retries=settings.notification.retries,
+        interval=round(settings.notification.interval_seconds * SECOND),
+    )
+
+
+def _api_parts(
+    loaded: Loaded, parts: Parts, cleaner: Cleaner, clock: SystemClock, surroundings: Any
+) -> ApiParts:
+    async def missing() -> Sequence[str]:
+        return [] if parts.host.is_ready else ["host"]
+
+    return ApiParts(
+        deliver=parts.host,
+        read_job=parts.host.read,
+        compile_definition=parts.compiler.posted,
+        surroundings=surroundings,
+        catalogue=parts.store.catalogue,
+        store=parts.store,
+        history=parts.reads,
+        courier=parts.host.courier,
+        clean=cleaner,
+        clock=clock,
+        flush=parts.writer.flush,
+        ready=missing,
+        version=__version__,
+        admin_key=loaded.settings.server.key,
+        body_bytes=loaded.settings.limits.body_bytes,
+        options=parts.compiler.options,
+        settings=lambda: {
+            name: {"value": value, "source": source} for name, value, source in loaded.effective()
+        },
+    )

@@ -1,0 +1,72 @@
+"""What settings say to the core."""
+
+from pathlib import Path
+
+import msgspec
+
+from client_sdk.models import JobDefinition, parse_definition
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.compile import Compiled, compile_definition
+from scheduler_service.engine.program import Program, Surroundings
+from scheduler_service.settings import Settings
+from scheduler_service.settings.model import Defaults
+from scheduler_service.settings.sources import read_env_file
+
+TENANT = "default"
+# A job that comes back from the store was checked when it was posted; these belong to the platform instead.
+NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds"})
+
+
+def make_surroundings(settings: Settings, served: str) -> Surroundings:
+    """The frozen value that every program carries; `served` is the base address of this service."""
+    feedback = settings.feedback
+    external = feedback.external_url or settings.server.external_url or served
+    environment = dict(read_env_file(Path(settings.env_file))) if settings.env_file else {}
+    return Surroundings(
+        internal_url=feedback.internal_url or served,
+        external_url=external,
+        environment=environment | settings.env.get(TENANT, {}),
+        default_zone=settings.defaults.timezone,
+        http_timeout=round(settings.defaults.http_timeout_seconds * SECOND),
+        response_bytes=settings.limits.response_bytes,
+        follow=frozenset(settings.egress.follow if settings.egress else ()),
+        gateway=settings.services.gateway,
+        pending_triggers=settings.limits.pending_triggers,
+        hold_recurring=settings.debug.hold_recurring,
+        hold_triggered=settings.debug.hold_triggered,
+        tenant=TENANT,
+    )
+
+
+class Compiler:
+    """Compiles definitions under the platform's defaults: those that are posted, and those that are stored."""
+
+    def __init__(self, *, defaults: Defaults, surroundings: Surroundings) -> None:
+        self._values = {
+            name: value for name, value in defaults.model_dump().items() if name not in NO_JOB_FIELDS
+        }
+        self._surroundings = surroundings
+
+    def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
+        """A definition on its way in. Raises DefinitionError."""
+        return compile_definition(self._fill(definition), surroundings)
+
+    def stored(self, text: bytes) -> Program:
+        """A definition from the store. Raises DefinitionError, ModelError: it is refused by this version."""
+        definition = parse_definition(msgspec.json.decode(text))
+        system = any(step.url.startswith("system://") for step in definition.request)
+        return compile_definition(self._fill(definition), self._surroundings, system=system).program
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The effective defaults by their names on the wire."""
+        fields = JobDefinition.model_fields
+        return {fields[name].alias or name: value for name, value in self._values.items()}
+
+    def _fill(self, definition: JobDefinition) -> JobDefinition:
+        absent = {name: value for name, value in self._values.items() if self._is_absent(definition, name)}
+        return definition.model_copy(update=absent) if absent else definition
+
+    @staticmethod
+    def _is_absent(definition: JobDefinition, name: str) -> bool:
+        return name not in definition.model_fields_set or getattr(definition, name) is None

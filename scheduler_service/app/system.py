@@ -1,0 +1,58 @@
+"""The system jobs: jobs of tenant `default` whose one step is `system://NAME` (SPEC section 11)."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+
+from scheduler_service.app.surroundings import Compiler
+from scheduler_service.domain.events import Created, Updated
+from scheduler_service.domain.replies import Refusal
+from scheduler_service.domain.wire import Answer
+from scheduler_service.ports import Definition, Deliver
+from scheduler_service.settings import Settings
+
+CLEAN, OUTBOX = "clean", "outbox"
+NAMES = {
+    CLEAN: "Removes history that need not be kept any more",
+    OUTBOX: "Sends notifications of the outbox again",
+}
+
+
+def system_definitions(settings: Settings) -> list[bytes]:
+    """The definitions of the system jobs, as they are posted."""
+    periods = {CLEAN: settings.history.clean_seconds, OUTBOX: settings.notification.outbox_seconds}
+    return [_define(name, seconds) for name, seconds in periods.items()]
+
+
+async def install(deliver: Deliver, compiler: Compiler, settings: Settings) -> None:
+    """Creates the system jobs, or brings them to what the settings say now. Raises StoreError."""
+    for text in system_definitions(settings):
+        definition = Definition(text, compiler.stored(text))
+        job_id = definition.program.job_id
+        reply = await deliver(job_id, Created(uid="", key=b""), definition=definition)
+        if isinstance(reply, Refusal):
+            await deliver(job_id, Updated(0), definition=definition)
+
+
+def as_function(work: Callable[[], Awaitable[Mapping[str, int]]]) -> Callable[[], Awaitable[Answer]]:
+    """A piece of work as the target of `system://NAME`: its figures are the answer."""
+
+    async def call() -> Answer:
+        figures = await work()
+        headers = (("content-type", "application/json"),)
+        return Answer(status=200, headers=headers, body=json.dumps(dict(figures)).encode())
+
+    return call
+
+
+def _define(name: str, seconds: float) -> bytes:
+    period = f"{round(seconds * 1000)}ms"
+    definition = {
+        "jobId": name,
+        "jobName": NAMES[name],
+        "creator": "system",
+        "creatorName": "Punctual",
+        "timer": {"dueTime": period, "period": period},
+        "request": [{"method": "POST", "url": f"system://{name}"}],
+        "historyDetail": "none",
+    }
+    return json.dumps(definition).encode()

@@ -1,0 +1,104 @@
+"""`punctual executions …`: what ran, what runs, and how to stop or repeat it."""
+
+from typing import Annotated
+
+import typer
+
+from scheduler_service.cli.connection import connect
+from scheduler_service.cli.options import Key, Limit, Output, Timeout, Url, Wait, read_pairs
+from scheduler_service.cli.output import Format, show, tell
+from scheduler_service.cli.waiting import check_success, wait_for
+
+app = typer.Typer(no_args_is_help=True, help="What ran, what runs, and how to stop or repeat it.")
+ExecutionId = Annotated[str, typer.Argument(help="The execution's id: uid and number.")]
+COLUMNS = ("executionId", "jobId", "state", "error", "plannedAt", "endedAt", "attemptCount")
+
+
+@app.command("list")
+def list_executions(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    job: Annotated[str | None, typer.Option(help="Of this job.")] = None,
+    state: Annotated[str | None, typer.Option(help="In this state.")] = None,
+    error: Annotated[str | None, typer.Option(help="With this error code.")] = None,
+) -> None:
+    """List executions, the newest first.
+
+    Example: punctual executions list --job nightly --state terminated
+    """
+    found = connect(url, key).get("/executions", limit=limit, jobId=job, state=state, error=error)
+    show(found if output is not Format.TABLE else found["items"], output, COLUMNS)
+
+
+@app.command("get")
+def get_execution(
+    execution_id: ExecutionId, url: Url = None, key: Key = None, output: Output = Format.TABLE
+) -> None:
+    """Show an execution with its attempts, steps, checks, feedback and notifications.
+
+    Example: punctual executions get 0f3c…-7 -o json
+    """
+    show(connect(url, key).get(f"/executions/{execution_id}"), output)
+
+
+@app.command("watch")
+def watch(
+    execution_id: ExecutionId,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    timeout: Timeout = 3600,
+) -> None:
+    """Wait until an execution has ended, and show it; exit code 5 unless it succeeded.
+
+    Example: punctual executions watch 0f3c…-7 --timeout 60
+    """
+    ended = wait_for(connect(url, key), execution_id, timeout)
+    show(ended, output)
+    check_success(ended)
+
+
+@app.command("cancel")
+def cancel(
+    execution_id: ExecutionId,
+    url: Url = None,
+    key: Key = None,
+    reason: Annotated[str | None, typer.Option(help="Why; kept in the history.")] = None,
+) -> None:
+    """Cancel an execution that runs or waits.
+
+    Example: punctual executions cancel 0f3c…-7 --reason "wrong input"
+    """
+    body = {} if reason is None else {"reason": reason}
+    connect(url, key).send("POST", f"/executions/{execution_id}/cancel", body=body)
+    tell(f"{execution_id} is cancelled")
+
+
+@app.command("replay")
+def replay(
+    execution_id: ExecutionId,
+    parameters: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters.")] = None,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    from_step: Annotated[int, typer.Option("--from-step", help="The step's index, from 0.", min=0)] = 0,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+) -> None:
+    """Run an execution again, from the start or from a step, with its parameters or edited ones.
+
+    Example: punctual executions replay 0f3c…-7 --from-step 1 --wait
+    """
+    body: dict[str, object] = {"fromStep": from_step}
+    if parameters:
+        body["params"] = read_pairs(parameters)
+    connection = connect(url, key)
+    started = connection.send("POST", f"/executions/{execution_id}/replay", body=body)
+    if not wait:
+        show(started, output)
+        return
+    ended = wait_for(connection, started["executionId"], timeout)
+    show(ended, output)
+    check_success(ended)

@@ -1,0 +1,233 @@
+"""`punctual jobs …`: create, read, change and set off jobs."""
+
+import difflib
+import json
+import time
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from scheduler_service.cli.connection import Connection, connect
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.options import (
+    Key,
+    Limit,
+    Output,
+    Source,
+    Timeout,
+    Url,
+    Wait,
+    read_json,
+    read_pairs,
+)
+from scheduler_service.cli.output import Format, show, tell, tell_warnings
+from scheduler_service.cli.waiting import check_success, wait_for
+
+app = typer.Typer(no_args_is_help=True, help="Create, read, change and set off jobs.")
+JobId = Annotated[str, typer.Argument(help="The job's id.")]
+COLUMNS = ("jobId", "state", "kind", "nextFireTime", "executeNumber", "revision")
+FIRINGS = ("utc", "local", "note")
+WATCH_SECONDS = 1.0
+
+
+@app.command("list")
+def list_jobs(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    state: Annotated[str | None, typer.Option(help="active, paused or finished.")] = None,
+    text: Annotated[str | None, typer.Option(help="Part of an id or a name.")] = None,
+) -> None:
+    """List jobs.
+
+    Example: punctual jobs list --state active -o json
+    """
+    found = connect(url, key).get("/jobs", limit=limit, state=state, text=text)
+    show(found if output is not Format.TABLE else found["items"], output, COLUMNS)
+
+
+@app.command("get")
+def get_job(job_id: JobId, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Show a job.
+
+    Example: punctual jobs get nightly -o yaml
+    """
+    show(connect(url, key).get(place(job_id)), output)
+
+
+@app.command("create")
+def create_job(file: Source, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Create the job of a file; refused where it exists with another definition.
+
+    Example: punctual jobs create -f nightly.json
+    """
+    definition = _one(read_json(file))
+    envelope = connect(url, key).exchange("POST", place(definition["jobId"]), body=definition)
+    tell_warnings(envelope)
+    show(envelope["data"], output)
+
+
+@app.command("apply")
+def apply_jobs(file: Source, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Create or update the jobs of a file: one definition, or an array of them.
+
+    Example: punctual jobs apply -f jobs.json
+    """
+    given = read_json(file)
+    body = given if isinstance(given, list) else [_one(given)]
+    answer = connect(url, key).exchange("POST", "/jobs", query={"onExisting": "update"}, body=body)
+    tell_warnings(answer)
+    items = answer["data"]["items"]
+    show(items, output, ("jobId", "status"))
+    refused = [item for item in items if item["status"] == "refused"]
+    for item in refused:
+        tell(f"{item['jobId']}: {json.dumps(item['problem'], ensure_ascii=False)}")
+    if refused:
+        raise CommandError(f"{len(refused)} of {len(items)} jobs were refused")
+
+
+@app.command("diff")
+def diff_job(file: Source, url: Url = None, key: Key = None) -> None:
+    """Show how the definition of a file differs from the one that is stored; exit code 1 if it does.
+
+    Example: punctual jobs diff -f nightly.json
+    """
+    definition = _one(read_json(file))
+    stored = connect(url, key).get(place(definition["jobId"]))["definition"]
+    lines = list(difflib.unified_diff(_lines(stored), _lines(definition), "stored", str(file), lineterm=""))
+    print("\n".join(lines) if lines else "no difference")
+    if lines:
+        raise typer.Exit(Exit.REFUSED)
+
+
+@app.command("delete")
+def delete_job(job_id: JobId, url: Url = None, key: Key = None) -> None:
+    """Destroy a job; its history stays until it is cleaned.
+
+    Example: punctual jobs delete nightly
+    """
+    connect(url, key).send("DELETE", place(job_id))
+    tell(f"{job_id} is destroyed")
+
+
+@app.command("pause")
+def pause_job(
+    job_id: JobId,
+    url: Url = None,
+    key: Key = None,
+    drain: Annotated[bool, typer.Option("--drain", help="Let what runs end by itself.")] = False,
+) -> None:
+    """Stop a job's timer, and cancel what runs unless --drain is given.
+
+    Example: punctual jobs pause nightly --drain
+    """
+    connect(url, key).send("PUT", place(job_id), query={"active": 0, "drain": "true" if drain else None})
+    tell(f"{job_id} is paused")
+
+
+@app.command("resume")
+def resume_job(
+    job_id: JobId,
+    url: Url = None,
+    key: Key = None,
+    misfire: Annotated[
+        str, typer.Option(help="skip, fire_once or fire_all of the pause's firings.")
+    ] = "skip",
+) -> None:
+    """Let a paused job fire again, from now.
+
+    Example: punctual jobs resume nightly --misfire fire_once
+    """
+    answer = connect(url, key).send("PUT", place(job_id), query={"active": 1, "misfire": misfire}) or {}
+    tell(f"{job_id} is active; {answer.get('missed', 0)} firings fell into the pause")
+
+
+@app.command("trigger")
+def trigger_job(
+    job_id: JobId,
+    parameters: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters.")] = None,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+    delay: Annotated[float | None, typer.Option(help="Seconds from now.", min=0)] = None,
+) -> None:
+    """Set off one execution, also of a paused or finished job.
+
+    Example: punctual jobs trigger nightly size=3 --wait
+    """
+    connection = connect(url, key)
+    body = read_pairs(parameters or [])
+    started = connection.send("POST", f"{place(job_id)}/trigger", query={"delaySeconds": delay}, body=body)
+    if not wait:
+        show(started, output)
+        return
+    ended = wait_for(connection, started["executionId"], timeout)
+    show(ended, output)
+    check_success(ended)
+
+
+@app.command("next")
+def next_firings(
+    job_id: JobId,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 10,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show a job's coming firings.
+
+    Example: punctual jobs next nightly --count 3
+    """
+    found = connect(url, key).get(f"{place(job_id)}/next", count=count)
+    show(found if output is not Format.TABLE else found["firings"], output, FIRINGS)
+
+
+@app.command("watch")
+def watch_job(
+    job_id: JobId,
+    url: Url = None,
+    key: Key = None,
+    timeout: Annotated[float | None, typer.Option(help="Stop after so many seconds.", min=0)] = None,
+) -> None:
+    """Print a line for each of a job's executions as it ends; stop with Ctrl-C.
+
+    Example: punctual jobs watch nightly --timeout 60
+    """
+    connection = connect(url, key)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    seen: set[str] = set()
+    while True:
+        for line in _ended(connection, job_id, seen):
+            print(line, flush=True)
+        if deadline is not None and time.monotonic() >= deadline:
+            return
+        time.sleep(WATCH_SECONDS)
+
+
+def place(job_id: str) -> str:
+    """The path of a job."""
+    return f"/jobs/{quote(job_id, safe=':')}"
+
+
+def _ended(connection: Connection, job_id: str, seen: set[str]) -> list[str]:
+    items = connection.get(f"{place(job_id)}/executions", limit=50)["items"]
+    fresh = [item for item in reversed(items) if item["endedAt"] and item["executionId"] not in seen]
+    seen.update(item["executionId"] for item in fresh)
+    return [
+        f"{item['endedAt']}  #{item['executeNumber']}  {item['state']}  {item['error'] or ''}".rstrip()
+        for item in fresh
+    ]
+
+
+def _one(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not isinstance(value.get("jobId"), str):
+        raise CommandError("the file must hold one definition with a jobId", Exit.USAGE)
+    return value
+
+
+def _lines(definition: Any) -> list[str]:
+    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).splitlines()

@@ -1,0 +1,82 @@
+"""The command line `punctual`: its commands, and how they end (SPEC section 16)."""
+
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+from scheduler_service import __version__
+from scheduler_service.cli import executions, jobs, timers
+from scheduler_service.cli.database import app as database
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.linting import lint
+from scheduler_service.cli.output import Format, show
+from scheduler_service.cli.serving import demo, serve, show_settings
+
+EXTRAS = {
+    "alembic": "service",
+    "fastapi": "service",
+    "httptools": "service",
+    "sqlalchemy": "service",
+    "structlog": "service",
+    "uvicorn": "service",
+    "uvloop": "service",
+}
+
+
+def make_app() -> typer.Typer:
+    """All commands."""
+    app = typer.Typer(
+        name="punctual",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        help="Jobs as REST resources: timers, chains of HTTP requests, retries, and nothing lost in a crash.",
+    )
+    app.command("serve")(serve)
+    app.command("demo")(demo)
+    app.add_typer(jobs.app, name="jobs")
+    app.add_typer(executions.app, name="executions")
+    app.add_typer(timers.app, name="timers")
+    app.command("lint")(lint)
+    app.add_typer(database, name="db")
+    app.command("settings")(show_settings)
+    app.command("version")(version)
+    return app
+
+
+def version(
+    output: Annotated[Format, typer.Option("-o", "--output", help="How the result is shown.")] = Format.TABLE,
+) -> None:
+    """Show the version.
+
+    Example: punctual version
+    """
+    show({"punctual": __version__, "python": sys.version.split()[0]}, output)
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command; its exit code (`cli.errors.Exit`). Nothing but a defect ends in a stack trace."""
+    try:
+        result = make_app()(args=arguments, standalone_mode=False)
+    except CommandError as error:
+        return _end(error.message, error.code)
+    except click.ClickException as error:
+        error.show()
+        return Exit.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return _end("stopped", Exit.REFUSED)
+    except BrokenPipeError:
+        return Exit.REFUSED
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        return _end(f"this command needs the extra {extra}: pip install 'punctual[{extra}]'", Exit.USAGE)
+    return result if isinstance(result, int) else Exit.DONE
+
+
+def _end(message: str, code: Exit) -> int:
+    print(f"punctual: {message}", file=sys.stderr)
+    return code

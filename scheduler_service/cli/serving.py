@@ -1,0 +1,93 @@
+"""`punctual serve`, `punctual demo` and `punctual settings`."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.output import Format, show
+from scheduler_service.domain.errors import PunctualError
+from scheduler_service.settings import Loaded, SettingsError, load_settings
+
+Host = Annotated[str | None, typer.Option(help="Where to listen; default 127.0.0.1.")]
+Port = Annotated[int | None, typer.Option(help="The port; default 8000, 0 takes a free one.")]
+Data = Annotated[str | None, typer.Option(help="The data folder, or :memory: to keep nothing.")]
+Config = Annotated[Path | None, typer.Option(help="A TOML file with settings; else PUNCTUAL_CONFIG.")]
+
+
+def serve(
+    host: Host = None,
+    port: Port = None,
+    data: Data = None,
+    store: Annotated[
+        str | None, typer.Option(help="The state store's address; default: SQLite in --data.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Worker processes; 1 in this version.")] = None,
+    runtime: Annotated[
+        str, typer.Option(help="embedded; dapr is not available in this version.")
+    ] = "embedded",
+    config: Config = None,
+) -> None:
+    """Run the service until it is told to stop (SIGTERM, Ctrl-C).
+
+    Example: punctual serve --data data --port 8000
+    """
+    if runtime != "embedded":
+        raise CommandError(f"--runtime {runtime} is not available in this version; use embedded", Exit.USAGE)
+    given = {
+        "server.host": host,
+        "server.port": port,
+        "server.workers": workers,
+        "store.data": data,
+        "store.url": store,
+    }
+    loaded = read_settings(given, config)
+    from scheduler_service.app import run_service
+
+    _run(lambda: run_service(loaded))
+
+
+def demo(host: Host = None, port: Port = None, data: Data = ":memory:", config: Config = None) -> None:
+    """Run the service with a small target and a few jobs; a line for each execution as it ends.
+
+    Example: punctual demo --port 8000
+    """
+    loaded = read_settings({"server.host": host, "server.port": port, "store.data": data}, config)
+    from scheduler_service.demo.running import run_demo
+
+    _run(lambda: run_demo(loaded))
+
+
+def show_settings(
+    config: Config = None,
+    output: Annotated[Format, typer.Option("-o", "--output", help="How the result is shown.")] = Format.TABLE,
+) -> None:
+    """Show each effective setting and where it comes from.
+
+    Example: punctual settings -o json
+    """
+    rows = [
+        {"name": name, "value": value, "source": source}
+        for name, value, source in read_settings({}, config).effective()
+    ]
+    show(rows, output, ("name", "value", "source"))
+
+
+def read_settings(arguments: Mapping[str, object], config: Path | None) -> Loaded:
+    """The settings of this process. Raises CommandError that names what is wrong."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    named = config or (Path(os.environ["PUNCTUAL_CONFIG"]) if os.environ.get("PUNCTUAL_CONFIG") else None)
+    try:
+        return load_settings(given, os.environ, named)
+    except SettingsError as error:
+        raise CommandError(str(error), Exit.USAGE) from error
+
+
+def _run(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except PunctualError as error:
+        raise CommandError(str(error), Exit.UNREACHABLE) from error

@@ -1,0 +1,41 @@
+"""`punctual timers …`: what a timer would do, without a job."""
+
+from typing import Annotated
+
+import typer
+
+from scheduler_service.cli.connection import connect
+from scheduler_service.cli.options import Key, Output, Url
+from scheduler_service.cli.output import Format, show, tell
+
+app = typer.Typer(no_args_is_help=True, help="What a timer would do, without a job.")
+FIRINGS = ("utc", "local", "note")
+
+
+@app.command("preview")
+def preview(
+    period: Annotated[str, typer.Argument(help="A period, a cron expression, or external.")],
+    due_time: Annotated[str, typer.Option("--due-time", help="The first moment, or a delay.")] = "0s",
+    timezone: Annotated[str | None, typer.Option(help="An IANA zone, as Europe/Berlin.")] = None,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many firings.")] = 10,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show when a timer would fire, in words and as moments.
+
+    Example: punctual timers preview "0 0/5 * * * ?" --timezone Asia/Shanghai --count 3
+    """
+    timer = {"dueTime": due_time, "period": period, "timezone": timezone}
+    body = {"timer": {name: value for name, value in timer.items() if value is not None}, "count": count}
+    found = connect(url, key).send("POST", "/timers/preview", body=body)
+    if output is Format.TABLE:
+        tell(f"{found['description']} ({found['kind']}{', ' + found['dialect'] if found['dialect'] else ''})")
+        show(found["firings"], output, FIRINGS)
+    else:
+        show(found, output)
+
+
+@app.callback()
+def _timers() -> None:
+    """What a timer would do, without a job."""

@@ -1,0 +1,61 @@
+"""Waiting for an execution, with progress where a person waits."""
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from scheduler_service.cli.connection import Connection
+from scheduler_service.cli.errors import CommandError, Exit
+
+TERMINAL = frozenset({"succeeded", "terminated", "cancelled", "skipped"})
+POLL_SECONDS = 0.2
+
+
+def wait_for(connection: Connection, execution_id: str, timeout: float) -> dict[str, Any]:
+    """The execution, when it has ended. Raises CommandError when `timeout` seconds are over."""
+    deadline = time.monotonic() + timeout
+    shown = ""
+    for execution in watch_execution(connection, execution_id):
+        if execution and execution["state"] in TERMINAL:
+            return execution
+        shown = _show_progress(execution, shown)
+        if time.monotonic() >= deadline:
+            state = execution["state"] if execution else "not recorded yet"
+            text = f"{execution_id} is {state} after {timeout:g} s; ask again with 'punctual executions get'"
+            raise CommandError(text, Exit.TIMED_OUT)
+    raise AssertionError("a watch has no end of its own")
+
+
+def check_success(execution: dict[str, Any]) -> None:
+    """Raises CommandError where what was waited for did not succeed."""
+    if execution["state"] != "succeeded":
+        cause = execution.get("error") or execution.get("reason") or ""
+        text = f"{execution['executionId']} ended {execution['state']} {cause}".rstrip()
+        raise CommandError(text, Exit.FAILED)
+
+
+def watch_execution(connection: Connection, execution_id: str) -> Iterator[dict[str, Any] | None]:
+    """The execution again and again; None while it is not in the history yet (it is within a second)."""
+    while True:
+        yield _find(connection, execution_id)
+        time.sleep(POLL_SECONDS)
+
+
+def _find(connection: Connection, execution_id: str) -> dict[str, Any] | None:
+    try:
+        found = connection.get(f"/executions/{execution_id}")
+    except CommandError as error:
+        if error.message.startswith("404"):
+            return None
+        raise
+    return found if isinstance(found, dict) else None
+
+
+def _show_progress(execution: dict[str, Any] | None, shown: str) -> str:
+    if execution is None or not sys.stderr.isatty():
+        return shown
+    text = f"{execution['state']} {execution.get('progress') or ''}".strip()
+    if text != shown:
+        print(f"… {text}", file=sys.stderr)
+    return text
