@@ -9,7 +9,7 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from scheduler_service.persistence.history.versions import upgrade
+from scheduler_service.persistence.history.versions import Check, check, upgrade
 from scheduler_service.ports import StoreUnavailable
 
 Durability = Literal["full", "process"]
@@ -30,10 +30,11 @@ class HistoryDatabase:
         self._gate = threading.RLock()
         self.engine = open_engine(url, durability)
         try:
-            upgrade(self.engine)
-        except sa.exc.DBAPIError as error:
+            with _translated():
+                upgrade(self.engine)
+        except StoreUnavailable:
             self.engine.dispose()
-            raise StoreUnavailable(f"the history cannot be opened: {error.orig}; check its folder") from error
+            raise
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -66,6 +67,26 @@ class HistoryDatabase:
         return self._gate if self._in_memory else contextlib.nullcontext()
 
 
+def migrate(*, url: str) -> Check:
+    """Brings the tables of `url` up to date and says how they stand then. Raises StoreUnavailable."""
+    database = HistoryDatabase(url=url)
+    try:
+        with _translated():
+            return check(database.engine)
+    finally:
+        database.close()
+
+
+def inspect(*, url: str) -> Check:
+    """How the tables of `url` stand, changing none of them. Raises StoreUnavailable."""
+    engine = open_engine(url)
+    try:
+        with _translated():
+            return check(engine)
+    finally:
+        engine.dispose()
+
+
 def open_engine(url: str, durability: Durability = "full") -> sa.Engine:
     """An engine on `url`. With `full` a commit outlives a power loss, with `process` a killed process."""
     if not url.startswith("sqlite"):
@@ -94,4 +115,6 @@ def _translated() -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError):
         raise  # the fault of a value, not of the database
     except (sqlite3.Error, sa.exc.DBAPIError) as error:
-        raise StoreUnavailable(f"the history cannot be reached: {error}; check the disk") from error
+        raise StoreUnavailable(
+            f"the history cannot be reached: {error}; check its folder and disk"
+        ) from error

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from scheduler_service.persistence.history.database import HistoryDatabase, open_engine
+from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate, open_engine
 from scheduler_service.persistence.history.versions import HEAD, check, upgrade
 from scheduler_service.ports import StoreUnavailable
 
@@ -53,3 +53,13 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db")
     with pytest.raises(StoreUnavailable, match="oracle"):
         HistoryDatabase(url="oracle://h/x")
+
+
+def test_a_url_is_all_that_the_command_line_needs(tmp_path: Path) -> None:
+    """`punctual db check` before and after `punctual db migrate`."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    assert inspect(url=url).current is None
+    assert migrate(url=url).up_to_date
+    assert inspect(url=url).up_to_date
+    with pytest.raises(StoreUnavailable):
+        inspect(url=f"sqlite:///{tmp_path}/missing/history.db")
