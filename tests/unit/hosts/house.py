@@ -130,6 +130,7 @@ class House:
 
     def __init__(self, **options: Any) -> None:
         self.options = options
+        self._foreign = asyncio.all_tasks()
         self.journal: list[Entry] = []
         self.log: list[tuple[str, dict[str, object]]] = []
         self.disk = Disk()
@@ -169,7 +170,7 @@ class House:
     async def crash(self) -> None:
         """The process dies where it stands, and another one is opened over what was durable."""
         self.store.die()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
+        others = asyncio.all_tasks() - self._foreign
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)

@@ -1,0 +1,420 @@
+"""The embedded host as a whole: turns, calls, crashes, drain (DESIGN sections 3 and 4)."""
+
+import asyncio
+import json
+
+import pytest
+
+from scheduler_service.domain.events import CancelRequested, Created, Destroyed, Triggered
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.moments import Due
+from scheduler_service.domain.records import ExecutionRecord, FiringRecord
+from scheduler_service.domain.replies import Refusal, Started
+from scheduler_service.domain.wire import Answer, Fault, FaultKind
+from scheduler_service.hosts.actors import Actor, Actors
+from scheduler_service.ports import StoreUnavailable, StoreUncertain
+from tests.unit.hosts.house import House, describe, until
+from tests.unit.hosts.memory_store import Fate
+
+pytestmark = pytest.mark.anyio
+
+URL = "http://target.test/run"
+SECONDLY = {"dueTime": "1s", "period": "1s"}
+
+
+async def test_a_trigger_is_sent_answered_and_recorded() -> None:
+    """One hop after the other: an event arrives, a turn is taken, effects leave (DESIGN section 7)."""
+    house = await House().start()
+    await house.create()
+    reply = await house.trigger()
+    assert isinstance(reply, Started)
+    await house.settle()
+    assert house.sender.urls() == [URL]
+    assert house.executions() == {1: State.SUCCEEDED}
+    assert house.host.running == 0
+
+
+async def test_a_timer_fires_again_and_again() -> None:
+    """Each planned firing starts one execution, on time."""
+    house = await House().start()
+    await house.create(timer=SECONDLY)
+    await house.advance(5_000)
+    assert house.executions() == dict.fromkeys(range(1, 6), State.SUCCEEDED)
+    records = [one for one in house.history.records() if isinstance(one, ExecutionRecord)]
+    assert all((one.started_at or 0) - one.planned_at < 5 for one in records if one.started_at)
+
+
+async def test_a_request_is_sent_only_after_its_commit() -> None:
+    """Between commit and written nothing leaves the house."""
+    house = await House().start()
+    await house.create()
+    house.store.hold()
+    turn = asyncio.create_task(house.trigger())
+    await house.settle()
+    assert house.sender.requests == []
+    house.store.release()
+    await turn
+    await house.settle()
+    order = [entry[0] for entry in house.order("commit", "written", "send")]
+    assert order[-5:] == ["commit", "written", "send", "commit", "written"]
+
+
+async def test_events_of_one_job_are_taken_in_the_order_of_their_arrival() -> None:
+    """A FIFO lock per job; other jobs do not wait for it (DESIGN section 4)."""
+    house = await House().start()
+    await house.create(maxConcurrency=100)
+    house.sender.hold(URL)
+    replies = await asyncio.gather(*(house.trigger() for _ in range(20)))
+    assert [reply.execute_number for reply in replies if isinstance(reply, Started)] == list(range(1, 21))
+
+
+async def test_who_stops_waiting_stops_nothing() -> None:
+    """A caller that goes away leaves no turn half taken."""
+    house = await House().start()
+    await house.create()
+    house.store.hold()
+    turn = asyncio.create_task(house.trigger())
+    await house.settle()
+    turn.cancel()
+    await asyncio.gather(turn, return_exceptions=True)
+    house.store.release()
+    await house.settle()
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_a_lock_that_was_handed_to_somebody_who_left_goes_on() -> None:
+    """No wake-up is lost when who was woken is cancelled in the same moment."""
+    actor = Actor("job")
+    await actor.acquire()
+    second, third = asyncio.create_task(actor.acquire()), asyncio.create_task(actor.acquire())
+    await asyncio.sleep(0)
+    actor.release()
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    await asyncio.wait_for(third, 1)
+    assert actor.is_busy
+    actor.release()
+    assert not actor.is_busy
+
+
+async def test_who_leaves_the_line_is_passed_over() -> None:
+    """Cancelled while it waits, it holds up nobody behind it."""
+    actor = Actor("job")
+    await actor.acquire()
+    second, third = asyncio.create_task(actor.acquire()), asyncio.create_task(actor.acquire())
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.sleep(0)
+    actor.release()
+    await asyncio.wait_for(third, 1)
+
+
+async def test_the_cache_of_hot_jobs_is_bounded() -> None:
+    """Idle jobs leave memory; those whose executions run stay, and all go on working."""
+    house = await House(hot=5).start()
+    house.sender.hold("http://slow.test/")
+    await house.create("live", request=[{"url": "http://slow.test/"}])
+    await house.trigger("live")
+    for number in range(20):
+        await house.create(f"job{number}")
+    assert house.host.jobs_held <= 6
+    assert house.host.running == 1
+    house.sender.release("http://slow.test/")
+    await house.settle()
+    assert house.executions("live") == {1: State.SUCCEEDED}
+    await house.trigger("job0")
+    await house.settle()
+    assert house.executions("job0") == {1: State.SUCCEEDED}
+
+
+async def test_a_ring_for_a_job_that_is_not_there_leaves_nothing() -> None:
+    """Events for absent jobs are refused and cost no memory."""
+    house = await House().start()
+    assert isinstance(await house.trigger("nobody"), Refusal)
+    assert house.host.jobs_held == 0
+    assert len(Actors(most=1)) == 0
+
+
+async def test_an_answer_is_delivered_again_while_the_store_is_away() -> None:
+    """With growing pauses, until the store is there again (DESIGN section 3)."""
+    house = await House().start()
+    await house.create()
+    house.sender.hold(URL)
+    await house.trigger()
+    house.store.is_down = True
+    house.sender.release(URL)
+    await house.advance(3_000)
+    assert house.executions() == {1: State.PROCESSING}
+    house.store.is_down = False
+    await house.advance(6_000)
+    assert house.executions() == {1: State.SUCCEEDED}
+    assert house.sender.urls() == [URL]
+
+
+async def test_a_firing_that_could_not_be_written_is_looked_at_in_a_second() -> None:
+    """A ring whose commit fails is rung again; the firing happens once."""
+    house = await House().start()
+    await house.create(timer={"dueTime": "1s", "period": "0s"})
+    house.store.fates.extend([Fate.REFUSED, Fate.VANISHED, Fate.SILENT])
+    await house.advance(6_000)
+    assert house.executions() == {1: State.SUCCEEDED}
+    assert house.sender.urls() == [URL]
+
+
+@pytest.mark.parametrize("fate", [Fate.SILENT, Fate.VANISHED])
+async def test_an_unknown_outcome_is_found_out_by_itself(fate: Fate) -> None:
+    """Nobody needs to ask: in a second the job is looked at (DESIGN section 3)."""
+    house = await House().start()
+    await house.create()
+    house.store.fates.append(fate)
+    with pytest.raises(StoreUncertain):
+        await house.trigger()
+    await house.advance(2_000)
+    assert house.executions() == ({1: State.SUCCEEDED} if fate is Fate.SILENT else {})
+
+
+async def test_at_qos_1_a_crash_sends_the_step_in_flight_again_as_it_was() -> None:
+    """Byte by byte, with the same Idempotency-Key; what was recorded is not sent again (SPEC section 8)."""
+    house = await House().start()
+    await house.create(qos=1, request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
+    house.sender.hold("http://a.test/2")
+    await house.trigger()
+    await house.settle()
+    before = house.sender.requests[-1]
+    await house.crash()
+    await house.start()
+    assert house.sender.requests == [before]
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_at_qos_0_a_crash_closes_the_execution_whether_or_not_it_is_touched() -> None:
+    """Processing, failed, terminated, error `lost`; the timer goes on (SPEC section 8)."""
+    house = await House().start()
+    await house.create(timer={"dueTime": "10s", "period": "10s"})
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    await house.start()
+    assert house.executions() == {1: State.TERMINATED}
+    assert house.sender.requests == []
+    await house.advance(10_000)
+    assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
+
+
+async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:
+    """While it is enqueued it goes on at qos 0 too (SPEC section 8)."""
+    house = await House().start()
+    await house.create(overlapPolicy="queue")
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.trigger()
+    await house.crash()
+    await house.start()
+    assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
+
+
+async def test_thousands_of_open_jobs_are_taken_up_at_the_start() -> None:
+    """Every job with open executions is looked after before the host is ready (SPEC section 8)."""
+    house = await House(hot=3_000).start()
+    house.sender.hold(URL)
+    for number in range(1_500):
+        await house.create(f"job{number}", qos=number % 2)
+        await house.trigger(f"job{number}")
+    await house.crash()
+    assert not house.host.is_ready
+    await house.host.start()
+    assert house.host.is_ready
+    await until(lambda: len(house.sender.requests) == 750)
+    lost = [job for job in house.disk.jobs.values() if b"terminated" in job.entry.latest]
+    assert len(lost) == 750
+
+
+async def test_batches_without_confirmation_reach_the_history_after_a_crash() -> None:
+    """What became of every execution reaches the history even if the process dies before the writing."""
+    house = await House().start()
+    await house.create()
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    await house.start()
+    assert {one.state for one in house.history.records() if isinstance(one, ExecutionRecord)} == {
+        State.PROCESSING,
+        State.SUCCEEDED,
+    }
+    assert all(durable for _, durable in house.history.batches)
+    await house.history.flush()
+    assert house.disk.unwritten == {}
+
+
+async def test_a_job_that_slept_through_the_downtime_fires_late_and_once() -> None:
+    """Alarms lie on disk; the missed firings become one (SPEC section 3)."""
+    house = await House().start()
+    await house.create(timer={"dueTime": "10s", "period": "10s"})
+    await house.crash()
+    house.clock.advance(95_000)
+    await house.start()
+    await house.advance(500)
+    firings = [one for one in house.history.records() if isinstance(one, FiringRecord)]
+    assert len(firings) >= 2
+    assert house.executions()[1] is State.SUCCEEDED
+
+
+async def test_a_long_run_of_missed_firings_is_counted_outside_the_turn() -> None:
+    """The ledger gets its count as soon as the walk has ended (SPEC section 3)."""
+    house = await House().start()
+    await house.create(timer={"dueTime": "", "period": "* * * * * ?"})
+    await house.crash()
+    house.clock.advance(2 * 3_600_000)
+    await house.start()
+    await house.advance(2_000)
+    counts = [one.count for one in house.history.records() if isinstance(one, FiringRecord)]
+    assert None in counts
+    assert max(count for count in counts if count is not None) == pytest.approx(7_140, abs=70)
+
+
+async def test_a_cancelled_execution_abandons_its_call() -> None:
+    """Nobody awaits the answer any more; a late one changes nothing."""
+    house = await House().start()
+    await house.create(cancelUrl={"url": "http://a.test/cancel"})
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.deliver(CancelRequested(1))
+    await house.settle()
+    house.sender.release(URL)
+    await house.settle()
+    assert house.executions() == {1: State.CANCELLED}
+    assert house.sender.urls() == [URL, "http://a.test/cancel"]
+    assert house.host.running == 0
+
+
+async def test_a_destroyed_job_leaves_memory_and_rings_no_more() -> None:
+    """Timers, state and live executions end (SPEC section 10)."""
+    house = await House().start()
+    await house.create(timer=SECONDLY)
+    await house.advance(1_000)
+    await house.deliver(Destroyed())
+    assert house.host.jobs_held == 0
+    await house.advance(5_000)
+    assert len(house.sender.requests) == 1
+    assert house.disk.jobs["job"].due == Due()
+    assert await house.host.read("job") is None
+
+
+async def test_an_attempt_runs_out_of_time() -> None:
+    """The limit rings on the steady line, whatever the wall clock does."""
+    house = await House().start()
+    await house.create(timeoutSeconds=5)
+    house.sender.hold(URL)
+    await house.trigger()
+    house.clock.step_wall(-3_600_000)
+    await house.advance(4_900)
+    assert house.executions() == {1: State.PROCESSING}
+    await house.advance(200)
+    assert house.executions() == {1: State.TERMINATED}
+
+
+async def test_a_retry_waits_and_goes_on() -> None:
+    """A retry is a due time in the state, no sleep anywhere."""
+    house = await House().start()
+    await house.create(retry=[{"errorEquals": "500", "intervalSeconds": 30}])
+    house.sender.answers(URL, Fault(FaultKind.CONNECT, "refused"), 200)
+    await house.trigger()
+    await house.settle()
+    assert house.executions() == {1: State.FAILED}
+    await house.advance(30_000)
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_reading_shows_the_latest_turn() -> None:
+    """Contexts of qos 0 too."""
+    house = await House().start()
+    await house.create()
+    house.sender.hold(URL)
+    await house.trigger()
+    job = await house.host.read("job")
+    assert job is not None
+    assert job.document is not None
+    assert list(job.document.contexts) == [1]
+
+
+async def test_draining_lets_what_runs_end_and_starts_nothing() -> None:
+    """On SIGTERM: no firing any more, what runs may end, then history and store are closed in this order."""
+    house = await House().start()
+    await house.create(timer=SECONDLY)
+    await house.create("running")
+    house.sender.hold(URL)
+    await house.trigger("running")
+    stop = asyncio.create_task(house.host.stop(10_000))
+    await house.settle()
+    assert not house.host.is_ready
+    with pytest.raises(StoreUnavailable, match="stopping"):
+        await house.trigger()
+    with pytest.raises(StoreUnavailable, match="stopping"):
+        await house.host("new", Created("", b""), definition=describe(jobId="new"))
+    await house.advance(3_000)
+    assert not stop.done()
+    house.sender.release(URL)
+    await house.advance(100)
+    await stop
+    assert house.executions("running") == {1: State.SUCCEEDED}
+    assert house.executions() == {}
+    assert [entry[0] for entry in house.journal[-2:]] == ["history closed", "store closed"]
+    assert house.disk.unwritten == {}
+
+
+async def test_at_the_deadline_what_still_runs_is_left_to_the_next_start() -> None:
+    """With qos 1 it goes on there; with qos 0 it ends as lost (SPEC section 14)."""
+    house = await House().start()
+    house.sender.hold(URL)
+    for qos in (0, 1):
+        await house.create(f"job{qos}", qos=qos)
+        await house.trigger(f"job{qos}")
+    stop = asyncio.create_task(house.host.stop(2_000))
+    await house.advance(2_100)
+    await asyncio.wait_for(stop, 1)
+    house.open()
+    await house.start()
+    assert house.executions("job0") == {1: State.TERMINATED}
+    assert house.executions("job1") == {1: State.SUCCEEDED}
+
+
+async def test_a_check_still_runs_while_the_node_drains() -> None:
+    """Limits, checks and retries of what runs are no firings."""
+    house = await House().start()
+    check = {"method": "GET", "url": "http://a.test/check"}
+    await house.create(**{"async": True, "checkUrl": check, "checkRateSeconds": 1})
+    done = Answer(200, body=json.dumps({"status": "succeed"}).encode())
+    house.sender.answers("http://a.test/check", Answer(200, body=b'{"status": ""}'), done)
+    await house.trigger()
+    await house.settle()
+    stop = asyncio.create_task(house.host.stop(10_000))
+    await house.advance(3_000)
+    await asyncio.wait_for(stop, 1)
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_a_job_that_cannot_be_read_does_not_stop_the_others() -> None:
+    """A damaged document is logged and looked at again much later."""
+    house = await House().start()
+    await house.create("bad", timer=SECONDLY)
+    await house.create("good", timer=SECONDLY)
+    await house.crash()
+    house.disk.jobs["bad"] = type(house.disk.jobs["bad"])(
+        house.disk.jobs["bad"].entry, 5, b"\xc1", house.disk.jobs["bad"].due
+    )
+    await house.start()
+    await house.advance(3_000)
+    assert len(house.executions("good")) >= 2
+    assert ("turn_broke", "bad") in {(event, keys.get("jobId")) for event, keys in house.log}
+    assert sum(event == "turn_broke" for event, _ in house.log) == 1
+
+
+async def test_triggers_beyond_the_limit_wait_their_turn() -> None:
+    """A queue is worked off one by one, in order, without any alarm."""
+    house = await House().start()
+    await house.create(overlapPolicy="queue")
+    for _ in range(5):
+        await house.host("job", Triggered())
+    await house.settle()
+    assert house.executions() == dict.fromkeys(range(1, 6), State.SUCCEEDED)
