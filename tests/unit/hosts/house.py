@@ -195,6 +195,7 @@ class House:
 
     async def advance(self, pause: int) -> None:
         """The clock runs on, from one planned call to the next."""
+        await self.settle()
         left = pause
         while left > 0:
             step = self.clock.next_call()

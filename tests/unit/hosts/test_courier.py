@@ -1,0 +1,251 @@
+"""Notifications reach their targets, in order, and delay nobody (SPEC section 7)."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.records import DeliveryRecord
+from scheduler_service.domain.wire import Answer, OutboundRequest
+from tests.unit.hosts.house import House
+
+pytestmark = pytest.mark.anyio
+
+TOLD = "http://told.test/"
+CHECK = "http://a.test/check"
+
+
+def notice(**members: Any) -> dict[str, Any]:
+    """An entry for every event."""
+    return {"name": "all", "url": TOLD} | members
+
+
+def events(house: House) -> list[str]:
+    """The events told so far, in order of sending."""
+    bodies = [json.loads(one.body or b"{}") for one in house.sender.requests if one.url == TOLD]
+    return [body["response"]["status"] for body in bodies]
+
+
+def delivery(ordinal: int, **members: Any) -> Delivery:
+    """One of many of one execution."""
+    values: dict[str, Any] = {
+        "delivery_id": f"uid-1-{ordinal}", "uid": "uid", "execute_number": 1, "request_counts": 1,
+        "ordinal": ordinal, "event": f"event{ordinal}", "job_id": "acme|job",
+        "request": OutboundRequest("POST", TOLD, (), str(ordinal).encode()),
+    }  # fmt: skip
+    return Delivery(**values | members)
+
+
+async def test_events_are_told_in_their_order_and_after_their_commit() -> None:
+    """The first try of an event waits for those before it."""
+    house = await House().start()
+    await house.create(notification=[notice()])
+    house.sender.hold(TOLD)
+    await house.trigger()
+    await house.settle()
+    assert events(house) == ["succeed"]
+    assert house.executions() == {1: State.SUCCEEDED}, "a slow target delays no execution"
+    house.sender.release(TOLD)
+    await house.settle()
+    assert events(house) == ["succeed", "finalSucceed"]
+    assert house.delivery_states() == {"200": "delivered", "finalSucceed": "delivered"}
+    assert len(house.host.courier) == 0
+
+
+async def test_a_retry_may_be_overtaken() -> None:
+    """Three retries, 20 s apart, under the same key; later events do not wait for them."""
+    house = await House().start()
+    await house.create(notification=[notice()])
+    house.sender.answers(TOLD, 500)
+    await house.trigger()
+    await house.settle()
+    assert events(house) == ["succeed", "finalSucceed"]
+    assert house.delivery_states() == {"200": "pending", "finalSucceed": "delivered"}
+    await house.advance(19_999)
+    assert len(events(house)) == 2
+    await house.advance(1)
+    assert events(house) == ["succeed", "finalSucceed", "succeed"]
+    assert house.sender.requests[1] == house.sender.requests[3]
+    assert house.delivery_states()["200"] == "delivered"
+
+
+async def test_without_a_guarantee_it_fails_in_the_end_and_may_be_sent_again_by_hand() -> None:
+    """Four tries; then only somebody who asks for it sends it again."""
+    house = await House().start()
+    await house.create(notification=[notice(stateEquals="finalSucceed")])
+    house.sender.answers(TOLD, 500, 500, 500, 500)
+    await house.trigger()
+    await house.advance(120_000)
+    assert len(events(house)) == 4
+    assert house.delivery_states() == {"finalSucceed": "failed"}
+    assert house.disk.deliveries == {}
+    assert await house.host.courier.resend("uid1-1-0")
+    assert house.delivery_states() == {"finalSucceed": "delivered"}
+    assert not await house.host.courier.resend("uid1-1-0")
+    tries = [one for one in house.history.records() if isinstance(one, DeliveryRecord)][-1].tries
+    assert [one.status for one in tries] == [500] * 4 + [200]
+
+
+async def test_with_a_guarantee_it_stays_in_the_outbox_until_it_is_delivered() -> None:
+    """A system job re-sends what lies in the outbox."""
+    house = await House().start()
+    await house.create(notification=[notice(stateEquals="finalSucceed", guarantee="outbox")])
+    house.sender.answers(TOLD, *[500] * 5)
+    await house.trigger()
+    await house.advance(120_000)
+    assert house.delivery_states() == {"finalSucceed": "outbox"}
+    assert [one.state for one in house.disk.deliveries.values()] == ["outbox"]
+    assert await house.host.courier.resend_outbox() == 1
+    assert house.delivery_states() == {"finalSucceed": "outbox"}
+    assert await house.host.courier.resend_outbox() == 1
+    assert house.delivery_states() == {"finalSucceed": "delivered"}
+    assert house.disk.deliveries == {}
+    assert await house.host.courier.resend_outbox() == 0
+
+
+async def test_what_is_dismissed_is_never_sent_again() -> None:
+    """From the outbox, and while it is pending."""
+    house = await House().start()
+    await house.create(qos=1, notification=[notice()])
+    house.sender.answers(TOLD, *[500] * 4)
+    await house.trigger()
+    await house.advance(10_000)
+    courier = house.host.courier
+    assert await courier.dismiss("uid1-1-0")
+    assert not await courier.dismiss("uid1-1-0")
+    await house.advance(120_000)
+    assert house.delivery_states() == {"200": "dismissed", "finalSucceed": "delivered"}
+    assert house.disk.deliveries == {}
+    assert not await courier.dismiss("nobody")
+
+
+async def test_a_durable_delivery_goes_on_after_a_crash_under_the_same_key() -> None:
+    """In the turn's transaction; sent again unless it was settled, in the order of its events."""
+    house = await House().start()
+    await house.create(qos=1, notification=[notice()])
+    house.sender.hold(TOLD)
+    await house.trigger()
+    await house.settle()
+    first = house.sender.requests[-1]
+    await house.crash()
+    await house.start()
+    assert house.sender.requests[0] == first
+    assert events(house) == ["succeed", "finalSucceed"]
+    assert house.disk.deliveries == {}
+    assert await house.host.courier.resend("uid1-1-0") is False
+
+
+async def test_a_retry_keeps_its_moment_over_a_crash() -> None:
+    """`due` lies in the store, on the steady line."""
+    house = await House().start()
+    await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
+    house.sender.answers(TOLD, 500)
+    await house.trigger()
+    await house.advance(5_000)
+    await house.crash()
+    await house.start()
+    await house.advance(14_000)
+    assert events(house) == []
+    await house.advance(1_000)
+    assert events(house) == ["finalSucceed"]
+
+
+async def test_what_could_not_be_settled_is_settled_later_and_not_sent_twice() -> None:
+    """A store that is away costs no second notification."""
+    house = await House().start()
+    await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
+    house.sender.hold(TOLD)
+    await house.trigger()
+    await house.settle()
+    house.store.is_down = True
+    house.sender.release(TOLD)
+    await house.advance(3_000)
+    assert len(house.disk.deliveries) == 1
+    house.store.is_down = False
+    await house.advance(1_000)
+    assert house.disk.deliveries == {}
+    assert events(house) == ["finalSucceed"]
+
+
+async def test_of_more_than_100_pending_the_oldest_intermediate_are_dropped() -> None:
+    """Never a final or a guaranteed one (SPEC section 7)."""
+    house = await House().start()
+    house.sender.hold(TOLD)
+    courier = house.host.courier
+    courier.take(delivery(0))
+    await house.settle()
+    courier.take(delivery(1, final=True))
+    courier.take(delivery(2, outbox=True))
+    for ordinal in range(3, 120):
+        courier.take(delivery(ordinal))
+    assert len(courier) == 100
+    house.sender.release(TOLD)
+    await house.settle()
+    await house.settle()
+    sent = [int(request.body or b"") for request in house.sender.requests]
+    assert sent == [0, 1, 2, *range(23, 120)]
+    states = [one.state for one in house.history.records() if isinstance(one, DeliveryRecord)]
+    assert states.count("superseded") == 20
+    assert {batch.tenant for batch, _ in house.history.batches} == {"acme"}
+
+
+async def test_a_dead_target_of_one_execution_does_not_delay_another_one() -> None:
+    """Lanes are per execution."""
+    house = await House().start()
+    await house.create("slow", notification=[{"name": "n", "url": "http://dead.test/"}])
+    await house.create("quick", notification=[notice(stateEquals="finalSucceed")])
+    house.sender.hold("http://dead.test/")
+    await house.trigger("slow")
+    await house.trigger("quick")
+    await house.settle()
+    assert events(house) == ["finalSucceed"]
+
+
+async def test_a_crash_between_try_and_settlement_sends_again_and_nothing_else() -> None:
+    """At least once, and the receiver can tell by the key."""
+    house = await House().start()
+    await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
+    house.sender.hold(TOLD)
+    await house.trigger()
+    await house.settle()
+    house.store.is_down = True
+    house.sender.release(TOLD)
+    await house.settle()
+    sent = house.sender.requests[-1]
+    await house.crash()
+    await house.start()
+    assert house.sender.requests == [sent]
+
+
+async def test_intermediate_and_final_events_of_checks_are_told() -> None:
+    """Every check notifies; the job's own request is not held up by it."""
+    house = await House().start()
+    check = {"method": "GET", "url": CHECK}
+    await house.create(**{"async": True, "checkUrl": check, "notification": [notice()]})
+    house.sender.answers(
+        CHECK,
+        Answer(200, body=b'{"status": "", "progress": "1/2"}'),
+        Answer(200, body=b'{"status": "succeed"}'),
+    )
+    await house.trigger()
+    await house.advance(3_000)
+    assert events(house) == ["", "succeed", "finalSucceed"]
+
+
+async def test_stopping_leaves_durable_deliveries_in_the_store() -> None:
+    """After the next start they go on."""
+    house = await House().start()
+    await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
+    house.sender.answers(TOLD, 500)
+    await house.trigger()
+    await house.settle()
+    stop = asyncio.create_task(house.host.stop(1_000))
+    await house.advance(1_100)
+    await asyncio.wait_for(stop, 1)
+    house.open()
+    await house.start()
+    await house.advance(20_000)
+    assert events(house) == ["finalSucceed"]

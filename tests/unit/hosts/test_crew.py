@@ -1,0 +1,158 @@
+"""The calls in flight (DESIGN section 3)."""
+
+import asyncio
+
+import pytest
+
+from scheduler_service.domain.events import CallEnded, Event
+from scheduler_service.domain.replies import Reply, Taken
+from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Token
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.crew import Crew
+from scheduler_service.hosts.insist import Insistence
+from scheduler_service.ports import StoreUnavailable
+from tests.unit.hosts.house import ScriptedSender
+
+pytestmark = pytest.mark.anyio
+
+URL = "http://a.test/"
+REQUEST = OutboundRequest("POST", URL, ())
+TOKEN = Token("uid", 1, 1, CallKind.STEP, 0)
+
+
+class Bridge:
+    """A crew, and a job that can be away."""
+
+    def __init__(self, lease: int = 600_000) -> None:
+        self.clock = ManualClock()
+        self.sender = ScriptedSender([])
+        self.taken: list[Event] = []
+        self.offered: list[int] = []
+        self.is_away = False
+        self.log: list[str] = []
+        insistence = Insistence(take=self._take, clock=self.clock, lease=lease)
+        self.crew = Crew(sender=self.sender, insistence=insistence, log=self._write)
+
+    async def advance(self, pause: int) -> None:
+        """From call to call."""
+        end = self.clock.now().steady + pause
+        while (left := end - self.clock.now().steady) > 0:
+            step = self.clock.next_call()
+            self.clock.advance(left if step is None else min(max(step, 1), left))
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Everything that can go on does."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def _take(self, job_id: str, event: Event) -> Reply:
+        self.offered.append(self.clock.now().steady)
+        if self.is_away:
+            raise StoreUnavailable("away")
+        self.taken.append(event)
+        return Taken()
+
+    def _write(self, event: str, /, **keys: object) -> None:
+        self.log.append(event)
+
+
+async def test_an_outcome_comes_home_as_call_ended() -> None:
+    """Once, and then the call is not alive any more."""
+    bridge = Bridge()
+    bridge.crew.call("job", TOKEN, REQUEST)
+    assert bridge.crew.alive("uid") == (TOKEN,)
+    await bridge.settle()
+    assert bridge.taken == [CallEnded(TOKEN, Answer(200, body=b"{}"))]
+    assert bridge.crew.alive("uid") == ()
+    assert len(bridge.crew) == 0
+
+
+async def test_a_call_that_is_alive_is_not_sent_twice() -> None:
+    """Neither while it is in flight nor while its answer is on its way home."""
+    bridge = Bridge()
+    bridge.is_away = True
+    bridge.crew.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    bridge.crew.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    assert bridge.sender.urls() == [URL]
+    assert bridge.crew.alive("uid") == (TOKEN,)
+
+
+async def test_an_answer_is_offered_with_growing_pauses_until_it_is_taken() -> None:
+    """100 ms, twice as long each time, at most five seconds."""
+    bridge = Bridge()
+    bridge.is_away = True
+    bridge.crew.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    await bridge.advance(20_000)
+    assert bridge.offered == [0, 100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300]
+    bridge.is_away = False
+    await bridge.advance(5_000)
+    assert len(bridge.taken) == 1
+
+
+async def test_an_answer_is_given_up_when_its_lease_ends() -> None:
+    """And this is said."""
+    bridge = Bridge(lease=1_000)
+    bridge.is_away = True
+    bridge.crew.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    await bridge.advance(5_000)
+    assert bridge.log == ["answer_not_taken"]
+    assert bridge.crew.alive("uid") == ()
+
+
+async def test_an_abandoned_call_is_stopped() -> None:
+    """Its outcome goes nowhere."""
+    bridge = Bridge()
+    bridge.sender.hold(URL)
+    bridge.crew.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    bridge.crew.abandon(TOKEN)
+    bridge.crew.abandon(TOKEN)
+    bridge.sender.release(URL)
+    await bridge.settle()
+    assert bridge.taken == []
+    assert len(bridge.crew) == 0
+
+
+async def test_an_answer_on_its_way_home_is_not_cut_off() -> None:
+    """A turn that has begun must not be cancelled from outside."""
+    bridge = Bridge()
+    bridge.is_away = True
+    bridge.crew.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    bridge.crew.abandon(TOKEN)
+    bridge.is_away = False
+    await bridge.advance(1_000)
+    assert len(bridge.taken) == 1
+
+
+async def test_an_inform_is_sent_once_and_awaited_by_nobody() -> None:
+    """At most 1,000 at a time; what is too much is dropped and said."""
+    bridge = Bridge()
+    bridge.sender.hold(URL)
+    for _ in range(1_001):
+        bridge.crew.inform(REQUEST)
+    await bridge.settle()
+    assert len(bridge.sender.requests) == 1_000
+    assert bridge.log == ["inform_dropped"]
+    bridge.sender.release(URL)
+    await bridge.settle()
+    bridge.crew.inform(REQUEST)
+    await bridge.settle()
+    assert len(bridge.sender.requests) == 1_001
+    assert bridge.taken == []
+
+
+async def test_stopping_ends_what_is_in_flight() -> None:
+    """And tells nobody."""
+    bridge = Bridge()
+    bridge.sender.hold(URL)
+    bridge.crew.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    await bridge.crew.stop()
+    assert bridge.taken == []
+    assert len(bridge.crew) == 0
