@@ -9,6 +9,7 @@ from scheduler_service.domain.records import (
     AttemptStarted,
     CheckEnded,
     DeliveryRecord,
+    DeliveryTry,
     Exchange,
     FeedbackSeen,
     Noted,
@@ -99,9 +100,14 @@ class Masking:
     def _redact_delivery(self, record: DeliveryRecord) -> DeliveryRecord:
         url = self._conceal.url(record.url)
         exchange = None if record.exchange is None else self._redact_exchange(record.exchange)
-        if url is record.url and exchange is record.exchange:
+        tries = tuple(map(self._redact_try, record.tries))
+        if url is record.url and exchange is record.exchange and tries == record.tries:
             return record
-        return replace(record, url=url, exchange=exchange)
+        return replace(record, url=url, exchange=exchange, tries=tries)
+
+    def _redact_try(self, one: DeliveryTry) -> DeliveryTry:
+        fault = one.fault and self._conceal.text(one.fault)
+        return one if fault is one.fault else replace(one, fault=fault)
 
     def _redact_exchange(self, exchange: Exchange) -> Exchange:
         """Masks whole bodies first: what is cut can no longer be parsed."""

@@ -13,6 +13,7 @@ from scheduler_service.domain.records import (
     AttemptStarted,
     CheckEnded,
     DeliveryRecord,
+    DeliveryTry,
     Exchange,
     ExecutionRecord,
     FeedbackSeen,
@@ -138,6 +139,7 @@ def test_feedback_tokens_are_masked_in_bodies_headers_and_texts() -> None:
         Noted(1, 0, "note", f"sent to {url}"),
         FeedbackSeen(1, 1, 0, url.encode()),
         CheckEnded(1, 1, 1, 0, Exchange("GET", url)),
+        DeliveryRecord("d", 1, 1, "succeed", "http://h/", "failed", tries=(DeliveryTry(0, fault=url),)),
     ):
         assert SECRET not in repr(MASKING.redact(record))
 
