@@ -14,6 +14,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _OURS = frozenset(
     {"host", "content-length", "connection", "transfer-encoding", "keep-alive", "upgrade", "te"}
 )
+_COMMON = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
 _WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
 _REMEMBERED = 1024
 
@@ -42,10 +43,10 @@ class Scribe:
         Raises ConnectFailed for a method, header name or value that HTTP cannot carry, and for headers that
         belong to the connection.
         """
-        if not _TOKEN.fullmatch(hop.method) or hop.method == "CONNECT":
+        if hop.method not in _COMMON and (not _TOKEN.fullmatch(hop.method) or hop.method == "CONNECT"):
             raise ConnectFailed(f"The method {hop.method[:40]!r} cannot be sent: use another one.")
         lines = [f"{hop.method} {hop.place.path} HTTP/1.1\r\nHost: {hop.place.site.authority}\r\n"]
-        present = {self._add(lines, name, value) for name, value in hop.headers}
+        present = self._add(lines, hop.headers)
         lines.extend(line for name, line in self._defaults if name not in present)
         if "accept-encoding" not in present:
             lines.append("Accept-Encoding: identity\r\n")
@@ -53,12 +54,15 @@ class Scribe:
             lines.append(f"traceparent: 00-{trace}-{next(self._spans)}-01\r\n")
         return _encode(lines, hop)
 
-    def _add(self, lines: list[str], name: str, value: str) -> str:
-        lower = self._names.get(name) or self._learn(name)
-        if not value.isprintable() and _CONTROL.search(value):
-            raise ConnectFailed(f"The header {name} has a control character in its value: remove it.")
-        lines.append(f"{name}: {value}\r\n")
-        return lower
+    def _add(self, lines: list[str], headers: Headers) -> set[str]:
+        """Adds the step's headers; answers with their names in lower case."""
+        present = set()
+        for name, value in headers:
+            present.add(self._names.get(name) or self._learn(name))
+            if not value.isprintable() and _CONTROL.search(value):
+                raise ConnectFailed(f"The header {name} has a control character in its value: remove it.")
+            lines.append(f"{name}: {value}\r\n")
+        return present
 
     def _learn(self, name: str) -> str:
         if not _TOKEN.fullmatch(name):

@@ -135,7 +135,9 @@ class Pool:
         try:
             given = await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
+            if waiter in line.waiting:
+                line.waiting.remove(waiter)  # mostly near the front: who came first runs out of time first
+            elif not waiter.cancelled():
                 self._return(line, waiter.result())
             raise
         if given is not None and not given.is_alive():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
-from scheduler_service.transport.addresses import Place, Site, read_site, split_url
+from scheduler_service.transport.addresses import Place, read_url
 from scheduler_service.transport.connection import Connection
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, TimedOut, TransportError
@@ -20,7 +20,8 @@ from scheduler_service.transport.resolver import Guard, Resolver, Route
 from scheduler_service.transport.services import Directory, Services
 from scheduler_service.transport.system import PREFIX, SystemFunction, SystemFunctions
 
-_REMEMBERED = 4096
+_REMEMBERED = 4096  # URLs
+_REMEMBERED_LENGTH = 512
 _STOPPING = "The scheduler is stopping: nothing is sent any more."
 
 
@@ -64,7 +65,7 @@ class HttpSender:
             idle_seconds=idle_seconds,
             age_seconds=age_seconds,
         )
-        self._sites: dict[tuple[str, str], Site] = {}
+        self._places: dict[str, Place] = {}
         self._is_closed = False
 
     async def send(self, request: OutboundRequest) -> Outcome:
@@ -115,15 +116,15 @@ class HttpSender:
             raise TimedOut(f"{request.url} did not end in time: raise timeoutSeconds.") from None
 
     def _read(self, url: str) -> Place:
-        """`read_url`, which remembers the sites it has read: most calls go where others went before."""
-        scheme, authority, path = split_url(url)
-        site = self._sites.get((scheme, authority))
-        if site is None:
-            site = read_site(scheme, authority)
-            if len(self._sites) >= _REMEMBERED:
-                self._sites.clear()
-            self._sites[(scheme, authority)] = site
-        return Place(site, path)
+        """`read_url`, which remembers what it has read: most calls go where others went before."""
+        place = self._places.get(url)
+        if place is None:
+            place = read_url(url)
+            if len(self._places) >= _REMEMBERED:
+                self._places.clear()
+            if len(url) <= _REMEMBERED_LENGTH:
+                self._places[url] = place
+        return place
 
     async def _exchange(self, hop: Hop, trace: str, deadline: float) -> Reply:
         data = self._scribe.write(hop, trace)
