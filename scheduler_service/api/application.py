@@ -1,6 +1,7 @@
 """The REST API as an ASGI application."""
 
 from collections.abc import Callable, Coroutine
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -28,7 +29,7 @@ def create_api(parts: ApiParts, *, further: tuple[Operation, ...] = ()) -> FastA
     """
     operations = (*OPERATIONS, *further)
     gate = Gate(admin_key=parts.admin_key)
-    document = describe(operations, version=parts.version)
+    document = cache(lambda: describe(operations, version=parts.version))
     served = (*operations, _description(document))
     api = FastAPI(
         title="Punctual",
@@ -42,16 +43,14 @@ def create_api(parts: ApiParts, *, further: tuple[Operation, ...] = ()) -> FastA
     for path in dict.fromkeys(operation.path for operation in served):
         own = [operation for operation in served if operation.path == path]
         api.router.routes.append(Route(path, Resource(parts=parts, gate=gate, operations=own)))
-    api.openapi = lambda: document  # type: ignore[method-assign]
+    api.openapi = document  # type: ignore[method-assign]
     return api
 
 
-def _description(document: dict[str, object]) -> Operation:
-    encoded = ENCODER.encode(document)
-
+def _description(document: Callable[[], dict[str, Any]]) -> Operation:
     async def take(call: Call) -> Response:
-        """The API in OpenAPI 3.1."""
-        return Response(encoded, media_type="application/json")
+        """The API in OpenAPI 3.1; made when it is asked for first, since that takes a while."""
+        return Response(ENCODER.encode(document()), media_type="application/json")
 
     return Operation(
         name="readDescription", method="GET", path="/openapi.json", take=take, summary="This", tag="operation"

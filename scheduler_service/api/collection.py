@@ -37,6 +37,7 @@ async def list_jobs(call: Call) -> Response:
         kind="timing" if asked["kind"] == "timeing" else asked["kind"],
         labels=asked["label"],
         creator=asked["creator"],
+        object_id=asked["objectId"],
         parent_job=asked["parentJob"],
         parent_execution=asked["parentJobExecution"],
         text=asked["text"],

@@ -40,6 +40,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     creator: str | None = None
+    object_id: str | None = None
     parent_job: str | None = None
     parent_execution: int | None = None
     text: str | None = None

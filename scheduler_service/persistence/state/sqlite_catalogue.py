@@ -150,7 +150,7 @@ def _filters(query: JobQuery) -> tuple[list[str], list[Any]]:
         wanted.append((f"{sign}state IN ({marks})", [state.value for state in query.states]))
     if query.tenant is not None:
         wanted.append((f"{sign}tenant = ?", [query.tenant]))
-    for column in ("kind", "creator", "parent_job", "parent_execution", "system"):
+    for column in ("kind", "creator", "object_id", "parent_job", "parent_execution", "system"):
         value = getattr(query, column)
         if value is not None:
             wanted.append((f"{column} = ?", [value]))

@@ -1,4 +1,4 @@
-"""A whole scheduler in memory behind the API: the real machine, dictionaries instead of files, a clock that jumps."""
+"""A whole scheduler in memory behind the API: the real machine, dictionaries for files, and a clock."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -357,6 +357,7 @@ def _fits(entry: CatalogueEntry, query: JobQuery) -> bool:
         entry.state in query.states
         and query.kind in (None, entry.kind)
         and query.creator in (None, entry.creator)
+        and query.object_id in (None, entry.object_id)
         and all(entry.labels.get(key) == value for key, value in query.labels)
         and (query.text is None or query.text in entry.job_id or query.text in entry.job_name)
         and query.system in (None, entry.system)

@@ -44,6 +44,7 @@ async def test_each_filter_chooses(store: SqliteStateStore) -> None:
     assert await ids(store, states=(JobState.DESTROYED,)) == ["x"]
     assert await ids(store, states=()) == ["a", "b", "c", "x"]
     assert await ids(store, kind="timing", creator="svc") == ["a"]
+    assert await ids(store, object_id="nobody") == []
     assert await ids(store, labels=(("team", "x"), ('q"', "1"))) == ["a"]
     assert await ids(store, labels=(("team", "x"), ("team", "y"))) == []
     assert await ids(store, parent_job="a", parent_execution=1) == ["c"]

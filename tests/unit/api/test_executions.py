@@ -1,0 +1,168 @@
+"""Executions over the wire: lists, one in full, cancel, replay, release (SPEC section 10)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler_service.domain.effects import Call
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+
+
+async def start(client: httpx.AsyncClient, job_id: str = "j1", **members: Any) -> str:
+    """A job and its first execution."""
+    await client.post(f"/jobs/{job_id}", json=definition(**members))
+    return str((await client.post(f"/jobs/{job_id}/trigger")).json()["data"]["executionId"])
+
+
+async def test_executions_are_listed_and_read(client: httpx.AsyncClient) -> None:
+    """By job, over all, by state, by label, and one in full (SPEC section 10)."""
+    execution_id = await start(client, labels={"team": "ops"})
+    await start(client, "j2")
+    for path in ("/jobs/j1/executions", "/executions?jobId=j1", "/main/execution?jobId=j1"):
+        items = (await client.get(path)).json()["data"]["items"]
+        assert [item["executionId"] for item in items] == [execution_id]
+    assert len((await client.get("/executions?state=processing")).json()["data"]["items"]) == 2
+    labelled = (await client.get("/executions?label=team:ops&label=team:ops")).json()["data"]["items"]
+    assert [item["jobId"] for item in labelled] == ["j1"]
+    full = (await client.get(f"/executions/{execution_id}")).json()["data"]
+    assert (full["jobId"], full["attempts"], full["notifications"]) == ("j1", [], [])
+    assert (await client.get(f"/executions/{execution_id}/log")).json()["data"]["items"] == []
+
+
+async def test_history_outlives_its_job(client: httpx.AsyncClient) -> None:
+    """History stays until it is cleaned (SPEC section 10)."""
+    await start(client)
+    await client.delete("/jobs/j1")
+    assert len((await client.get("/jobs/j1/executions")).json()["data"]["items"]) == 1
+    assert (await client.get("/jobs/never/executions")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("limit=0", "/limit"),
+        ("limit=501", "/limit"),
+        ("limit=x", "/limit"),
+        ("cursor=nonsense", "/cursor"),
+        ("cursor=", "/cursor"),
+        ("state=done", "/state"),
+        ("stat=x", "/stat"),
+        ("label=x", "/label"),
+        ("from=yesterday", "/from"),
+    ],
+)
+async def test_a_filter_that_is_none_is_named(client: httpx.AsyncClient, query: str, pointer: str) -> None:
+    """A bad cursor, a limit beyond its bound, an unknown filter: 422 (SPEC section 10)."""
+    response = await client.get(f"/executions?{query}")
+    assert response.status_code == 422
+    assert pointers(response)[0][0] == pointer
+
+
+@pytest.mark.parametrize("execution_id", ["x", "life1-1", "life1-", "-1", "life1-99999999999999999999"])
+@pytest.mark.parametrize("what", ["", "/log"])
+async def test_an_execution_that_is_none_is_404(
+    client: httpx.AsyncClient, execution_id: str, what: str
+) -> None:
+    """404 absent (SPEC section 10)."""
+    response = await client.get(f"/executions/{execution_id}{what}")
+    assert (response.status_code, pointers(response)) == (404, [("/executionId", "absent")])
+
+
+async def test_a_live_execution_is_cancelled_once(client: httpx.AsyncClient) -> None:
+    """Cancel with a reason; 409 if it has ended; 404 if it never was (SPEC section 10)."""
+    execution_id = await start(client)
+    cancelled = await client.post(f"/executions/{execution_id}/cancel", json={"reason": "wrong day"})
+    assert cancelled.json()["data"]["state"] == "cancelled"
+    assert (await client.get(f"/executions/{execution_id}")).json()["data"]["state"] == "cancelled"
+    again = await client.post(f"/executions/{execution_id}/cancel")
+    assert (again.status_code, pointers(again)) == (409, [("/executionId", "conflict")])
+    uid = execution_id.rpartition("-")[0]
+    assert (await client.post(f"/executions/{uid}-7/cancel")).status_code == 404
+    assert (await client.post("/executions/nobody-1/cancel")).status_code == 404
+    await client.delete("/jobs/j1")
+    assert (await client.post(f"/executions/{execution_id}/cancel")).status_code == 409
+    wrong = await client.post(f"/executions/{execution_id}/cancel", json={"why": "x"})
+    assert (wrong.status_code, pointers(wrong)) == (422, [("/why", "unknown_field")])
+
+
+async def test_a_replay_goes_on_from_a_step(client: httpx.AsyncClient, world: World) -> None:
+    """From a step on, with the earlier responses and edited parameters (SPEC section 10)."""
+    steps = [{"url": "http://t.test/a"}, {"url": "http://t.test/${$.rows}?day=${$.trigger.day}"}]
+    await client.post("/jobs/j1", json=definition(request=steps))
+    first = (await client.post("/jobs/j1/trigger", json={"day": "mon"})).json()["data"]["executionId"]
+    await world.answer_calls()
+    body = {"fromStep": 1, "params": {"day": "tue"}}
+    replayed = await client.post(f"/executions/{first}/replay", json=body)
+    assert replayed.json()["data"]["executeNumber"] == 2
+    call = next(effect for effect in world.effects if isinstance(effect, Call))
+    assert call.request.url == "http://t.test/7?day=tue"
+
+
+@pytest.mark.parametrize("body", [{"fromStep": 1}, {"fromStep": -1}, {"fromStep": "0"}])
+async def test_a_replay_starts_at_a_step_that_exists(client: httpx.AsyncClient, body: Any) -> None:
+    """`fromStep` is a step's index, from 0 (SPEC section 10)."""
+    execution_id = await start(client)
+    response = await client.post(f"/executions/{execution_id}/replay", json=body)
+    assert response.status_code == 422
+    assert pointers(response)[0][0] == "/fromStep"
+
+
+async def test_a_replay_needs_the_responses_before_its_step(client: httpx.AsyncClient) -> None:
+    """What was not recorded cannot be replayed."""
+    execution_id = await start(client, request=[{"url": "http://t.test/a"}, {"url": "http://t.test/b"}])
+    response = await client.post(f"/executions/{execution_id}/replay", json={"fromStep": 1})
+    assert (response.status_code, pointers(response)) == (422, [("/fromStep", "no_response")])
+
+
+async def test_release_of_what_nobody_holds_changes_nothing(client: httpx.AsyncClient) -> None:
+    """`…/release` of an execution that is not held: 200, no effect."""
+    execution_id = await start(client)
+    assert (await client.post(f"/executions/{execution_id}/release")).status_code == 200
+
+
+async def test_children_and_their_logs(client: httpx.AsyncClient) -> None:
+    """For each child of an execution its newest one, in full; by number and by id (SPEC section 10)."""
+    parent = await start(client)
+    child = {"parentJob": "j1", "parentJobExecution": 1}
+    await start(client, "c1", **child)
+    await start(client, "c2", parentJob="j1", parentJobExecution=2)
+    for path in (
+        "/main/getChildJobLogs?parentJobId=j1&execution=1",
+        f"/main/getChildJobLogsByExecutionId?executionId={parent}",
+    ):
+        items = (await client.get(path)).json()["data"]["items"]
+        assert [item["jobId"] for item in items] == ["c1"]
+    assert (await client.get("/main/getChildJobLogsByExecutionId?executionId=x-1")).status_code == 404
+    missing = await client.get("/main/getChildJobLogs?parentJobId=j1")
+    assert (missing.status_code, pointers(missing)) == (422, [("/execution", "required")])
+
+
+async def test_a_family_is_destroyed_children_first(client: httpx.AsyncClient) -> None:
+    """The children, recursively, and the job itself; circles end (SPEC section 10)."""
+    await client.post("/jobs/a", json=definition(parentJob="c"))
+    await client.post("/jobs/b", json=definition(parentJob="a"))
+    await client.post("/jobs/c", json=definition(parentJob="b"))
+    response = await client.delete("/main/destroyByParentJob?parentJobId=a")
+    assert response.json()["data"]["jobs"] == ["c", "b", "a"]
+    assert (await client.get("/jobs")).json()["data"]["items"] == []
+    assert (await client.delete("/main/destroyByParentJob?parentJobId=a")).status_code == 404
+
+
+async def test_cleaning_says_what_it_removed(client: httpx.AsyncClient, world: World) -> None:
+    """`{jobs, executions, notifications}`, with the source's defaults (SPEC section 10)."""
+    response = await client.delete("/main/schedule/clean")
+    assert response.json()["data"] == {"jobs": 1, "executions": 2, "notifications": 3}
+    await client.delete("/main/schedule/clean?cleanDestroyJob=false&retainExecutionCount=3")
+    assert world.cleaned == [(True, 10), (False, 3)]
+
+
+async def test_deliveries_are_sent_again_or_given_up(client: httpx.AsyncClient) -> None:
+    """200 while it waits, 409 when it is done, 404 when it never was."""
+    for verb in ("resend", "dismiss"):
+        assert (await client.post(f"/deliveries/waiting/{verb}")).status_code == 200
+        assert (await client.post(f"/deliveries/done/{verb}")).status_code == 409
+        assert (await client.post(f"/deliveries/never/{verb}")).status_code == 404
+    assert (await client.get("/deliveries?state=outbox")).json()["data"] == {"items": [], "nextCursor": None}

@@ -1,0 +1,77 @@
+"""The description of the API says what the API does (SPEC section 10)."""
+
+import re
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+
+from scheduler_service.api.routes import OPERATIONS
+from tests.unit.api.world import World, definition
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def document(client: httpx.AsyncClient) -> Any:
+    """The served description."""
+    return (await client.get("/openapi.json")).json()
+
+
+async def test_every_operation_is_described(document: Any) -> None:
+    """OpenAPI 3.1 with an id per operation, each once (SPEC section 10)."""
+    assert document["openapi"].startswith("3.1")
+    described = {
+        operation["operationId"]: (method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert described == {one.name: (one.method, one.path) for one in OPERATIONS}
+    assert len({one.name for one in OPERATIONS}) == len(OPERATIONS)
+
+
+async def test_references_lead_somewhere(document: Any) -> None:
+    """Each `$ref` names a schema of the document."""
+    names = set(re.findall(r"#/components/schemas/([\w\[\]]+)", str(document)))
+    assert names <= document["components"]["schemas"].keys()
+
+
+async def test_the_examples_work_as_they_stand(document: Any, world: World) -> None:
+    """A body shown as an example is accepted."""
+    async with world.client() as client:
+        for name in ("createJob", "previewTimer", "createJobs"):
+            one = next(operation for operation in OPERATIONS if operation.name == name)
+            example = document["paths"][one.path][one.method.lower()]["requestBody"]["content"]
+            response = await client.post(
+                one.path.replace("{jobId}", "example"), json=example["application/json"]["example"]
+            )
+            assert response.is_success, response.text
+            if name == "createJobs":
+                assert response.json()["data"]["items"][0]["status"] == "created"
+
+
+async def test_answers_are_as_described(document: Any, world: World) -> None:
+    """What comes over the wire fits the schema of its operation."""
+    async with world.client() as client:
+        await client.post("/jobs/j1", json=definition(labels={"a": "b"}))
+        await client.post("/jobs/j1/trigger")
+        for path, template in [
+            ("/jobs/j1", "/jobs/{jobId}"),
+            ("/jobs", "/jobs"),
+            ("/jobs/j1/next", "/jobs/{jobId}/next"),
+            ("/jobs/j1/revisions", "/jobs/{jobId}/revisions"),
+            ("/stats", "/stats"),
+            ("/health/live", "/health/live"),
+            ("/upcoming", "/upcoming"),
+        ]:
+            response = (await client.get(path)).json()
+            schema = document["paths"][template]["get"]["responses"]["200"]["content"]["application/json"]
+            jsonschema.validate(response, {**schema["schema"], "components": document["components"]})
+
+
+async def test_no_example_names_a_machine(document: Any) -> None:
+    """Examples use addresses that mean nothing to others."""
+    assert not re.search(
+        r"(?<!127\.0\.0\.1)\b(?:\d{1,3}\.){3}\d{1,3}\b", str(document).replace("127.0.0.1", "")
+    )

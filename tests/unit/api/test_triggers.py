@@ -1,0 +1,161 @@
+"""Triggers and feedback over the wire (SPEC sections 5, 10)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler_service.domain.effects import Call
+from scheduler_service.engine.scope import feedback_token
+from tests.unit.api.world import KEY, START, World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_trigger_starts_an_execution(client: httpx.AsyncClient, world: World) -> None:
+    """The answer names the execution; its parameters reach the target (SPEC sections 4, 10)."""
+    await client.post("/jobs/j1", json=definition(request=[{"url": "http://t.test/${day}"}]))
+    response = await client.post("/jobs/j1/trigger", json={"day": "mon"})
+    assert response.status_code == 200
+    data = response.json()["data"]
+    assert data["executeNumber"] == 1
+    assert data["state"] == "processing"
+    assert response.headers["location"] == f"/executions/{data['executionId']}"
+    call = next(effect for effect in world.effects if isinstance(effect, Call))
+    assert call.request.url == "http://t.test/mon"
+
+
+async def test_a_trigger_needs_no_body(client: httpx.AsyncClient) -> None:
+    """The body is a map of parameters, and may be left out (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    assert (await client.post("/jobs/j1/trigger")).status_code == 200
+
+
+async def test_an_overlapping_trigger_is_skipped_with_200(client: httpx.AsyncClient) -> None:
+    """It follows overlapPolicy, and answers 200 also when it is skipped (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    await client.post("/jobs/j1/trigger")
+    second = await client.post("/jobs/j1/trigger")
+    assert (second.status_code, second.json()["data"]["state"]) == (200, "skipped")
+
+
+@pytest.mark.parametrize(
+    ("query", "at"),
+    [
+        ({"delaySeconds": "1.5"}, START + 1_500),
+        ({"at": "2026-01-01T08:00:00+08:00"}, START),
+        ({"at": "2026-01-01 01:00:00"}, START + 3_600_000),
+    ],
+)
+async def test_a_trigger_may_wait(
+    client: httpx.AsyncClient, world: World, query: dict[str, str], at: int
+) -> None:
+    """`delaySeconds` or `at` as query: later (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    data = (await client.post("/jobs/j1/trigger", params=query)).json()["data"]
+    _, run = world.past.runs[data["executionId"].rpartition("-")[0], data["executeNumber"]]
+    assert run.planned_at == at
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("?delaySeconds=-1", "/delaySeconds"),
+        ("?delaySeconds=nan", "/delaySeconds"),
+        ("?delaySeconds=1e3", "/delaySeconds"),
+        ("?at=soon", "/at"),
+        ("?at=2026-02-30T00:00:00Z", "/at"),
+        ("?delaySeconds=1&at=2026-01-01T00:00:00Z", "/at"),
+        ("?reset=done", "/reset"),
+        ("?delay=1", "/delay"),
+        ("?at=%ff", ""),
+        ("?at=a&at=b", "/at"),
+    ],
+)
+async def test_a_query_that_is_wrong_is_named(client: httpx.AsyncClient, query: str, pointer: str) -> None:
+    """Unknown, doubled and meaningless parameters are 422 by name (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    response = await client.post(f"/jobs/j1/trigger{query}")
+    assert response.status_code == 422
+    assert pointers(response)[0][0] == pointer
+
+
+@pytest.mark.parametrize("body", ["[]", "5", '"x"', "null"])
+async def test_parameters_are_an_object(client: httpx.AsyncClient, body: str) -> None:
+    """The body is a map (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    response = await client.post(
+        "/jobs/j1/trigger", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert response.status_code == 422
+
+
+async def test_a_known_key_returns_its_execution(client: httpx.AsyncClient, world: World) -> None:
+    """With a known Idempotency-Key it returns that execution, for a day (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition(overlapPolicy="allow"))
+    headers = {"Idempotency-Key": "k"}
+    first = await client.post("/jobs/j1/trigger", json={"a": 1}, headers=headers)
+    again = await client.post("/jobs/j1/trigger", json={"a": 1}, headers=headers)
+    assert again.json()["data"] == first.json()["data"]
+    other = await client.post("/jobs/j1/trigger", json={"a": 2}, headers=headers)
+    assert (other.status_code, pointers(other)) == (422, [("/Idempotency-Key", "key_reused")])
+
+
+async def test_a_key_belongs_to_its_route(client: httpx.AsyncClient) -> None:
+    """The same key on another job is another key."""
+    for job_id in ("j1", "j2"):
+        await client.post(f"/jobs/{job_id}", json=definition())
+        answer = await client.post(f"/jobs/{job_id}/trigger", headers={"Idempotency-Key": "k"})
+        assert answer.json()["data"]["executeNumber"] == 1
+
+
+async def test_reset_starts_what_ended_so_afresh(client: httpx.AsyncClient, world: World) -> None:
+    """`reset=succeeded` under a known key starts it afresh, once per end (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    ask: Any = {"headers": {"Idempotency-Key": "k"}}
+    await client.post("/jobs/j1/trigger?reset=succeeded", **ask)
+    running = await client.post("/jobs/j1/trigger?reset=succeeded", **ask)
+    assert running.json()["data"]["executeNumber"] == 1
+    await world.answer_calls()
+    failed = await client.post("/jobs/j1/trigger?reset=failed", **ask)
+    assert failed.json()["data"]["executeNumber"] == 1
+    afresh = await client.post("/jobs/j1/trigger?reset=succeeded", **ask)
+    assert afresh.json()["data"]["executeNumber"] == 2
+    again = await client.post("/jobs/j1/trigger?reset=succeeded", **ask)
+    assert again.json()["data"]["executeNumber"] == 2
+
+
+@pytest.mark.parametrize("key", ["", "a" * 256, "tab\there"])
+async def test_a_key_is_short_and_printable(client: httpx.AsyncClient, key: str) -> None:
+    """A key that cannot be kept is refused by name."""
+    await client.post("/jobs/j1", json=definition())
+    response = await client.post("/jobs/j1/trigger", headers={"Idempotency-Key": key})
+    assert response.status_code == 422
+    assert pointers(response) == [("/Idempotency-Key", "invalid")]
+
+
+async def test_a_trigger_of_no_job_is_404(client: httpx.AsyncClient) -> None:
+    """404 absent (SPEC section 10)."""
+    response = await client.post("/jobs/j1/trigger")
+    assert (response.status_code, pointers(response)) == (404, [("/jobId", "absent")])
+
+
+async def test_feedback_decides_an_asynchronous_attempt(world: World) -> None:
+    """Token first (403), then the form (422); the deciding one repeated 200; later ones 409 (SPEC 5)."""
+    async with world.client() as client:
+        uid = (await client.post("/jobs/j1", json=definition(**{"async": True}))).json()["data"]["uid"]
+        await client.post("/jobs/j1/trigger")
+        await world.answer_calls()
+        token = feedback_token(KEY, uid, 1)
+        done = {"status": "succeed", "data": {}}
+        url = "/jobs/j1/feedback/1"
+        assert (await client.post(url, json=done)).status_code == 403
+        assert (await client.post(url, json=done, params={"token": "x"})).status_code == 403
+        assert (await client.post(url, json=[1], params={"token": token})).status_code == 422
+        good = await client.post(url, json=done, params={"token": token})
+        assert (good.status_code, good.json()["data"]) == (200, None)
+        assert (await client.post(url, json=done, params={"token": token})).status_code == 200
+        late = await client.post(url, json={"status": "failed"}, params={"token": token})
+        assert (late.status_code, pointers(late)) == (409, [("/requestCounts", "stale")])
+        assert (await client.post("/jobs/j9/feedback/1", json=done)).status_code == 404
+        assert (await client.post("/jobs/j1/feedback/x", json=done)).status_code == 422
