@@ -32,6 +32,11 @@ from scheduler_service.engine.lifecycle import activate, answer_existing, create
 from scheduler_service.engine.resuming import resume_calls
 from scheduler_service.engine.timeouts import time_out
 
+OWN_JOB = Refusal(
+    RefusalCode.CONFLICT,
+    "this is one of the scheduler's own jobs: it may be read, triggered and paused, not replaced or destroyed",
+    "/jobId",
+)
 NO_JOB = Refusal(RefusalCode.ABSENT, "there is no such job", "/jobId")
 
 
@@ -45,9 +50,18 @@ def decide(job: Job, event: Event, now: Now) -> Decision:
     if document is None:
         return create(job, event, now) if isinstance(event, Created) else Decision(None, reply=NO_JOB)
     draft = Draft(job, document, now)
+    if draft.program.system and _takes_away(job, event):
+        return Decision(document, reply=OWN_JOB)
     if isinstance(event, Destroyed):
         return destroy(draft)
     return draft.decision(_take(draft, event))
+
+
+def _takes_away(job: Job, event: Event) -> bool:
+    """Whether `event` would destroy the job, or replace its definition by one that is not the system's."""
+    if isinstance(event, Updated):
+        return not job.programs[event.revision].system
+    return isinstance(event, Destroyed)
 
 
 def _take(draft: Draft, event: Event) -> Reply:

@@ -40,10 +40,10 @@ def definition(**members: Any) -> dict[str, Any]:
     return base
 
 
-def program(surroundings: Surroundings | None = None, **members: Any) -> Program:
-    """The program of `definition(**members)`."""
+def program(surroundings: Surroundings | None = None, *, system: bool = False, **members: Any) -> Program:
+    """The program of `definition(**members)`; `system`: as one of the scheduler's own jobs."""
     read = parse_definition(definition(**members))
-    return compile_definition(read, surroundings or Surroundings()).program
+    return compile_definition(read, surroundings or Surroundings(), system=system).program
 
 
 class Rig:

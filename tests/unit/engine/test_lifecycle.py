@@ -234,3 +234,19 @@ def test_second_answer_changes_nothing() -> None:
     before = rig.document
     rig.answer()
     assert (rig.reply, rig.document) == (Unchanged(), before)
+
+
+def test_system_jobs_are_kept() -> None:
+    """A system job is triggered and paused like any other, but neither replaced nor destroyed (SPEC 11)."""
+    own = {"system": True, "request": [{"url": "system://clean"}]}
+    rig = Rig(**own).create()
+    rig.programs |= {2: program(), 3: program(**own, jobDescription="changed")}
+    for event in (Destroyed(), Updated(2)):
+        before = rig.document
+        refusal = rig.deliver(event).reply
+        assert isinstance(refusal, Refusal)
+        assert (refusal.code, rig.document) == (RefusalCode.CONFLICT, before)
+    assert rig.deliver(Updated(3)).reply == Taken()
+    rig.deliver(Triggered())
+    assert rig.deliver(Paused()).reply == Taken()
+    assert rig.states() == [S.CANCELLED]
