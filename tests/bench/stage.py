@@ -1,0 +1,125 @@
+"""What the benchmarks share: a service and a target as processes, and figures from arrivals."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Stage:
+    """A running service and its target."""
+
+    def __init__(self, service: subprocess.Popen[str], url: str, target: str) -> None:
+        self.service = service
+        self.target = target
+        self.client = httpx.Client(base_url=url, timeout=120, trust_env=False)
+
+    def create(self, definitions: Sequence[Mapping[str, Any]]) -> float:
+        """Posts definitions in arrays of a thousand; how many a second."""
+        began = time.perf_counter()
+        for start in range(0, len(definitions), 1000):
+            answer = self.client.post("/jobs", json=definitions[start : start + 1000])
+            answer.raise_for_status()
+            wrong = [item for item in answer.json()["data"]["items"] if item["status"] != "created"]
+            assert not wrong, wrong[:1]
+        return len(definitions) / (time.perf_counter() - began)
+
+    def arrivals(self) -> list[tuple[str, str, float]]:
+        """Who came to the target when."""
+        return httpx.get(f"{self.target}/arrivals", timeout=60, trust_env=False).json()
+
+    def await_arrivals(self, count: int, seconds: float) -> list[tuple[str, str, float]]:
+        """The arrivals when there are `count`, or when `seconds` are over."""
+        deadline = time.monotonic() + seconds
+        while len(found := self.arrivals()) < count and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return found
+
+    def memory(self) -> float:
+        """Resident memory of the service in MiB."""
+        pages = int(Path(f"/proc/{self.service.pid}/statm").read_text().split()[1])
+        return pages * 4096 / (1 << 20)
+
+    def cpu(self) -> float:
+        """Seconds of CPU that the service has used."""
+        fields = Path(f"/proc/{self.service.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+
+@contextlib.contextmanager
+def stage(*options: str) -> Iterator[Stage]:
+    """A service over a fresh folder and a target, both gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        target = _start(stack, ["-m", "tests.bench.target"], stdin=subprocess.PIPE)
+        assert target.stdout is not None
+        port = int(target.stdout.readline())
+        command = ["-m", "scheduler_service", "serve", "--port", "0", "--data", folder, *options]
+        service = _start(stack, command, stderr=subprocess.PIPE)
+        yield Stage(service, _listening(service), f"http://127.0.0.1:{port}")
+
+
+def figures(arrivals: Sequence[tuple[str, str, float]], planned: Mapping[str, float]) -> dict[str, Any]:
+    """Lost, doubled, early, and the lateness in ms, of one firing a job; `planned` are their moments."""
+    seen = Counter(job for job, _, _ in arrivals)
+    late = sorted(moment - planned[job] for job, _, moment in arrivals if job in planned)
+    return {
+        "arrived": len(late),
+        "lost": len(planned.keys() - seen.keys()),
+        "doubled": sum(count > 1 for job, count in seen.items() if job in planned),
+        "early": sum(one < -0.5 for one in late),
+        "p50_ms": round(late[len(late) // 2], 2) if late else None,
+        "p99_ms": round(late[len(late) * 99 // 100], 2) if late else None,
+        "max_ms": round(late[-1], 2) if late else None,
+    }
+
+
+def one_shot(job_id: str, moment: float, target: str, qos: int) -> dict[str, Any]:
+    """A job with one POST at `moment` (s since the epoch), to the second."""
+    due = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))
+    return {
+        "jobId": job_id,
+        "jobName": "bench",
+        "creator": "bench",
+        "creatorName": "bench",
+        "qos": qos,
+        "timer": {"dueTime": due, "period": "0s"},
+        "request": [{"url": f"{target}/run", "body": {"n": 1}}],
+    }
+
+
+def show(title: str, values: Mapping[str, Any]) -> None:
+    """Prints a line of figures."""
+    print(f"{title}: " + ", ".join(f"{name} {value}" for name, value in values.items()), flush=True)
+
+
+def _start(stack: contextlib.ExitStack, command: list[str], **streams: Any) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, *command], cwd=ROOT, text=True, stdout=subprocess.PIPE, **streams
+    )
+    stack.callback(_end, process)
+    return process
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+
+
+def _listening(service: subprocess.Popen[str]) -> str:
+    assert service.stderr is not None
+    for line in service.stderr:
+        with contextlib.suppress(ValueError):
+            found = json.loads(line)
+            if found.get("event") == "listening":
+                return str(found["url"])
+    raise SystemExit("the service did not start")

@@ -1,0 +1,44 @@
+"""1,000 executions a second for a minute: `python -m tests.bench.steady [a second] [seconds] [qos]`."""
+
+import sys
+import time
+
+from tests.bench.stage import figures, one_shot, show, stage
+
+
+def main(rate: int = 1_000, seconds: int = 60, qos: int = 0) -> None:
+    """Prints lateness, memory and CPU per execution. Jobs of a second are due at its beginning."""
+    count = rate * seconds
+    with stage() as on:
+        began = int(time.time()) + 10 + count // 2_000
+        spread = 10  # jobs of one second in as many groups, so that a second is no herd
+        planned, jobs = {}, []
+        for n in range(count):
+            second, place = divmod(n, rate)
+            moment = began + second + (place * spread // rate) / spread
+            job = one_shot(f"steady-{n}", moment, on.target, qos)
+            job["timer"]["dueTime"] = _rfc3339(moment)
+            jobs.append(job)
+            planned[job["jobId"]] = moment * 1000
+        created = on.create(jobs)
+        before = on.cpu()
+        arrivals = on.await_arrivals(count, seconds + 60 + began - time.time())
+        show(
+            f"{rate}/s for {seconds} s, qos {qos}",
+            {
+                "created/s": round(created),
+                **figures(arrivals, planned),
+                "cpu_us": round((on.cpu() - before) / count * 1e6),
+                "memory_mib": round(on.memory()),
+            },
+        )
+
+
+def _rfc3339(moment: float) -> str:
+    whole = int(moment)
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
+    return f"{text}.{round((moment - whole) * 1000):03d}Z"
+
+
+if __name__ == "__main__":
+    main(*(int(argument) for argument in sys.argv[1:]))
