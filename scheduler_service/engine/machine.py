@@ -34,7 +34,7 @@ from scheduler_service.engine.timeouts import time_out
 
 OWN_JOB = Refusal(
     RefusalCode.CONFLICT,
-    "this is one of the scheduler's own jobs: it may be read, triggered and paused, not replaced or destroyed",
+    "this is one of the scheduler's own jobs: trigger or pause it, but do not replace or destroy it",
     "/jobId",
 )
 NO_JOB = Refusal(RefusalCode.ABSENT, "there is no such job", "/jobId")
