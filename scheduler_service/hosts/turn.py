@@ -17,7 +17,7 @@ from scheduler_service.hosts.core import Act, Alarms, Core, Redact
 from scheduler_service.hosts.held import Held, Prepared, is_cut_off
 from scheduler_service.hosts.life import Lives
 from scheduler_service.hosts.programs import Programs
-from scheduler_service.hosts.writes import Decided, Writes, stamp
+from scheduler_service.hosts.writes import Decided, Writes, durable_deliveries, stamp
 from scheduler_service.ports import (
     Clock,
     Commit,
@@ -117,7 +117,14 @@ class Turn:
             if isinstance(event, AlarmRang):
                 await self._look_again(held, now)
             return decision.reply
-        turn = Decided(decision, programs, now, accepted(held.document, decision.document, definition), kept)
+        turn = Decided(
+            decision,
+            programs,
+            now,
+            text=accepted(held.document, decision.document, definition),
+            kept=kept,
+            deliveries=durable_deliveries(decision.effects),
+        )
         if self._writes.must_be_durable(held, turn):
             await self._commit(held, self._writes.prepare(held, turn))
         else:

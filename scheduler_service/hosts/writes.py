@@ -27,6 +27,7 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     now: Now
     text: bytes | None = None
     kept: Remembered | None = None
+    deliveries: tuple[Delivery, ...] = ()
 
 
 class Writes:
@@ -44,7 +45,7 @@ class Writes:
 
     def must_be_durable(self, held: Held, turn: Decided) -> bool:
         """Whether the store must have the turn before anything of it is seen (SPEC section 8)."""
-        if turn.text is not None or turn.kept is not None or _durable_deliveries(turn.decision.effects):
+        if turn.text is not None or turn.kept is not None or turn.deliveries:
             return True
         after = turn.decision.document
         if self._core.needs_commit(held.document, after):
@@ -66,7 +67,7 @@ class Writes:
             due=self._core.due(job),
             definition=turn.text,
             batch=batch,
-            deliveries=_durable_deliveries(turn.decision.effects),
+            deliveries=turn.deliveries,
             remembered=turn.kept,
         )
         return Prepared(commit, turn.decision, programs)
@@ -97,22 +98,23 @@ class Writes:
 
 def stamp(job_id: str, decision: Decision) -> Decision:
     """Deliveries outlive the turn and its lock: they carry the name of their job."""
-    if not any(isinstance(effect, Notify) for effect in decision.effects):
-        return decision
-    effects = tuple(_stamped(job_id, effect) for effect in decision.effects)
-    return msgspec.structs.replace(decision, effects=effects)
+    for effect in decision.effects:
+        if isinstance(effect, Notify):
+            effects = tuple(_stamped(job_id, one) for one in decision.effects)
+            return msgspec.structs.replace(decision, effects=effects)
+    return decision
+
+
+def durable_deliveries(effects: tuple[Effect, ...]) -> tuple[Delivery, ...]:
+    """Those that lie in the turn's transaction."""
+    found = [one.delivery for one in effects if isinstance(one, Notify) and one.delivery.durable]
+    return tuple(found) if found else ()
 
 
 def _stamped(job_id: str, effect: Effect) -> Effect:
     if not isinstance(effect, Notify):
         return effect
     return Notify(msgspec.structs.replace(effect.delivery, job_id=job_id))
-
-
-def _durable_deliveries(effects: tuple[Effect, ...]) -> tuple[Delivery, ...]:
-    return tuple(
-        effect.delivery for effect in effects if isinstance(effect, Notify) and effect.delivery.durable
-    )
 
 
 def _qos(programs: Mapping[int, Program], document: Document | None) -> int:

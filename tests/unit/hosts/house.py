@@ -45,6 +45,11 @@ def describe(**members: Any) -> Definition:
     return Definition(text, compile_text(text))
 
 
+def asynchronous(**members: Any) -> dict[str, Any]:
+    """Members of an asynchronous job."""
+    return {"async": True} | members
+
+
 def compile_text(text: bytes) -> Program:
     """`ports.Compile` with the surroundings as shipped."""
     return compile_definition(parse_definition(json.loads(text)), Surroundings()).program

@@ -10,7 +10,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.domain.wire import Answer, OutboundRequest
-from tests.unit.hosts.house import House
+from tests.unit.hosts.house import House, asynchronous
 
 pytestmark = pytest.mark.anyio
 
@@ -224,7 +224,7 @@ async def test_intermediate_and_final_events_of_checks_are_told() -> None:
     """Every check notifies; the job's own request is not held up by it."""
     house = await House().start()
     check = {"method": "GET", "url": CHECK}
-    await house.create(**{"async": True, "checkUrl": check, "notification": [notice()]})
+    await house.create(**asynchronous(checkUrl=check, notification=[notice()]))
     house.sender.answers(
         CHECK,
         Answer(200, body=b'{"status": "", "progress": "1/2"}'),

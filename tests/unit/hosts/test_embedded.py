@@ -13,7 +13,7 @@ from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.hosts.actors import Actor, Actors
 from scheduler_service.ports import StoreUnavailable, StoreUncertain
-from tests.unit.hosts.house import House, describe, until
+from tests.unit.hosts.house import House, asynchronous, describe, until
 from tests.unit.hosts.memory_store import Fate
 
 pytestmark = pytest.mark.anyio
@@ -222,7 +222,6 @@ async def test_thousands_of_open_jobs_are_taken_up_at_the_start() -> None:
         await house.create(f"job{number}", qos=number % 2)
         await house.trigger(f"job{number}")
     await house.crash()
-    assert not house.host.is_ready
     await house.host.start()
     assert house.host.is_ready
     await until(lambda: len(house.sender.requests) == 750)
@@ -383,7 +382,7 @@ async def test_a_check_still_runs_while_the_node_drains() -> None:
     """Limits, checks and retries of what runs are no firings."""
     house = await House().start()
     check = {"method": "GET", "url": "http://a.test/check"}
-    await house.create(**{"async": True, "checkUrl": check, "checkRateSeconds": 1})
+    await house.create(**asynchronous(checkUrl=check, checkRateSeconds=1))
     done = Answer(200, body=json.dumps({"status": "succeed"}).encode())
     house.sender.answers("http://a.test/check", Answer(200, body=b'{"status": ""}'), done)
     await house.trigger()
