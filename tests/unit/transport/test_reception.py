@@ -119,7 +119,7 @@ def test_bomb() -> None:
         receive(encoded("gzip", gzip.compress(b"") * 100))
 
 
-@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"hello")[:-3]])
+@pytest.mark.parametrize("body", [b"not gzip", gzip.compress(b"hello", mtime=0)[:-3]], ids=["other", "cut"])
 def test_broken_encoding(body: bytes) -> None:
     """A body that is not what its coding says is no answer."""
     with pytest.raises(ConnectFailed, match="gzip body"):
