@@ -135,7 +135,7 @@ class Held(AnswerModel):
 class ItemResult(AnswerModel):
     """What became of one definition of many."""
 
-    job_id: Any
+    job_id: str | None
     status: Literal["created", "updated", "unchanged", "refused"]
     problem: ProblemDetails | None
     warnings: list[ProblemError]

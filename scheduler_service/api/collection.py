@@ -78,7 +78,8 @@ async def _create_each(call: Call, raw: bytes, values: list[Any]) -> dict[str, A
 
 async def _create_one(parts: ApiParts, text: bytes, value: Any, *, may_update: bool) -> dict[str, Any]:
     job_id = value.get("jobId") if isinstance(value, dict) else None
-    result: dict[str, Any] = {"jobId": job_id, "status": "refused", "problem": None, "warnings": []}
+    named = job_id if isinstance(job_id, str) else None
+    result: dict[str, Any] = {"jobId": named, "status": "refused", "problem": None, "warnings": []}
     try:
         posted = check_posted(parts, text, value, None)
         result["status"] = await _put(parts, posted, may_update=may_update)

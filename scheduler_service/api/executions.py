@@ -86,9 +86,9 @@ async def replay(call: Call) -> Response:
     responses = await _responses(call, asked.from_step)
     number = execution["executeNumber"]
     assert isinstance(number, int)
-    event = Triggered(
-        params=msgspec.json.encode(asked.params or {}), replay=Replay(number, asked.from_step, responses)
-    )
+    # Without parameters of its own a replay has those of the execution that it repeats.
+    params = execution.get("params", {}) if asked.params is None else asked.params
+    event = Triggered(params=msgspec.json.encode(params), replay=Replay(number, asked.from_step, responses))
     remembered = call.remembered(f"executions/{call.path['executionId']}/replay", raw)
     return show_started(await take_turn(call.parts, entry.job_id, event, remembered=remembered))
 

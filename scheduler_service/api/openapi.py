@@ -11,14 +11,14 @@ from pydantic.json_schema import models_json_schema
 from client_sdk.models import JOB_ID, answers
 from scheduler_service.api.call import Operation
 from scheduler_service.api.problems import title_of
-from scheduler_service.api.queries import Parameter
+from scheduler_service.api.queries import LARGEST, Parameter
 
 Schema = dict[str, Any]
 REF = "#/components/schemas/{model}"
 PROBLEM = {"$ref": "#/components/schemas/ProblemDetails"}
 PATHS: Mapping[str, Schema] = {
     "jobId": {"type": "string", "pattern": JOB_ID, "maxLength": 128, "example": "nightly-report"},
-    "requestCounts": {"type": "integer", "minimum": 0},
+    "requestCounts": {"type": "integer", "minimum": 0, "maximum": LARGEST},
     "executionId": {"type": "string"},
     "deliveryId": {"type": "string"},
 }

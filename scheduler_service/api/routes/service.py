@@ -87,6 +87,7 @@ SERVICE: tuple[Operation, ...] = (
     ),
     Operation(
         name="showSettings",
+        statuses=(NOT_FOUND,),
         method="GET",
         path="/settings",
         take=operation.show_settings,

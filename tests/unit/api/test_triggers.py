@@ -7,7 +7,8 @@ import pytest
 
 from scheduler_service.domain.effects import Call
 from scheduler_service.engine.scope import feedback_token
-from tests.unit.api.world import KEY, START, World, definition, pointers
+from tests.unit.api.shelves import START
+from tests.unit.api.world import KEY, World, definition, pointers
 
 pytestmark = pytest.mark.anyio
 
