@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
+import msgspec
+
 from scheduler_service.domain.events import (
     Activated,
     AlarmRang,
@@ -43,12 +45,27 @@ STARTING = (Created, Updated, Triggered, Activated, Released)
 LOOK = 20
 
 
+class HostLimits(msgspec.Struct, frozen=True):
+    """What settings say to a host: alarms and jobs in memory, tries of a delivery, a lease; times in ms."""
+
+    ready: int = 100_000
+    hot: int = 20_000
+    retries: int = RETRIES
+    interval: int = INTERVAL
+    lease: int = LEASE
+
+
+DEFAULT_LIMITS = HostLimits()
+
+
 class EmbeddedHost:
     """Delivers events to the jobs of one store; implements `ports.Deliver`.
 
-    `boot` numbers the starts of the store's process; `ready` caps the alarms, `hot` the jobs in memory;
-    `retries` and `interval` (ms) are the settings of `notification`.
+    `boot` numbers the starts of the store's process.
     """
+
+    _is_ready = False
+    _is_draining = False
 
     def __init__(
         self,
@@ -64,19 +81,15 @@ class EmbeddedHost:
         holder: Holder,
         boot: int,
         lives: Lives = new_life,
-        ready: int = 100_000,
-        hot: int = 20_000,
-        retries: int = RETRIES,
-        interval: int = INTERVAL,
-        lease: int = LEASE,
+        limits: HostLimits = DEFAULT_LIMITS,
     ) -> None:
         self._store = store
         self._history = history
         self._clock = clock
         self._log = log
         self._holder = holder
-        self._actors = Actors(most=hot)
-        insistence = Insistence(take=self._take, clock=clock, lease=lease)
+        self._actors = Actors(most=limits.hot)
+        insistence = Insistence(take=self._take, clock=clock, lease=limits.lease)
         self._crew = Crew(sender=sender, insistence=insistence, log=log)
         self._counter = Counter(count=count, insistence=insistence, log=log)
         self.courier = Courier(
@@ -86,18 +99,17 @@ class EmbeddedHost:
             clock=clock,
             redact=redact,
             log=log,
-            retries=retries,
-            interval=interval,
+            retries=limits.retries,
+            interval=limits.interval,
         )
-        self._alarms = EmbeddedAlarms(store=store, clock=clock, ring=self._ring, log=log, ready=ready)
-        act = EmbeddedAct(crew=self._crew, courier=self.courier, counter=self._counter)
+        self._alarms = EmbeddedAlarms(store=store, clock=clock, ring=self._ring, log=log, ready=limits.ready)
         self._turn = Turn(
             core=core,
             store=store,
             history=history,
             clock=clock,
             alarms=self._alarms,
-            act=act,
+            act=EmbeddedAct(crew=self._crew, courier=self.courier, counter=self._counter),
             alive=self._crew.alive,
             redact=redact,
             lives=lives,
@@ -106,8 +118,6 @@ class EmbeddedHost:
         )
         self._recovery = Recovery(store=store, history=history, courier=self.courier, wake=self._wake)
         self._turns: set[asyncio.Task[Reply]] = set()
-        self._is_ready = False
-        self._is_draining = False
 
     async def __call__(
         self,

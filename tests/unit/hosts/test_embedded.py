@@ -12,6 +12,7 @@ from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.hosts.actors import Actor, Actors
+from scheduler_service.hosts.embedded import HostLimits
 from scheduler_service.ports import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, asynchronous, describe, until
 from tests.unit.hosts.memory_store import Fate
@@ -111,7 +112,7 @@ async def test_who_leaves_the_line_is_passed_over() -> None:
 
 async def test_the_cache_of_hot_jobs_is_bounded() -> None:
     """Idle jobs leave memory; those whose executions run stay, and all go on working."""
-    house = await House(hot=5).start()
+    house = await House(limits=HostLimits(hot=5)).start()
     house.sender.hold("http://slow.test/")
     await house.create("live", request=[{"url": "http://slow.test/"}])
     await house.trigger("live")
@@ -216,7 +217,7 @@ async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:
 
 async def test_thousands_of_open_jobs_are_taken_up_at_the_start() -> None:
     """Every job with open executions is looked after before the host is ready (SPEC section 8)."""
-    house = await House(hot=3_000).start()
+    house = await House(limits=HostLimits(hot=3_000)).start()
     house.sender.hold(URL)
     for number in range(1_500):
         await house.create(f"job{number}", qos=number % 2)
