@@ -23,7 +23,7 @@ from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.core import Core, Log
-from scheduler_service.hosts.embedded import EmbeddedHost
+from scheduler_service.hosts.embedded import EmbeddedHost, HostLimits
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
@@ -40,7 +40,7 @@ from scheduler_service.transport.sender import HttpSender
 from scheduler_service.transport.services import StaticDirectory
 
 MEMORY = ":memory:"
-LOOPBACK = ("127.0.0.0/8", "::1/128", "localhost", "*.localhost")
+LOOPBACK = ("127.0.0.0/8", "::1")
 
 Wrap = Callable[[History], History]
 
@@ -160,7 +160,7 @@ def _open_writer(store: SqliteStateStore, database: HistoryDatabase, log: Log) -
 
 
 def _ignore(writing: Any) -> None:
-    """A confirmation that is not written is given again after the next start: what it names is there twice."""
+    """A confirmation that is not written is given again after the next start; a repetition does nothing."""
     asyncio.ensure_future(writing).add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
@@ -226,9 +226,11 @@ def _make_host(
         log=log,
         holder=Holder(store.node_id, f"{store.boot}-{os.getpid()}"),
         boot=store.boot,
-        ready=settings.limits.ready,
-        retries=settings.notification.retries,
-        interval=round(settings.notification.interval_seconds * SECOND),
+        limits=HostLimits(
+            ready=settings.limits.ready,
+            retries=settings.notification.retries,
+            interval=round(settings.notification.interval_seconds * SECOND),
+        ),
     )
 
 

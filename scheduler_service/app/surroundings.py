@@ -39,7 +39,7 @@ def make_surroundings(settings: Settings, served: str) -> Surroundings:
 
 
 class Compiler:
-    """Compiles definitions under the platform's defaults: those that are posted, and those that are stored."""
+    """Compiles definitions under the platform's defaults, those that are posted and those that are stored."""
 
     def __init__(self, *, defaults: Defaults, surroundings: Surroundings) -> None:
         self._values = {
