@@ -23,14 +23,14 @@ def enrol(draft: Draft, run: Open) -> Started:
 def admit(draft: Draft, run: Open) -> None:
     """Starts `run` where there is a place; else its job's `overlapPolicy` decides."""
     program = draft.program
-    live = draft.live()
-    if program.overlap == "allow" or len(live) < program.max_concurrency:
+    if has_place(draft):
         start(draft, run)
     elif program.overlap == "queue" or run.queued:
         if len(draft.line()) > program.queue_limit:
             skip(draft, run, QUEUE_FULL)
     elif program.overlap == "cancel_running":
-        cancel(draft, live[0], OVERLAP)
+        while not has_place(draft):
+            cancel(draft, draft.live()[0], OVERLAP)
         start(draft, run)
     else:
         skip(draft, run, OVERLAP)
@@ -40,8 +40,11 @@ def start(draft: Draft, run: Open) -> None:
     """The execution begins, with the definition that is in force now."""
     late = draft.now.wall - run.planned_at > LATE_AFTER
     draft.account(run, FiringOutcome.LATE if late else FiringOutcome.FIRED)
+    last = len(draft.program.steps) - 1
+    from_step = min(run.from_step, len(run.replayed), last)
     running = replace(
         run,
+        from_step=from_step,
         state=ExecutionState.PROCESSING,
         revision=draft.head.revision,
         qos=draft.program.qos,
@@ -49,8 +52,7 @@ def start(draft: Draft, run: Open) -> None:
         holder=draft.holder,
     )
     draft.keep(running)
-    responses = tuple(Kept(200, "", body) for body in run.replayed[: run.from_step])
-    begin(draft, running, min(run.from_step, len(draft.program.steps) - 1), responses)
+    begin(draft, running, from_step, tuple(Kept(200, "", body) for body in run.replayed[:from_step]))
 
 
 def skip(draft: Draft, run: Open, reason: str) -> None:
@@ -68,8 +70,14 @@ def drop(draft: Draft, run: Open, reason: str, *, silent: bool = False) -> None:
 
 def fill_places(draft: Draft) -> None:
     """Lets those in line go on while there are places, the first one first."""
-    while (line := draft.line()) and len(draft.live()) < draft.program.max_concurrency:
+    while (line := draft.line()) and has_place(draft):
         start(draft, line[0])
+
+
+def has_place(draft: Draft) -> bool:
+    """Whether one more execution may run now."""
+    program = draft.program
+    return program.overlap == "allow" or len(draft.live()) < program.max_concurrency
 
 
 def new_execution(

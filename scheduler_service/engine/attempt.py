@@ -11,8 +11,11 @@ from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.notices import notify_end
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
+from scheduler_service.engine.states import LIVE
 
 ENDED_KEPT = 16
+LOST_ORDINAL = 1_000_000
+"""Where the deliveries of an execution without its context begin: those before may be on their way."""
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -84,14 +87,16 @@ def fail(draft: Draft, run: Open, broken: Broken, digest: bytes = b"") -> None:
         return
     spent = list(context.spent) or [0] * len(program.policies)
     spent[verdict.policy] += 1
-    from_step = broken.step if program.steps[broken.step].from_step else 0
+    from_step = broken.step if program.steps[broken.step].from_step else run.from_step
     draft.adjust(
         run.execute_number,
         phase=Retrying(draft.now.steady + verdict.wait, from_step),
         spent=tuple(spent),
         retries=context.retries + 1,
+        failure=failure.code,
+        failure_type=failure.failure_type,
     )
-    draft.touch(failed, error=failure.code, failure_type=failure.failure_type)
+    draft.touch(failed)
 
 
 def finish(
@@ -119,15 +124,16 @@ def cancel(draft: Draft, run: Open, reason: str, *, silent: bool = False) -> Non
 
     `silent`: no notification (the job is destroyed).
     """
-    context = draft.contexts.setdefault(run.execute_number, bare_context(draft))
+    lost = LOST_ORDINAL if run.state in LIVE else 0
+    context = draft.contexts.setdefault(run.execute_number, bare_context(draft, lost))
     if run.state is ExecutionState.PROCESSING:
         abandon(draft, run, context.phase)
         inform(draft, run, context)
         _close_attempt(draft, run)
-    broken = Broken(Failure("cancelled", FailureType.CANCELLED), reason, 0)
-    if silent:
-        draft.contexts.pop(run.execute_number)
-    finish(draft, run, ExecutionState.CANCELLED, reason=reason, broken=broken)
+    state, error = ExecutionState.CANCELLED, "cancelled"
+    if not silent:
+        notify_end(draft, run, state, error, reason)
+    draft.close(run, state, reason=reason, error=error, failure_type=FailureType.CANCELLED)
 
 
 def abandon(draft: Draft, run: Open, phase: Phase) -> None:

@@ -168,7 +168,9 @@ def _fault(draft: Draft, run: Open, step: Step, fault: Fault, broken: Broken) ->
     if context.verdict is not None and is_last and stands_in:
         settle(draft, run, context.verdict)
         return
-    notify(draft, run, plain_notice(draft, OWN_FAULT, broken.failure.code, broken.message))
+    timed_out = fault.kind is FaultKind.TIMEOUT
+    code = broken.failure.code
+    notify(draft, run, plain_notice(draft, OWN_FAULT, code, broken.message, timed_out=timed_out))
     fail(draft, run, broken)
 
 
@@ -196,10 +198,12 @@ def _await_outcome(draft: Draft, run: Open, answer: Answer) -> None:
     program = draft.program_of(run)
     context = draft.contexts[run.execute_number]
     number = run.execute_number
-    check_at = CheckWaiting(draft.now.steady + program.check_rate)
+    # A verdict that came before brings the first check forward.
+    pause = program.check_rate if context.verdict is None else 0
+    check_at = CheckWaiting(draft.now.steady + pause)
     location = find_header(answer.headers, "location")
     if program.check is not None:
-        draft.adjust(number, phase=check_at)
+        draft.adjust(number, phase=check_at, verdict=None)
     elif answer.status == 202 and location:
         _poll_location(draft, run, location, check_at)
     elif context.verdict is not None:
@@ -215,4 +219,4 @@ def _poll_location(draft: Draft, run: Open, location: str, check_at: CheckWaitin
     if isinstance(url, Refused):
         _refuse(draft, run, len(program.steps) - 1, url)
         return
-    draft.adjust(run.execute_number, phase=check_at, location=url)
+    draft.adjust(run.execute_number, phase=check_at, location=url, verdict=None)

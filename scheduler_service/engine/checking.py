@@ -11,8 +11,8 @@ from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.chain import exchange_of, limit_of
 from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.headers import read_retry_after
-from scheduler_service.engine.notices import notify, plain_notice, report_notice
-from scheduler_service.engine.requests import Refused, make_request, trace_of
+from scheduler_service.engine.notices import OWN_FAULT, notify, plain_notice, report_notice
+from scheduler_service.engine.requests import Refused, make_request, own_headers, trace_of
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.verdicts import Unreadable, read_report, settle
 from scheduler_service.language.values import parse_json
@@ -35,7 +35,7 @@ def send_check(draft: Draft, run: Open) -> None:
     if isinstance(request, Refused):
         kind = FailureType.EGRESS if request.code == "egress" else FailureType.TEMPLATE
         draft.note(run, request.code, f"checkUrl: {request.message}")
-        _end(draft, run, Failure(request.code, kind), request.message)
+        _end(draft, run, Failure(request.code, kind), request.message, None)
         return
     draft.adjust(run.execute_number, phase=Checking(request, draft.now.wall), checks=serial)
     draft.effects.append(Call(draft.token(run, CallKind.CHECK, serial), request))
@@ -45,7 +45,7 @@ def take_check(draft: Draft, run: Open, checking: Checking, outcome: Outcome) ->
     """What a check brought: it goes on, or it is decided."""
     if isinstance(outcome, Fault) and outcome.kind is FaultKind.EGRESS:
         record_check(draft, run, checking, outcome, error="egress")
-        _end(draft, run, Failure("egress", FailureType.EGRESS), outcome.message)
+        _end(draft, run, Failure("egress", FailureType.EGRESS), outcome.message, None)
         return
     report = _read(draft, run, outcome)
     if isinstance(report, Unsound):
@@ -97,12 +97,7 @@ def _request(draft: Draft, run: Open, serial: int) -> OutboundRequest | Refused:
         return OutboundRequest(
             method="GET",
             url=context.location,
-            headers=(
-                ("Idempotency-Key", key),
-                ("X-Scheduling-Job-Id", program.job_id),
-                ("X-Scheduling-Execute-Number", str(run.execute_number)),
-                ("X-Scheduling-Request-Counts", str(run.request_counts)),
-            ),
+            headers=own_headers(program, run, (), key),
             timeout=limit_of(draft, run, program.surroundings.http_timeout),
             trace=trace_of(draft.head.uid, run.execute_number),
         )
@@ -134,33 +129,39 @@ def _read(draft: Draft, run: Open, outcome: Outcome) -> Report | Unsound:
 
 def _read_location(answer: Answer, value: object) -> Report | Unsound:
     """202 is running; another 2xx counts by its `status`, and is success when that is absent or empty."""
-    report = read_report(value if isinstance(value, dict) else {})
+    members = value if isinstance(value, dict) else {}
+    report = read_report(members | {"status": ""} if answer.status == ACCEPTED else members)
     if isinstance(report, Unreadable):
         return Unsound(report.message)
-    if answer.status == ACCEPTED:
-        return msgspec.structs.replace(report, status="")
-    return report if report.status else msgspec.structs.replace(report, status="succeed")
+    succeeded = answer.status != ACCEPTED and not report.status
+    return msgspec.structs.replace(report, status="succeed") if succeeded else report
 
 
 def _tolerate(draft: Draft, run: Open, outcome: Outcome, unsound: Unsound) -> None:
     failed = draft.contexts[run.execute_number].failed_checks + 1
     draft.adjust(run.execute_number, failed_checks=failed)
     if failed > TOLERATED:
-        _end(draft, run, Failure("check", FailureType.CHECK), unsound.message)
+        _end(draft, run, Failure("check", FailureType.CHECK), unsound.message, outcome)
     else:
         _wait(draft, run, outcome)
 
 
 def _wait(draft: Draft, run: Open, outcome: Outcome) -> None:
-    asked = read_retry_after(outcome, draft.now.wall) if isinstance(outcome, Answer) else None
-    pause = max(draft.program_of(run).check_rate, asked or 0)
-    draft.adjust(run.execute_number, phase=CheckWaiting(draft.now.steady + pause))
+    hastened = draft.contexts[run.execute_number].verdict is not None
+    pause = 0 if hastened else draft.program_of(run).check_rate
+    due = draft.now.steady + max(pause, _asked(draft, outcome) or 0)
+    draft.adjust(run.execute_number, phase=CheckWaiting(due), verdict=None)
 
 
-def _end(draft: Draft, run: Open, failure: Failure, message: str) -> None:
+def _asked(draft: Draft, outcome: Outcome | None) -> int | None:
+    return read_retry_after(outcome, draft.now.wall) if isinstance(outcome, Answer) else None
+
+
+def _end(draft: Draft, run: Open, failure: Failure, message: str, outcome: Outcome | None) -> None:
     last = len(draft.program_of(run).steps) - 1
-    notify(draft, run, plain_notice(draft, failure.code, failure.code, message))
-    fail(draft, run, Broken(failure, message, last))
+    status = str(outcome.status) if isinstance(outcome, Answer) else OWN_FAULT
+    notify(draft, run, plain_notice(draft, failure.code, failure.code, message, http_status=status))
+    fail(draft, run, Broken(failure, message, last, _asked(draft, outcome)))
 
 
 def _progress(draft: Draft, run: Open) -> str | None:

@@ -1,6 +1,7 @@
 """Compiles a definition: everything that can be known about it is checked here, once (SPEC sections 2, 4)."""
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -53,15 +54,17 @@ def compile_definition(
         problems.append(Problem("/jobId", "required", "jobId is required"))
     if problems or timer is None:
         raise DefinitionError(problems)
+    check = check if definition.asynchronous else None
     parts = _mark_kept(steps, check, cancel, notifications)
     program = _assemble(definition, surroundings, timer, parts, check, cancel, notifications, system)
-    return Compiled(program, (*timer.warnings, *_warn_final(notifications)))
+    return Compiled(program, (*_below_timer(timer.warnings), *_warn_final(notifications)))
 
 
 def fingerprint(definition: JobDefinition) -> bytes:
     """Equal for equal definitions: defaults filled in, `active` and `jobId` left out (SPEC section 10)."""
     filled = definition.model_dump(mode="json", by_alias=True, exclude={"active", "job_id"})
     _drop_absent_bodies(definition, filled)
+    filled["leadSeconds"] = definition.lead_seconds or 0
     return hashlib.sha256(msgspec.json.encode(filled, order="sorted")).digest()
 
 
@@ -79,10 +82,12 @@ def _timer(definition: JobDefinition, around: Surroundings, problems: list[Probl
     try:
         return compile_timer(timer_text(definition), default_zone=around.default_zone)
     except DefinitionError as error:
-        problems.extend(
-            Problem(f"/timer{problem.pointer}", problem.code, problem.message) for problem in error.problems
-        )
+        problems.extend(_below_timer(error.problems))
         return None
+
+
+def _below_timer(problems: Iterable[Problem]) -> list[Problem]:
+    return [Problem(f"/timer{one.pointer}", one.code, one.message) for one in problems]
 
 
 def timer_text(definition: JobDefinition) -> TimerText | None:
@@ -139,8 +144,7 @@ def _mark_kept(
     marked = []
     for step in steps:
         later = [other.target for other in steps[step.index + 1 :]] + ([check] if check else [])
-        direct = later[:1]
-        needed = any(_reads(target, step, names, target in direct) for target in later)
+        needed = any(_reads(target, step, names, place == 0) for place, target in enumerate(later))
         keeps = needed or any(_reads(target, step, names, True) for target in told)
         per_attempt = bool(names_in(step.target) & PER_ATTEMPT)
         marked.append(
@@ -200,7 +204,7 @@ def _assemble(
         fingerprint=fingerprint(definition),
         timer=timer,
         steps=steps,
-        check=check if definition.asynchronous else None,
+        check=check,
         cancel=cancel,
         notifications=notifications,
         policies=_policies(definition),

@@ -77,6 +77,8 @@ class Draft:
         """Has the execution recorded as it stands now; the last touch of a turn is the one that counts."""
         context = self.contexts.get(run.execute_number)
         ended = run.state in TERMINAL
+        if context is not None and run.state is ExecutionState.FAILED:
+            error, failure_type = error or context.failure, failure_type or context.failure_type
         self.touched[run.execute_number] = ExecutionRecord(
             execute_number=run.execute_number,
             revision=run.revision or self.head.revision,
@@ -107,7 +109,6 @@ class Draft:
         self.touch(ended, reason=reason, error=error, failure_type=failure_type)
         self.opens.pop(run.execute_number, None)
         self.contexts.pop(run.execute_number, None)
-        self.change(latest=Latest(run.execute_number, state, error))
         return ended
 
     def live(self) -> list[Open]:

@@ -2,7 +2,7 @@
 
 import hmac
 
-from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwaited, Open, Report
+from scheduler_service.domain.document import Calling, Checking, CheckWaiting, FeedbackAwaited, Open, Report
 from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import FeedbackSeen
@@ -35,7 +35,7 @@ def take_feedback(draft: Draft, event: FeedbackArrived) -> Reply:
 def _awaited(draft: Draft, request_counts: int) -> Open | None:
     for run in draft.opens.values():
         if run.request_counts == request_counts and run.state is ExecutionState.PROCESSING:
-            return run
+            return run if run.execute_number in draft.contexts else None
     return None
 
 
@@ -50,10 +50,12 @@ def _take(draft: Draft, run: Open, report: Report) -> Reply:
             settle(draft, run, report)
         case CheckWaiting():
             draft.adjust(number, phase=CheckWaiting(draft.now.steady))
+        case Checking():
+            draft.adjust(number, verdict=report)  # the check in flight may know less: the next comes at once
         case Calling() if report.status and draft.program_of(run).asynchronous:
             draft.adjust(number, verdict=report)
         case _:
-            pass  # progress alone, or a check is in flight that will say the same
+            pass  # progress alone
     return Taken()
 
 

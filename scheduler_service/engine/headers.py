@@ -32,6 +32,6 @@ def read_retry_after(answer: Answer, now: int) -> int | None:
 def _moment(text: str) -> int | None:
     try:
         parsed = parsedate_to_datetime(text)
-    except (ValueError, IndexError, TypeError):
+    except (ValueError, IndexError, TypeError, OverflowError):
         return None
     return None if parsed.tzinfo is None else as_moment(parsed)

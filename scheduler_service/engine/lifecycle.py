@@ -20,6 +20,7 @@ from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.firing import account_run, fire, fire_due, look_ahead
 from scheduler_service.engine.states import LIVE
 from scheduler_service.timing.misfire import resume
+from scheduler_service.timing.timer import TimerKind
 
 PAUSED, SUPERSEDED, DESTROYED = "paused", "superseded", "destroyed"
 
@@ -67,6 +68,7 @@ def update(draft: Draft, event: Updated) -> Reply:
             f'the job is at revision "{draft.head.revision}", not "{event.if_match}"; read it again',
             "/If-Match",
         )
+    _close_schedule(draft)
     for run in list(draft.opens.values()):
         if run.triggered_by is TriggeredBy.TIMER and run.state not in LIVE:
             drop(draft, run, SUPERSEDED)
@@ -75,16 +77,16 @@ def update(draft: Draft, event: Updated) -> Reply:
     draft.change(
         revision=event.revision,
         updated_at=draft.now.wall,
-        cursor=Cursor(draft.now.wall),
+        cursor=Cursor(draft.now.wall, _last_that_counts(draft, event.revision)),
         active=active,
         paused_at=None if active else draft.head.paused_at or draft.now.wall,
         pause_reason=None if active else draft.head.pause_reason or PAUSED,
     )
     if was_active and not active:
         _take_offline(draft, drain=False)
+    fill_places(draft)
     look_ahead(draft)
     fire_due(draft)
-    fill_places(draft)
     return Taken()
 
 
@@ -99,7 +101,6 @@ def pause(draft: Draft, event: Paused) -> Reply:
         updated_at=draft.now.wall,
     )
     _take_offline(draft, drain=event.drain)
-    fill_places(draft)
     return Taken()
 
 
@@ -122,8 +123,7 @@ def activate(draft: Draft, event: Activated) -> Reply:
     for firing in back.caught_up:
         fire(draft, firing, queued=event.misfire == "fire_all")
     fire_due(draft)
-    missed = back.missed.count if back.missed is not None else 0
-    return Reactivated((missed or 0) + len(back.caught_up))
+    return Reactivated(back.count)
 
 
 def destroy(draft: Draft) -> Decision:
@@ -133,6 +133,23 @@ def destroy(draft: Draft) -> Decision:
     draft.effects.append(Retire())
     ended = draft.decision(Taken())
     return Decision(None, ended.effects, ended.records, ended.reply)
+
+
+def _close_schedule(draft: Draft) -> None:
+    """What the schedule so far still owes goes into the ledger: nothing disappears (SPEC section 3)."""
+    fire_due(draft)
+    head, timer = draft.head, draft.program.timer
+    owed = resume(timer, head.cursor, seed=head.uid, now=draft.now.wall)
+    if owed.missed is not None:
+        account_run(draft, owed.missed, SUPERSEDED if head.active else PAUSED)
+
+
+def _last_that_counts(draft: Draft, revision: int) -> int | None:
+    """The last planned firing, where the new schedule could bring it again: by lead, or a clock set back."""
+    last, timer = draft.head.cursor.last, draft.programs[revision].timer
+    if last is None or last < draft.now.wall or timer.kind is TimerKind.ONE_TIME:
+        return None
+    return last if timer.kind is TimerKind.CRON or timer == draft.program.timer else None
 
 
 def _take_offline(draft: Draft, *, drain: bool) -> None:

@@ -1,6 +1,7 @@
 """decide(): an event arrives, a turn is taken, effects leave (DESIGN section 2)."""
 
 from scheduler_service.domain.document import Calling, Checking, CheckWaiting, Open, Retrying
+from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.events import (
     Activated,
     AlarmRang,
@@ -29,8 +30,10 @@ from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.feedback import take_feedback
 from scheduler_service.engine.firing import ask_again, fire_due, take_count
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
+from scheduler_service.engine.parameters import check_parameters
 from scheduler_service.engine.resuming import resume_calls
 from scheduler_service.engine.timeouts import time_out
+from scheduler_service.language.values import parse_json
 
 OWN_JOB = Refusal(
     RefusalCode.CONFLICT,
@@ -54,7 +57,9 @@ def decide(job: Job, event: Event, now: Now) -> Decision:
         return Decision(document, reply=OWN_JOB)
     if isinstance(event, Destroyed):
         return destroy(draft)
-    return draft.decision(_take(draft, event))
+    reply = _take(draft, event)
+    fill_places(draft)
+    return draft.decision(reply)
 
 
 def _takes_away(job: Job, event: Event) -> bool:
@@ -73,9 +78,7 @@ def _take(draft: Draft, event: Event) -> Reply:
         case Triggered():
             return _trigger(draft, event)
         case FeedbackArrived():
-            reply = take_feedback(draft, event)
-            fill_places(draft)
-            return reply
+            return take_feedback(draft, event)
         case Resumed(alive=alive):
             resume_calls(draft, frozenset(alive))
             return _look(draft)
@@ -114,7 +117,6 @@ def _take_call(draft: Draft, event: CallEnded) -> Reply:
             take_answer(draft, run, calling, event.outcome)
         case Checking() as checking:
             take_check(draft, run, checking, event.outcome)
-    fill_places(draft)
     return Taken()
 
 
@@ -123,12 +125,19 @@ def _look(draft: Draft) -> Reply:
     for run in draft.live():
         _look_at(draft, run)
     fill_places(draft)
-    for run in list(draft.opens.values()):
-        if run.state is ExecutionState.SCHEDULED and run.planned_at <= draft.now.wall:
-            enrol(draft, run)
+    for run in _ripe(draft):
+        enrol(draft, run)
     fire_due(draft)
     ask_again(draft)
     return Taken()
+
+
+def _ripe(draft: Draft) -> list[Open]:
+    """The delayed triggers whose moment has come, in the order of their moments."""
+    scheduled = (run for run in draft.opens.values() if run.state is ExecutionState.SCHEDULED)
+    return sorted(
+        (run for run in scheduled if run.planned_at <= draft.now.wall), key=lambda run: run.planned_at
+    )
 
 
 def _look_at(draft: Draft, run: Open) -> None:
@@ -155,6 +164,9 @@ def _trigger(draft: Draft, event: Triggered) -> Reply:
             RefusalCode.LIMIT,
             f"{pending} delayed triggers of this job wait already; limits.pending_triggers allows no more",
         )
+    flaws = _check_params(draft, event.params)
+    if flaws:
+        return Refusal(RefusalCode.INVALID, flaws[0].message, flaws[0].pointer)
     run = new_execution(
         draft,
         TriggeredBy.REPLAY if event.replay else TriggeredBy.MANUAL,
@@ -170,12 +182,16 @@ def _trigger(draft: Draft, event: Triggered) -> Reply:
     return Started(run.execute_number, run.state, draft.head.uid)
 
 
+def _check_params(draft: Draft, params: bytes) -> list[Problem]:
+    schema = draft.program.params_schema
+    return [] if schema is None else check_parameters(schema, parse_json(params))
+
+
 def _cancel(draft: Draft, event: CancelRequested) -> Reply:
     run = draft.opens.get(event.execute_number)
     if run is None:
         return _no_execution(draft, event.execute_number)
     drop(draft, run, event.reason)
-    fill_places(draft)
     return Taken()
 
 

@@ -19,17 +19,21 @@ OWN_FAULT = "500"
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """One event worth telling: `key` is compared with `stateEquals`, `response` is the body's member."""
+    """One event worth telling: `key` is compared with `stateEquals`, `response` is the body's member.
+
+    `timed_out`: a timeout, also where it counts as 500.
+    """
 
     key: str
     http_status: str
     response: dict[str, object]
+    timed_out: bool = False
 
 
 def report_notice(report: Report, http_status: str) -> Notice:
     """The event that a check or a feedback is."""
     key = {"": IN_PROGRESS, SUCCEED: SUCCEED}.get(report.status) or report.error or FAILED
-    return Notice(key, http_status, _object(parse_json(report.body)))
+    return Notice(key, http_status, _object(parse_json(report.body)) | {"status": report.status})
 
 
 def answer_notice(draft: Draft, status: int | None, body: bytes, error: str | None, message: str) -> Notice:
@@ -42,9 +46,17 @@ def answer_notice(draft: Draft, status: int | None, body: bytes, error: str | No
     return Notice(code, code, make_response(draft, state, message or None, error, value))
 
 
-def plain_notice(draft: Draft, key: str, error: str, message: str) -> Notice:
-    """An event without any answer: the attempt ran out of time, or ended before it could send."""
-    return Notice(key, OWN_FAULT, make_response(draft, FAILED, message, error, None))
+def plain_notice(
+    draft: Draft,
+    key: str,
+    error: str,
+    message: str,
+    *,
+    http_status: str = OWN_FAULT,
+    timed_out: bool = False,
+) -> Notice:
+    """An event that no target described: no answer, a limit, a request that could not be made."""
+    return Notice(key, http_status, make_response(draft, FAILED, message, error, None), timed_out)
 
 
 def make_response(
@@ -95,12 +107,19 @@ def notify_end(draft: Draft, run: Open, state: ExecutionState, error: str | None
 
 
 def _tell(draft: Draft, run: Open, program: Program, notice: Notice) -> None:
+    key = _key_among(program, notice)
     for place, entry in enumerate(program.notifications):
-        if entry.keys and notice.key not in entry.keys:
+        if entry.keys and key not in entry.keys:
             continue
         if entry.on_change and _seen_before(draft, run, place, notice):
             continue
         _deliver(draft, run, program, entry, notice)
+
+
+def _key_among(program: Program, notice: Notice) -> str:
+    """A timeout that counts as 500 goes to who names `timeout` where none names 500 (SPEC section 5)."""
+    named = any(notice.key in entry.keys for entry in program.notifications)
+    return TIMEOUT if notice.timed_out and not named else notice.key
 
 
 def _seen_before(draft: Draft, run: Open, place: int, notice: Notice) -> bool:

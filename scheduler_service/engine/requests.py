@@ -13,10 +13,11 @@ from scheduler_service.engine.program import Program, Target
 from scheduler_service.engine.scope import scope_for
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, resolve_whole
-from scheduler_service.language.values import as_json, as_text
+from scheduler_service.language.values import as_json, as_text, scrub
 
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}|\{serviceName\}|\{serviceGateway\}")
 FORM = "application/x-www-form-urlencoded"
+JSON_TYPE = re.compile(r"\s*[a-z]+/(?:json|[^;\s]*\+json)\s*(?:;|$)")
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -52,7 +53,7 @@ def make_request(
     return OutboundRequest(
         method=target.method,
         url=url,
-        headers=(*_own(program, run, headers, key), *headers, *kind),
+        headers=(*own_headers(program, run, headers, key), *headers, *kind),
         body=content,
         timeout=timeout,
         redirects=target.redirects,
@@ -69,16 +70,15 @@ def _url(program: Program, responses: tuple[Kept, ...], target: Target, scope: S
     url = render_url(target.url, scope)
     if isinstance(url, Unrenderable):
         return _refuse(url)
-    if target.url.whole:
-        return _whole(program, responses, target, url)
-    if target.service_name is None:
-        return url
+    whole = _whole(program, responses, target, url) if target.url.whole else url
+    if target.service_name is None or isinstance(whole, Refused):
+        return whole
     name = render_text(target.service_name, scope)
     if isinstance(name, Unrenderable):
         return _refuse(name)
     if not SERVICE_NAME.fullmatch(name):
         return Refused("template", f"serviceName {name[:80]!r} is no service's name")
-    return through_service(name, url)
+    return through_service(name, whole)
 
 
 def through_service(name: str, url: str) -> str:
@@ -120,8 +120,6 @@ def _headers(target: Target, scope: Scope) -> Headers | Refused:
         value = render_text(template, scope)
         if isinstance(value, Unrenderable):
             return _refuse(value)
-        if any(character < " " or character == "\x7f" for character in value):
-            return Refused("template", f"the header {name} would get a control character")
         headers.append((name, value))
     return tuple(headers)
 
@@ -140,16 +138,17 @@ def encode_body(value: object, headers: Headers) -> tuple[bytes, Headers]:
     kind = next((text.lower() for name, text in headers if name.lower() == "content-type"), None)
     if kind is None:
         return as_json(value), (("Content-Type", "application/json"),)
-    if "json" in kind:
+    if JSON_TYPE.match(kind):
         return as_json(value), ()
     if isinstance(value, str):
         return value.encode("utf-8", "replace"), ()
     if kind.startswith(FORM) and isinstance(value, dict):
-        return urlencode({name: as_text(item) for name, item in value.items()}).encode(), ()
+        return urlencode({scrub(name): scrub(as_text(item)) for name, item in value.items()}).encode(), ()
     return as_json(value), ()
 
 
-def _own(program: Program, run: Open, headers: Headers, key: str) -> Headers:
+def own_headers(program: Program, run: Open, headers: Headers, key: str) -> Headers:
+    """What every request carries; a step's own `Idempotency-Key` among its `headers` wins."""
     own = [
         ("X-Scheduling-Job-Id", program.job_id),
         ("X-Scheduling-Execute-Number", str(run.execute_number)),

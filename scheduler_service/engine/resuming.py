@@ -6,12 +6,18 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.wire import Token
-from scheduler_service.engine.attempt import Broken, bare_context, finish, remember_end, token_of
+from scheduler_service.engine.attempt import (
+    LOST_ORDINAL,
+    Broken,
+    bare_context,
+    finish,
+    remember_end,
+    token_of,
+)
 from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.retry import Failure
 
 LOST = "lost"
-LOST_ORDINAL = 1_000_000
 
 
 def resume_calls(draft: Draft, alive: frozenset[Token]) -> None:

@@ -1,5 +1,6 @@
 """Compiles what is sent: steps, check, cancelUrl and notifications, every problem with its pointer."""
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from scheduler_service.language.template import (
     compile_url,
 )
 
+OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
 NOTIFY_BODY = "schedulingNotifyBody"
 LATER_FIELDS = (
     "sign",
@@ -132,10 +134,15 @@ class TargetCompiler:
             headers=headers,
             body=body,
             service_name=service,
-            inside=step.url.startswith("service:") or service is not None,
+            inside=service is not None or self._begin(step.url).lower().startswith("service:"),
             timeout=timeout,
             redirects=step.follow_redirects,
         )
+
+    def _begin(self, url: str) -> str:
+        """How `url` begins, be it with a variable of the environment."""
+        opening = OPENING.match(url)
+        return self._surroundings.environment.get(opening[1], "") if opening else url
 
     def _url(self, text: str, names: Names) -> UrlTemplate:
         if text.startswith("system:") and not self._system:

@@ -1,0 +1,89 @@
+"""What comes next for a notification after a try (SPEC section 7, "Delivery")."""
+
+import pytest
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
+from scheduler_service.engine.delivery import (
+    TRIES_KEPT,
+    after_try,
+    is_guaranteed,
+    may_be_superseded,
+    record_of,
+)
+
+NOW = Now(50_000, 9_000)
+REQUEST = OutboundRequest("POST", "http://caller.test/", (("A", "b"),), b"{}")
+REFUSED = Fault(FaultKind.CONNECT, "refused", 4)
+
+
+def delivery(**values: object) -> Delivery:
+    return Delivery("uid-1-0", "uid", 1, 1, 0, "500", REQUEST, **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("outbox", "durable", "end"),
+    [(False, False, "failed"), (True, False, "outbox"), (False, True, "outbox")],
+)
+def test_three_retries_twenty_seconds_apart(outbox: bool, durable: bool, end: str) -> None:
+    """Four tries in all; what still fails has failed, or with a guarantee stays in the outbox."""
+    one = delivery(outbox=outbox, durable=durable)
+    assert is_guaranteed(one) is (end == "outbox")
+    for _ in range(3):
+        one = after_try(one, REFUSED, NOW)
+        assert (one.state, one.due) == ("pending", NOW.steady + 20_000)
+    one = after_try(one, REFUSED, NOW)
+    assert (one.state, one.due, one.tries) == (end, None, 4)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [(200, "delivered"), (299, "delivered"), (199, "pending"), (300, "pending")]
+)
+def test_only_2xx_is_delivered(status: int, state: str) -> None:
+    """A delivery fails unless it is answered 2xx."""
+    assert after_try(delivery(), Answer(status), NOW).state == state
+
+
+def test_the_outbox_sends_again() -> None:
+    """One that lies in the outbox stays there when it fails again, and leaves it when it is delivered."""
+    lying = delivery(outbox=True, state="outbox", tries=9)
+    assert after_try(lying, REFUSED, NOW).state == "outbox"
+    assert after_try(lying, Answer(200), NOW).state == "delivered"
+
+
+def test_only_the_latest_tries_are_kept() -> None:
+    """The list of tries ends somewhere; their number does not."""
+    one = delivery(outbox=True, state="outbox")
+    for _ in range(TRIES_KEPT + 5):
+        one = after_try(one, REFUSED, NOW)
+    assert (len(one.past), one.tries) == (TRIES_KEPT, TRIES_KEPT + 5)
+    assert (one.past[-1].at, one.past[-1].fault, one.past[-1].duration) == (NOW.wall - 4, "connect", 4)
+
+
+@pytest.mark.parametrize(
+    ("values", "may"),
+    [({}, True), ({"final": True}, False), ({"outbox": True}, False), ({"durable": True}, False)],
+)
+def test_what_may_be_superseded(values: dict[str, bool], may: bool) -> None:
+    """Of too many pending ones the intermediate without a guarantee are dropped."""
+    assert may_be_superseded(delivery(**values)) is may
+
+
+def test_the_record_has_the_exchange() -> None:
+    """Deliveries and their attempts are visible: request, answer or fault, times."""
+    answer = Answer(404, (("X", "y"),), b"no", truncated=True, elapsed=7)
+    record = record_of(after_try(delivery(name="n"), answer, NOW), answer, NOW)
+    assert (record.state, record.name, record.tries[0].status, record.url) == (
+        "pending",
+        "n",
+        404,
+        REQUEST.url,
+    )
+    assert record.exchange is not None
+    assert (record.exchange.status, record.exchange.response_body) == (404, b"no")
+    assert (record.exchange.response_truncated, record.exchange.sent_at) == (True, NOW.wall - 7)
+    failed = record_of(delivery(), REFUSED, NOW).exchange
+    assert failed is not None
+    assert (failed.status, failed.fault) == (None, "refused")
+    assert record_of(delivery(), None, NOW).exchange is None
