@@ -31,3 +31,7 @@ class CommandError(Exception):
         super().__init__(message)
         self.message = message
         self.code = code
+
+
+class AbsentError(CommandError):
+    """The service has no such thing (404)."""

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from scheduler_service.cli.connection import connect
-from scheduler_service.cli.options import Key, Limit, Output, Timeout, Url, Wait, read_pairs
-from scheduler_service.cli.output import Format, show, tell
-from scheduler_service.cli.waiting import check_success, wait_for
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Timeout, Url, Wait, read_pairs
+from scheduler_service.cli.output import Format, show, show_page, tell
+from scheduler_service.cli.waiting import check_success, place, wait_for
 
 app = typer.Typer(no_args_is_help=True, help="What ran, what runs, and how to stop or repeat it.")
 ExecutionId = Annotated[str, typer.Argument(help="The execution's id: uid and number.")]
@@ -20,6 +20,7 @@ def list_executions(
     key: Key = None,
     output: Output = Format.TABLE,
     limit: Limit = 50,
+    cursor: Cursor = None,
     job: Annotated[str | None, typer.Option(help="Of this job.")] = None,
     state: Annotated[str | None, typer.Option(help="In this state.")] = None,
     error: Annotated[str | None, typer.Option(help="With this error code.")] = None,
@@ -28,8 +29,8 @@ def list_executions(
 
     Example: punctual executions list --job nightly --state terminated
     """
-    found = connect(url, key).get("/executions", limit=limit, jobId=job, state=state, error=error)
-    show(found if output is not Format.TABLE else found["items"], output, COLUMNS)
+    query = {"limit": limit, "cursor": cursor, "jobId": job, "state": state, "error": error}
+    show_page(connect(url, key).get("/executions", **query), output, COLUMNS)
 
 
 @app.command("get")
@@ -40,7 +41,7 @@ def get_execution(
 
     Example: punctual executions get 0f3c…-7 -o json
     """
-    show(connect(url, key).get(f"/executions/{execution_id}"), output)
+    show(connect(url, key).get(f"{place(execution_id)}"), output)
 
 
 @app.command("watch")
@@ -72,7 +73,7 @@ def cancel(
     Example: punctual executions cancel 0f3c…-7 --reason "wrong input"
     """
     body = {} if reason is None else {"reason": reason}
-    connect(url, key).send("POST", f"/executions/{execution_id}/cancel", body=body)
+    connect(url, key).send("POST", f"{place(execution_id)}/cancel", body=body)
     tell(f"{execution_id} is cancelled")
 
 
@@ -95,7 +96,7 @@ def replay(
     if parameters:
         body["params"] = read_pairs(parameters)
     connection = connect(url, key)
-    started = connection.send("POST", f"/executions/{execution_id}/replay", body=body)
+    started = connection.send("POST", f"{place(execution_id)}/replay", body=body)
     if not wait:
         show(started, output)
         return

@@ -1,5 +1,6 @@
 """`punctual jobs …`: create, read, change and set off jobs."""
 
+import contextlib
 import difflib
 import json
 import time
@@ -9,8 +10,10 @@ from urllib.parse import quote
 import typer
 
 from scheduler_service.cli.connection import Connection, connect
+from scheduler_service.cli.documents import read_document
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import (
+    Cursor,
     Key,
     Limit,
     Output,
@@ -18,10 +21,9 @@ from scheduler_service.cli.options import (
     Timeout,
     Url,
     Wait,
-    read_json,
     read_pairs,
 )
-from scheduler_service.cli.output import Format, show, tell, tell_warnings
+from scheduler_service.cli.output import Format, show, show_page, tell, tell_warnings
 from scheduler_service.cli.waiting import check_success, wait_for
 
 app = typer.Typer(no_args_is_help=True, help="Create, read, change and set off jobs.")
@@ -37,15 +39,19 @@ def list_jobs(
     key: Key = None,
     output: Output = Format.TABLE,
     limit: Limit = 50,
+    cursor: Cursor = None,
     state: Annotated[str | None, typer.Option(help="active, paused or finished.")] = None,
     text: Annotated[str | None, typer.Option(help="Part of an id or a name.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Only with this label, KEY:VALUE.")] = None,
+    system: Annotated[bool, typer.Option("--system", help="The system's own jobs instead.")] = False,
 ) -> None:
     """List jobs.
 
     Example: punctual jobs list --state active -o json
     """
-    found = connect(url, key).get("/jobs", limit=limit, state=state, text=text)
-    show(found if output is not Format.TABLE else found["items"], output, COLUMNS)
+    query = {"limit": limit, "cursor": cursor, "state": state, "text": text, "label": label}
+    found = connect(url, key).get("/jobs", **query, system="true" if system else None)
+    show_page(found, output, COLUMNS)
 
 
 @app.command("get")
@@ -63,7 +69,7 @@ def create_job(file: Source, url: Url = None, key: Key = None, output: Output = 
 
     Example: punctual jobs create -f nightly.json
     """
-    definition = _one(read_json(file))
+    definition = _one(read_document(file).value)
     envelope = connect(url, key).exchange("POST", place(definition["jobId"]), body=definition)
     tell_warnings(envelope)
     show(envelope["data"], output)
@@ -75,7 +81,7 @@ def apply_jobs(file: Source, url: Url = None, key: Key = None, output: Output = 
 
     Example: punctual jobs apply -f jobs.json
     """
-    given = read_json(file)
+    given = read_document(file).value
     body = given if isinstance(given, list) else [_one(given)]
     answer = connect(url, key).exchange("POST", "/jobs", query={"onExisting": "update"}, body=body)
     tell_warnings(answer)
@@ -94,7 +100,7 @@ def diff_job(file: Source, url: Url = None, key: Key = None) -> None:
 
     Example: punctual jobs diff -f nightly.json
     """
-    definition = _one(read_json(file))
+    definition = _one(read_document(file).value)
     stored = connect(url, key).get(place(definition["jobId"]))["definition"]
     lines = list(difflib.unified_diff(_lines(stored), _lines(definition), "stored", str(file), lineterm=""))
     print("\n".join(lines) if lines else "no difference")
@@ -200,12 +206,13 @@ def watch_job(
     connection = connect(url, key)
     deadline = None if timeout is None else time.monotonic() + timeout
     seen: set[str] = set()
-    while True:
-        for line in _ended(connection, job_id, seen):
-            print(line, flush=True)
-        if deadline is not None and time.monotonic() >= deadline:
-            return
-        time.sleep(WATCH_SECONDS)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            for line in _ended(connection, job_id, seen):
+                print(line, flush=True)
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+            time.sleep(WATCH_SECONDS)
 
 
 def place(job_id: str) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from client_sdk.models import ModelError, parse_definition
+from scheduler_service.cli.documents import Document, read_document
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.options import read_json
 from scheduler_service.cli.output import tell
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition
@@ -16,25 +16,33 @@ from scheduler_service.engine.program import Surroundings
 Found = tuple[str, str, str]
 
 
-def lint(file: Annotated[Path, typer.Argument(help="A JSON file with one definition or an array.")]) -> None:
+def lint(
+    file: Annotated[Path, typer.Argument(help="One definition or an array: .json, .json5 or .yaml.")],
+) -> None:
     """Check a file of definitions; exit code 1 where one is wrong.
 
     Example: punctual lint nightly.json
     """
-    given = read_json(file)
-    definitions = given if isinstance(given, list) else [given]
+    document = read_document(file)
+    is_list = isinstance(document.value, list)
+    definitions = document.value if is_list else [document.value]
     wrong = 0
     for index, definition in enumerate(definitions):
-        prefix = f"/{index}" if isinstance(given, list) else ""
         errors, warnings = check(definition)
         wrong += bool(errors)
-        for pointer, code, message in errors:
-            print(f"{file}: error: {prefix}{pointer or '/'}: {message} [{code}]")
-        for pointer, code, message in warnings:
-            print(f"{file}: warning: {prefix}{pointer or '/'}: {message} [{code}]")
+        prefix = f"/{index}" if is_list else ""
+        _print_all(document, prefix, "error", errors)
+        _print_all(document, prefix, "warning", warnings)
     if wrong:
         raise CommandError(f"{wrong} of {len(definitions)} definitions are wrong", Exit.REFUSED)
     tell(f"{len(definitions)} definition{'s are' if len(definitions) != 1 else ' is'} right")
+
+
+def _print_all(document: Document, prefix: str, grade: str, found: list[Found]) -> None:
+    """`jobs.json:3:14: error: /request/0/url: …`, so that editors find the place."""
+    for pointer, code, message in found:
+        place = document.place_of(prefix + pointer)
+        print(f"{document.name}:{place}: {grade}: {prefix + pointer or '/'}: {message} [{code}]")
 
 
 def check(definition: Any) -> tuple[list[Found], list[Found]]:

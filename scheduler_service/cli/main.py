@@ -1,9 +1,9 @@
 """The command line `punctual`: its commands, and how they end (SPEC section 16)."""
 
+import os
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 from scheduler_service import __version__
@@ -59,22 +59,29 @@ def version(
 def run(arguments: list[str]) -> int:
     """Runs one command; its exit code (`cli.errors.Exit`). Nothing but a defect ends in a stack trace."""
     try:
-        result = make_app()(args=arguments, standalone_mode=False)
+        make_app()(args=arguments, prog_name="punctual")
+    except SystemExit as end:  # this is how the command line's own parser ends, whether well or not
+        return _finish(end.code if isinstance(end.code, int) else Exit.DONE)
     except CommandError as error:
         return _end(error.message, error.code)
-    except click.ClickException as error:
-        error.show()
-        return Exit.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        return _end("stopped", Exit.REFUSED)
     except BrokenPipeError:
-        return Exit.REFUSED
+        return _finish(Exit.REFUSED)
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
         return _end(f"this command needs the extra {extra}: pip install 'punctual[{extra}]'", Exit.USAGE)
-    return result if isinstance(result, int) else Exit.DONE
+    return Exit.DONE
+
+
+def _finish(code: int) -> int:
+    """Flushes the output here, where a reader that has gone away can be answered."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return code or Exit.REFUSED
+    return code
 
 
 def _end(message: str, code: Exit) -> int:

@@ -1,7 +1,6 @@
 """The options that many commands share."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,29 +14,13 @@ Url = Annotated[
 ]
 Key = Annotated[str | None, typer.Option("--key", help="The API key; else PUNCTUAL_KEY.")]
 Output = Annotated[Format, typer.Option("-o", "--output", help="How the result is shown.")]
-Source = Annotated[Path, typer.Option("-f", "--file", help="A JSON file, or - for standard input.")]
+Source = Annotated[
+    Path, typer.Option("-f", "--file", help="A file (.json, .json5, .yaml), or - for standard input.")
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the execution has ended.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds that --wait waits.", min=0)]
+Cursor = Annotated[str | None, typer.Option("--cursor", help="nextCursor of the page before.")]
 Limit = Annotated[int, typer.Option("--limit", help="At most so many.", min=1, max=500)]
-
-
-def read_json(source: Path) -> Any:
-    """The JSON of `-f`. Raises CommandError with the line and column of what is wrong."""
-    name = "standard input" if str(source) == "-" else str(source)
-    try:
-        text = sys.stdin.read() if str(source) == "-" else source.read_text(encoding="utf-8")
-        return json.loads(text)
-    except OSError as error:
-        raise CommandError(f"{name} cannot be read: {error.strerror}", Exit.USAGE) from error
-    except UnicodeDecodeError as error:
-        raise CommandError(
-            f"{name} is not UTF-8: {error.reason} at byte {error.start}", Exit.USAGE
-        ) from error
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise CommandError(f"{name} is no JSON: {error.msg} at {place}", Exit.USAGE) from error
-    except RecursionError as error:
-        raise CommandError(f"{name} is nested too deeply", Exit.USAGE) from error
 
 
 def read_pairs(pairs: list[str]) -> dict[str, Any]:

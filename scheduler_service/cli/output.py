@@ -31,36 +31,35 @@ def show(data: Any, form: Format, columns: Sequence[str] = ()) -> None:
         show_members(data)
 
 
+def show_page(page: dict[str, Any], form: Format, columns: Sequence[str]) -> None:
+    """Prints a list as the API answers it; a table says where it goes on."""
+    if form is not Format.TABLE:
+        show(page, form)
+        return
+    show(page["items"], form, columns)
+    if page["nextCursor"]:
+        tell(f"there is more: --cursor {page['nextCursor']}")
+
+
 def show_rows(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> None:
     """A line per item."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(text_of(row.get(column)) for column in columns))
-    _console().print(table)
+    _print_table(columns, [[text_of(row.get(column)) for column in columns] for row in rows])
 
 
 def show_members(data: Any) -> None:
     """A line per member; nested values as JSON."""
-    if not isinstance(data, dict):
+    if isinstance(data, dict):
+        _print_table((), [[name, text_of(value)] for name, value in data.items()])
+    else:
         print(text_of(data))
-        return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in data.items():
-        table.add_row(name, text_of(value))
-    _console().print(table)
 
 
 def text_of(value: Any) -> str:
-    """A value in a cell."""
+    """A value in a cell; what would move a terminal's cursor or colour it is written as an escape."""
     if value is None:
         return "-"
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def tell(text: str) -> None:
@@ -74,5 +73,20 @@ def tell_warnings(envelope: dict[str, Any]) -> None:
         tell(f"warning: {warning.get('pointer') or '/'}: {warning.get('message')} [{warning.get('code')}]")
 
 
-def _console() -> Console:
-    return Console(soft_wrap=True, markup=False, emoji=False, highlight=False)
+def _print_table(header: Sequence[str], rows: list[list[str]]) -> None:
+    """Folded to the width of a terminal; off one a line stays a line, however long."""
+    if not sys.stdout.isatty():
+        _print_plain([list(header), *rows] if header else rows)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(header))
+    for column in header or ("", ""):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(markup=False, emoji=False, highlight=False).print(table)
+
+
+def _print_plain(rows: list[list[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -4,12 +4,14 @@ import sys
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 from scheduler_service.cli.connection import Connection
-from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 
 TERMINAL = frozenset({"succeeded", "terminated", "cancelled", "skipped"})
 POLL_SECONDS = 0.2
+RECORDED_SECONDS = 2.0
 
 
 def wait_for(connection: Connection, execution_id: str, timeout: float) -> dict[str, Any]:
@@ -35,21 +37,25 @@ def check_success(execution: dict[str, Any]) -> None:
         raise CommandError(text, Exit.FAILED)
 
 
+def place(execution_id: str) -> str:
+    """The path of an execution."""
+    return f"/executions/{quote(execution_id, safe='')}"
+
+
 def watch_execution(connection: Connection, execution_id: str) -> Iterator[dict[str, Any] | None]:
-    """The execution again and again; None while it is not in the history yet (it is within a second)."""
+    """The execution again and again; None while it is not in the history yet (SPEC section 10: a second).
+
+    Raises CommandError for one that is not there later either.
+    """
+    recorded = time.monotonic() + RECORDED_SECONDS
     while True:
-        yield _find(connection, execution_id)
+        try:
+            yield connection.get(place(execution_id))
+        except AbsentError:
+            if time.monotonic() >= recorded:
+                raise
+            yield None
         time.sleep(POLL_SECONDS)
-
-
-def _find(connection: Connection, execution_id: str) -> dict[str, Any] | None:
-    try:
-        found = connection.get(f"/executions/{execution_id}")
-    except CommandError as error:
-        if error.message.startswith("404"):
-            return None
-        raise
-    return found if isinstance(found, dict) else None
 
 
 def _show_progress(execution: dict[str, Any] | None, shown: str) -> str:

@@ -4,7 +4,15 @@ import ipaddress
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.zones import load_zone
@@ -46,16 +54,46 @@ def _check_base(url: str) -> str:
     return url.rstrip("/")
 
 
+def _read_whole(value: object) -> object:
+    """Digits of the environment as a number: a choice among numbers does not read them itself."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
+def _refuse_store(url: str) -> str:
+    raise ValueError("this version keeps the jobs' state in SQLite in store.data; leave store.url out")
+
+
+def _check_database(url: str) -> str:
+    if url != "sqlite://" and not url.startswith("sqlite:///"):
+        raise ValueError("this version keeps history in SQLite; write sqlite:///PATH, or leave it out")
+    return url
+
+
+def _read_bases(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
 Zone = Annotated[str, AfterValidator(_check_zone)]
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Origin = Annotated[str, AfterValidator(_check_origin)]
 Base = Annotated[str, AfterValidator(_check_base)]
+One = Annotated[Literal[1], BeforeValidator(_read_whole)]
+Bit = Annotated[Literal[0, 1], BeforeValidator(_read_whole)]
+# More addresses than one need routing, which a later version brings.
+Bases = Annotated[tuple[Base, ...], BeforeValidator(_read_bases), Field(min_length=1, max_length=1)]
 
 
 class Group(BaseModel):
     """The root of all groups: frozen, unknown names refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_switch(cls, value: object, info: ValidationInfo) -> object:
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("true and false are for switches only")
+        return value
 
 
 class Server(Group):
@@ -64,7 +102,7 @@ class Server(Group):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     external_url: Base | None = None
-    workers: Literal[1] = 1
+    workers: One = 1
     key: Annotated[str, Field(min_length=16)] | None = None
     drain_seconds: Seconds = 20
 
@@ -72,15 +110,15 @@ class Server(Group):
 class Store(Group):
     """Where the jobs' state lies, and how hard it is written."""
 
-    url: str | None = None
-    data: str = "data"
+    url: Annotated[str, AfterValidator(_refuse_store)] | None = None
+    data: Annotated[str, Field(min_length=1)] = "data"
     durability: Literal["full", "process"] = "full"
 
 
 class Database(Group):
     """Where history lies; None: beside the jobs' state."""
 
-    url: str | None = None
+    url: Annotated[str, AfterValidator(_check_database)] | None = None
 
 
 class Defaults(Group):
@@ -91,7 +129,7 @@ class Defaults(Group):
     check_rate_seconds: Annotated[float, Field(ge=0.1)] = 1
     timeout_seconds: Positive = 60
     max_retries: Count = 5
-    qos: Literal[0, 1] = 0
+    qos: Bit = 0
     max_concurrency: PositiveCount = 1
     overlap_policy: Literal["skip", "queue", "cancel_running", "allow"] = "skip"
     queue_limit: Count = 100
@@ -146,7 +184,7 @@ class Notification(Group):
 class Services(Group):
     """Services that need no registration: name to base address; and the gateway's."""
 
-    static: dict[str, tuple[Base, ...]] = {}
+    static: dict[str, Bases] = {}
     gateway: Base | None = None
 
 

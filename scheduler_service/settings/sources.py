@@ -13,11 +13,13 @@ from scheduler_service.settings.errors import SettingsError
 from scheduler_service.settings.model import Settings
 
 PREFIX = "PUNCTUAL_"
-# Names of the environment that the command line reads for itself, and those of the start scripts.
-NOT_SETTINGS = frozenset({"PUNCTUAL_URL", "PUNCTUAL_KEY", "PUNCTUAL_CONFIG", "PUNCTUAL_PYTHON"})
-TEST_ONLY = ("PUNCTUAL_TEST_", "PUNCTUAL_DAPR_", "PUNCTUAL_REQUIRE_")
+# Names of the environment that the command line reads for itself, and those of the scripts.
+NOT_SETTINGS = frozenset(
+    {"PUNCTUAL_URL", "PUNCTUAL_KEY", "PUNCTUAL_CONFIG", "PUNCTUAL_PYTHON", "PUNCTUAL_TEST_WORKERS"}
+)
 LATER = frozenset({"dapr", "signing", "secrets"})
-AS_WRITTEN = frozenset({"env"})
+AS_WRITTEN = frozenset({"env", "secrets"})
+COLLECTIONS = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
 Place = tuple[str, ...]
 
 
@@ -109,12 +111,16 @@ def _leaves(value: object) -> Iterator[tuple[Place, object]]:
 def _read_environment(environ: Mapping[str, str]) -> list[tuple[Place, object]]:
     found: list[tuple[Place, object]] = []
     for name, text in sorted(environ.items()):
-        if not name.startswith(PREFIX) or name in NOT_SETTINGS or name.startswith(TEST_ONLY):
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
             continue
         group, *rest = name.removeprefix(PREFIX).split("__")
         lowered = group.lower()
-        path = rest if lowered in AS_WRITTEN else [part.lower() for part in rest]
-        found.append(((lowered, *path), _read_text(text)))
+        if lowered in AS_WRITTEN:
+            tenant, *variable = rest or [""]
+            path = [tenant, "__".join(variable)] if variable else rest
+            found.append(((lowered, *path), text if variable else _read_text(text)))
+        else:
+            found.append(((lowered, *(part.lower() for part in rest)), _read_text(text)))
     return found
 
 
@@ -161,6 +167,9 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
     if kind == "extra_forbidden":
         return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(path))}"
     shown = "(hidden)" if name == "server.key" else repr(value)
+    if kind in COLLECTIONS:
+        form = "a list" if kind == "tuple_type" else "a table"
+        message = f"must be {form}; in the environment lists and tables are JSON"
     return f"{name} = {shown} ({source}): {message.removeprefix('Value error, ')}"
 
 

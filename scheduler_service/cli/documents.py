@@ -1,0 +1,139 @@
+"""Files of definitions: strict JSON, JSON5 and YAML, errors and values with line and column."""
+
+import json
+import re
+import sys
+from bisect import bisect_right
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.json5 import Json5Error, Json5Reader
+
+YAML_SUFFIXES = frozenset({".yaml", ".yml"})
+JSON5_SUFFIXES = frozenset({".json5", ".jsonc"})
+
+
+class Document(NamedTuple):
+    """What a file holds. `places`: JSON Pointer to (line, column), both from 1."""
+
+    name: str
+    value: Any
+    places: dict[str, tuple[int, int]]
+
+    def place_of(self, pointer: str) -> str:
+        """`3:14`, of the value at `pointer` or of the nearest one around it."""
+        while pointer not in self.places and pointer:
+            pointer = pointer.rpartition("/")[0]
+        line, column = self.places.get(pointer, (1, 1))
+        return f"{line}:{column}"
+
+
+def read_document(source: Path) -> Document:
+    """The file, or standard input where `source` is `-`; its ending says what it is, JSON else.
+
+    Raises CommandError with the line and column of what is wrong.
+    """
+    name = "standard input" if str(source) == "-" else str(source)
+    text = _read_text(source, name)
+    if source.suffix.lower() in YAML_SUFFIXES:
+        return _read_yaml(name, text)
+    if source.suffix.lower() in JSON5_SUFFIXES:
+        return _read_json5(name, text)
+    return _read_json(name, text)
+
+
+def _read_text(source: Path, name: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise CommandError(f"{name} cannot be read: {error.strerror}", Exit.USAGE) from error
+    except UnicodeDecodeError as error:
+        message = f"{name} is not UTF-8: {error.reason} at byte {error.start}"
+        raise CommandError(message, Exit.USAGE) from error
+
+
+def _read_json(name: str, text: str) -> Document:
+    try:
+        json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise _wrong(name, "JSON", error.msg, error.lineno, error.colno) from error
+    except (ValueError, RecursionError) as error:
+        message = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        raise CommandError(f"{name} is no JSON: {message}", Exit.USAGE) from error
+    return _read_json5(name, text)
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _read_json5(name: str, text: str) -> Document:
+    reader = Json5Reader(text)
+    try:
+        value = reader.read()
+    except Json5Error as error:
+        raise _wrong(name, "JSON", error.message, *_position(_lines(text), error.at)) from error
+    lines = _lines(text)
+    return Document(name, value, {pointer: _position(lines, at) for pointer, at in reader.places.items()})
+
+
+def _lines(text: str) -> list[int]:
+    """Where each line begins."""
+    return [0, *(match.end() for match in re.finditer("\n", text))]
+
+
+def _position(lines: list[int], at: int) -> tuple[int, int]:
+    line = bisect_right(lines, at)
+    return line, at - lines[line - 1] + 1
+
+
+def _read_yaml(name: str, text: str) -> Document:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        value = None if node is None else loader.construct_document(node)
+        json.dumps(value, allow_nan=False)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise _wrong(name, "YAML", error.problem or "it cannot be read", *place) from error
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        message = f"{name} cannot be read as YAML with the values of JSON: {error}"
+        raise CommandError(message, Exit.USAGE) from error
+    finally:
+        loader.dispose()
+    places: dict[str, tuple[int, int]] = {}
+    if node is not None:
+        _locate(node, "", places)
+    return Document(name, value, places)
+
+
+def _locate(node: yaml.Node, pointer: str, places: dict[str, tuple[int, int]]) -> None:
+    places[pointer] = (node.start_mark.line + 1, node.start_mark.column + 1)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            _locate(value, f"{pointer}/{str(key.value).replace('~', '~0').replace('/', '~1')}", places)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            _locate(item, f"{pointer}/{index}", places)
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML with the values of JSON (its core schema): no dates, no `yes`, no numbers to the base of 60."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the base class has it so
+        None: [
+            ("tag:yaml.org,2002:null", re.compile(r"(null|~|)$")),
+            ("tag:yaml.org,2002:bool", re.compile(r"(true|false)$")),
+            ("tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9][0-9]*)$")),
+            ("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$")),
+        ]
+    }
+
+
+def _wrong(name: str, form: str, message: str, line: int, column: int) -> CommandError:
+    return CommandError(f"{name} is no {form}: {message} at line {line}, column {column}", Exit.USAGE)

@@ -1,0 +1,174 @@
+"""Reads JSON5, a superset of JSON for people, and says where each value stands (https://spec.json5.org)."""
+
+import re
+from typing import Any
+
+Place = tuple[int, int]
+_BLANK = re.compile(r"(?:[\s\ufeff]|//[^\n\r\u2028\u2029]*|/\*.*?\*/)*", re.DOTALL)
+_NUMBER = re.compile(
+    r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+)
+_NAME = re.compile(r"[^\W\d]\w*|[$_][\w$]*")
+_PLAIN = {'"': re.compile(r'[^"\\\n\r]*'), "'": re.compile(r"[^'\\\n\r]*")}
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
+_WORDS = {"true": True, "false": False, "null": None}
+DEEPEST = 200
+
+
+class Json5Error(ValueError):
+    """What is wrong, and at which character."""
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+
+
+class Json5Reader:
+    """Reads one text; `places` then tells by JSON Pointer where each value begins, as character offset."""
+
+    def __init__(self, text: str) -> None:
+        self.places: dict[str, int] = {}
+        self._text = text
+        self._at = 0
+
+    def read(self) -> Any:
+        """The value. Raises Json5Error."""
+        value = self._value("", 0)
+        self._skip()
+        if self._at < len(self._text):
+            raise Json5Error("something follows the value", self._at)
+        return value
+
+    def _value(self, pointer: str, depth: int) -> Any:
+        self._skip()
+        if depth > DEEPEST:
+            raise Json5Error("it is nested too deeply", self._at)
+        self.places[pointer] = self._at
+        letter = self._peek()
+        if letter == "{":
+            return self._object(pointer, depth)
+        if letter == "[":
+            return self._array(pointer, depth)
+        if letter in _PLAIN:
+            return self._string()
+        return self._scalar()
+
+    def _object(self, pointer: str, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        self._at += 1
+        while not self._closes("}"):
+            start = self._at
+            name = self._string() if self._peek() in _PLAIN else self._name()
+            if name in found:
+                raise Json5Error(f"the name {name!r} is given twice", start)
+            self._expect(":")
+            inner = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+            found[name] = self._value(inner, depth + 1)
+            self._separate("}")
+        return found
+
+    def _array(self, pointer: str, depth: int) -> list[Any]:
+        found: list[Any] = []
+        self._at += 1
+        while not self._closes("]"):
+            found.append(self._value(f"{pointer}/{len(found)}", depth + 1))
+            self._separate("]")
+        return found
+
+    def _string(self) -> str:
+        start, quote = self._at, self._peek()
+        pieces: list[str] = []
+        self._at += 1
+        while self._peek() != quote:
+            plain = _PLAIN[quote].match(self._text, self._at)
+            assert plain is not None
+            self._at = plain.end()
+            pieces.append(plain.group())
+            if self._peek() == "\\":
+                pieces.append(self._escape())
+            elif self._peek() != quote:
+                raise Json5Error("the string has no end on its line", start)
+        self._at += 1
+        return _join_surrogates("".join(pieces))
+
+    def _escape(self) -> str:
+        start, letter = self._at, self._text[self._at + 1 : self._at + 2]
+        self._at += 2
+        if letter in ("u", "x"):
+            return self._code(start, 4 if letter == "u" else 2)
+        if letter == "\r" and self._peek() == "\n":
+            self._at += 1
+        if letter in ("\n", "\r", "\u2028", "\u2029"):
+            return ""
+        if not letter or letter in "123456789":
+            raise Json5Error("a backslash is followed by nothing that it could mean", start)
+        return _ESCAPES.get(letter, letter)
+
+    def _code(self, start: int, length: int) -> str:
+        digits = self._text[self._at : self._at + length]
+        if not re.fullmatch("[0-9a-fA-F]+", digits) or len(digits) < length:
+            raise Json5Error(f"the escape needs {length} hexadecimal digits", start)
+        self._at += length
+        return chr(int(digits, 16))
+
+    def _scalar(self) -> Any:
+        number = _NUMBER.match(self._text, self._at)
+        match = number or _NAME.match(self._text, self._at)
+        if match is None or (number is None and match.group() not in _WORDS):
+            raise Json5Error("a value is expected here", self._at)
+        if number is not None and re.match(r"[\w.$]", self._text[match.end() : match.end() + 1]):
+            raise Json5Error("this is no number", self._at)
+        self._at = match.end()
+        return _WORDS[match.group()] if number is None else _read_number(match.group())
+
+    def _name(self) -> str:
+        match = _NAME.match(self._text, self._at)
+        if match is None:
+            raise Json5Error("a name is expected here", self._at)
+        self._at = match.end()
+        return match.group()
+
+    def _closes(self, bracket: str) -> bool:
+        self._skip()
+        if self._peek() != bracket:
+            return False
+        self._at += 1
+        return True
+
+    def _separate(self, bracket: str) -> None:
+        self._skip()
+        if self._peek() == ",":
+            self._at += 1
+        elif self._peek() != bracket:
+            raise Json5Error(f"',' or '{bracket}' is expected here", self._at)
+
+    def _expect(self, letter: str) -> None:
+        self._skip()
+        if self._peek() != letter:
+            raise Json5Error(f"'{letter}' is expected here", self._at)
+        self._at += 1
+
+    def _skip(self) -> None:
+        blank = _BLANK.match(self._text, self._at)
+        assert blank is not None
+        self._at = blank.end()
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+
+def _read_number(text: str) -> int | float:
+    plain = text.lstrip("+-")
+    if plain[:2] in ("0x", "0X"):
+        value: int | float = int(plain, 16)
+    else:
+        value = int(plain) if plain.isdigit() and len(plain) < 400 else float(plain)
+    return -value if text.startswith("-") else value
+
+
+def _join_surrogates(text: str) -> str:
+    """Two escapes that are halves of one character become that character."""
+    if not any("\ud800" <= letter <= "\udfff" for letter in text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
