@@ -74,7 +74,7 @@ class Group:
         self._standing = dict(self._found)
         self._commits: dict[str, Commit] = {}
         self._forgotten: set[str] = set()
-        self._definitions: dict[tuple[str, int], tuple[str, int, bytes]] = {}
+        self._definitions: dict[tuple[str, int], tuple[str, int, bytes] | None] = {}
         self._deliveries: dict[str, Delivery | None] = {}
         self._batches: dict[tuple[str, int], Batch | None] = {}
         self._remembered: dict[tuple[str, str], Remembered] = {}
@@ -103,8 +103,7 @@ class Group:
         """Writes the sum into the open transaction."""
         self._flush_forgotten()
         self._flush_jobs()
-        rows = [(*key, *value) for key, value in self._definitions.items()]
-        self._put(_PUT_DEFINITIONS, rows)
+        self._flush_definitions()
         self._flush_deliveries()
         self._flush_batches()
         self._flush_remembered()
@@ -135,7 +134,9 @@ class Group:
         del self._standing[job_id]
         self._found.pop(job_id, None)
         self._commits.pop(job_id, None)
-        self._definitions = {key: kept for key, kept in self._definitions.items() if kept[0] != job_id}
+        for key, kept in self._definitions.items():
+            if kept is not None and kept[0] == job_id:
+                self._definitions[key] = None  # it also took the place of what the file has under its key
         self._forgotten.add(job_id)
         return True
 
@@ -157,6 +158,11 @@ class Group:
                 whole.append((job_id, digest, *columns, *turn_columns(commit)))
         self._put(_TURN_JOBS, turned)
         self._put(_PUT_JOBS, whole)
+
+    def _flush_definitions(self) -> None:
+        items = self._definitions.items()
+        self._put(_PUT_DEFINITIONS, [(*key, *kept) for key, kept in items if kept is not None])
+        self._put(_CLEAR_DEFINITIONS, [key for key, kept in items if kept is None])
 
     def _flush_deliveries(self) -> None:
         items = self._deliveries.items()
@@ -247,6 +253,17 @@ def _put_into(table: str, columns: Sequence[str], tail: str = "") -> _Shape:
     return _Shape(f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES", len(columns), tail)
 
 
+def _drop_pairs(table: str, number: str) -> _Shape:
+    """Deletes rows by their uid and `number`."""
+    # SQLite would search the whole table for a pair in a list; joined, each pair is looked up.
+    return _Shape(
+        "WITH gone (of, at) AS (VALUES",
+        2,
+        f") DELETE FROM {table} WHERE rowid IN (SELECT kept.rowid FROM gone CROSS JOIN {table} AS kept "  # noqa: S608
+        f"ON kept.uid = gone.of AND kept.{number} = gone.at)",
+    )
+
+
 _JOB = ("job_id", "face", *FACE, *TURN)
 _PUT_JOBS = _Shape(
     f"INSERT INTO jobs ({', '.join(_JOB)}) VALUES",
@@ -261,17 +278,12 @@ _TURN_JOBS = _Shape(
 )
 _DROP_JOBS = _Shape("DELETE FROM jobs WHERE job_id IN (VALUES", 1, ")")
 _PUT_DEFINITIONS = _put_into("definitions", ("uid", "revision", "job_id", "created_at", "text"))
+_CLEAR_DEFINITIONS = _drop_pairs("definitions", "revision")
 _DROP_DEFINITIONS = _Shape("DELETE FROM definitions WHERE job_id IN (VALUES", 1, ")")
 _PUT_DELIVERIES = _put_into("deliveries", ("delivery_id", "content"))
 _DROP_DELIVERIES = _Shape("DELETE FROM deliveries WHERE delivery_id IN (VALUES", 1, ")")
 _PUT_BATCHES = _put_into("unwritten", ("uid", "sequence", "job_id", "tenant", "at", "records"))
-# SQLite would search the whole table for a pair in a list; joined, each pair is looked up.
-_DROP_BATCHES = _Shape(
-    "WITH gone (of, at) AS (VALUES",
-    2,
-    ") DELETE FROM unwritten WHERE rowid IN (SELECT kept.rowid FROM gone CROSS JOIN unwritten AS kept "
-    "ON kept.uid = gone.of AND kept.sequence = gone.at)",
-)
+_DROP_BATCHES = _drop_pairs("unwritten", "sequence")
 _PUT_REMEMBERED = _put_into("remembered", ("scope", "key", "created_at", "digest", "answer"))
 _PUT_META = _put_into("meta", ("key", "value"))
 _PRUNE_REMEMBERED = (

@@ -1,95 +1,143 @@
 """A group of writes comes to the same as its writes one after the other."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.state.catalogue import Catalogue, JobQuery
+from scheduler_service.persistence.state.catalogue import Catalogue
+from scheduler_service.persistence.state.group import Forget, Group, Keep, Settle, Write, Written
+from scheduler_service.persistence.state.schema import upgrade
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import Settlement, StateStore
+from scheduler_service.ports import Remembered, Settlement, StateStore
 from tests.unit.persistence.samples import batch, commit, delivery
 
-Act = Callable[[SqliteStateStore], Awaitable[Any]]
+TABLES = ("jobs", "definitions", "deliveries", "unwritten", "remembered", "meta")
 
 jobs = st.sampled_from(["a", "b"])
 numbers = st.integers(0, 3)
 
 
 @st.composite
-def turns(draw: st.DrawFn) -> Act:
+def turns(draw: st.DrawFn) -> Write:
     """A turn that may or may not fit what stands there, with any of its parts."""
     is_last, number = draw(st.booleans()), draw(numbers)
-    turn = commit(
+    remembered = Remembered("s", draw(st.sampled_from("kl")), b"", str(number).encode(), number)
+    return commit(
         draw(jobs),
-        expected=draw(numbers),
+        expected=draw(st.sampled_from([0, 0, 1, 1, 2, 3])),
         uid=draw(st.sampled_from(["u", "v"])),
         state=JobState.DESTROYED if is_last else JobState.ACTIVE,
         document=None if is_last else str(number).encode(),
         job_name=draw(st.sampled_from(["x", "y"])),
+        revision=draw(st.integers(1, 2)),
         definition=draw(st.sampled_from([None, b"{1}", b"{2}"])),
         batch=draw(st.sampled_from([None, batch(1), batch(2)])),
         deliveries=draw(st.sampled_from([(), (delivery(1),), (delivery(1, tries=1), delivery(2))])),
+        remembered=draw(st.sampled_from([None, remembered])),
     )
-    return lambda store: store.commit(turn)
 
 
-@st.composite
-def settlements(draw: st.DrawFn) -> Act:
-    """What became of a delivery."""
-    settlement = Settlement(delivery(draw(numbers), tries=draw(numbers)), done=draw(st.booleans()))
-    return lambda store: store.settle([settlement])
-
-
-acts = st.one_of(
+settlements = st.builds(
+    lambda number, tries, done: Settle((Settlement(delivery(number, tries=tries), done=done),)),
+    numbers,
+    numbers,
+    st.booleans(),
+)
+writes: st.SearchStrategy[Write] = st.one_of(
     turns(),
     turns(),
-    settlements(),
-    numbers.map(lambda number: lambda store: store.written([("u", number)])),
-    jobs.map(lambda job_id: lambda store: store.forget(job_id)),
+    settlements,
+    numbers.map(lambda number: Written((("u", number),))),
+    jobs.map(Forget),
+    numbers.map(lambda number: Keep("skew", number)),
 )
 
 
-async def come_to(store: SqliteStateStore) -> list[Any]:
-    """All that the store holds."""
-    held: list[Any] = [await store.load(job_id) for job_id in ("a", "b")]
-    held += await store.deliveries("", 100)
-    held += await store.unwritten(("", 0), 100)
-    held += [*await store.catalogue.revisions("u"), *await store.catalogue.revisions("v")]
-    return [*held, await store.catalogue.list(JobQuery(states=()))]
+@contextmanager
+def databases() -> Iterator[tuple[sqlite3.Connection, sqlite3.Connection]]:
+    """Two empty databases in memory."""
+    with (
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as one,
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as other,
+    ):
+        for connection in (one, other):
+            upgrade(connection, place=":memory:")
+        yield one, other
 
 
-async def compare(before: list[Act], together: list[Act]) -> None:
-    """Runs `together` as one group and one by one, over the same start."""
-    grouped = await SqliteStateStore.open(folder=None)
-    single = await SqliteStateStore.open(folder=None)
-    try:
-        for store in (grouped, single):
-            await asyncio.gather(*[act(store) for act in before], return_exceptions=True)
-        # The writer waits while the lock is held: what is handed in meanwhile becomes one group.
-        with grouped._files.guard:
-            waiting = [act(grouped) for act in together]
-        answers = await asyncio.gather(*waiting, return_exceptions=True)
-        wanted = [(await asyncio.gather(act(single), return_exceptions=True))[0] for act in together]
-        assert [_plain(answer) for answer in answers] == [_plain(answer) for answer in wanted]
-        assert await come_to(grouped) == await come_to(single)
-    finally:
-        await grouped.close()
-        await single.close()
+def put(connection: sqlite3.Connection, group: Sequence[Write]) -> list[object]:
+    """Writes one group; a refusal is told by its type."""
+    connection.execute("BEGIN")
+    sums = Group(connection=connection, writes=group)
+    verdicts = [sums.take(write) for write in group]
+    sums.flush()
+    connection.execute("COMMIT")
+    return [type(verdict) if isinstance(verdict, Exception) else verdict for verdict in verdicts]
 
 
-def _plain(answer: object) -> object:
-    return type(answer) if isinstance(answer, BaseException) else answer
+def read_all(connection: sqlite3.Connection) -> dict[str, list[Any]]:
+    """Every row that the database holds."""
+    return {table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr) for table in TABLES}
 
 
-@settings(deadline=None, max_examples=150)
-@given(before=st.lists(acts, max_size=6), together=st.lists(acts, max_size=12))
-def test_a_group_is_its_writes_one_after_the_other(before: list[Act], together: list[Act]) -> None:
+def compare(before: Sequence[Write], together: Sequence[Write]) -> None:
+    """Writes `together` as one group and one by one, over the same start."""
+    with databases() as (grouped, single):
+        for connection in (grouped, single):
+            for write in before:
+                put(connection, [write])
+        answers = put(grouped, together)
+        assert answers == [verdict for write in together for verdict in put(single, [write])]
+        assert read_all(grouped) == read_all(single)
+
+
+befores, groups = st.lists(writes, max_size=6), st.lists(writes, max_size=12)
+
+
+@settings(deadline=None, max_examples=100)
+@given(before=befores, together=groups)
+def test_a_group_is_its_writes_one_after_the_other(before: list[Write], together: list[Write]) -> None:
     """Grouping changes neither an answer nor what is kept."""
-    asyncio.run(compare(before, together))
+    compare(before, together)
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=3_000)
+@given(before=befores, together=groups)
+def test_many_groups_are_their_writes_one_after_the_other(before: list[Write], together: list[Write]) -> None:
+    """The same, over so many groups that rare meetings are among them."""
+    compare(before, together)
+
+
+def definer(job_id: str, **changes: Any) -> Write:
+    return commit(job_id, uid="u", definition=b"{}", **changes)
+
+
+LAST = {"uid": "u", "state": JobState.DESTROYED, "document": None}
+
+
+@pytest.mark.parametrize(
+    ("before", "together"),
+    [
+        ([definer("b")], [definer("a"), commit("a", expected=1, **LAST), Forget("a")]),
+        (
+            [definer("b"), definer("a")],
+            [definer("b", expected=1), commit("b", expected=2, **LAST), Forget("b")],
+        ),
+    ],
+)
+def test_what_is_forgotten_has_replaced_what_stood_there(before: list[Write], together: list[Write]) -> None:
+    """A definition of the group takes the place of one in the file, and is gone with its job.
+
+    Found where two jobs share a uid, which hosts do not give: the sum is exact all the same.
+    """
+    compare(before, together)
 
 
 def test_the_store_is_what_its_ports_say() -> None:
