@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from fastapi import FastAPI
@@ -21,7 +21,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
-from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.hosts.clock import SystemClock, Timekeeper
 from scheduler_service.hosts.core import Core, Log
 from scheduler_service.hosts.embedded import EmbeddedHost, HostLimits
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -43,6 +43,13 @@ MEMORY = ":memory:"
 LOOPBACK = ("127.0.0.0/8", "::1")
 
 Wrap = Callable[[History], History]
+
+
+class KeepTime(Protocol):
+    """Makes the clock of a service, from the skew that is stored and how to store another one."""
+
+    def __call__(self, *, skew: int, on_step: Callable[[int], Awaitable[None]]) -> Timekeeper:
+        """The clock."""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -100,12 +107,19 @@ def tell_egress(loaded: Loaded, log: Log) -> None:
 
 
 async def open_service(
-    loaded: Loaded, *, served: str, log: Log, wrap: Wrap | None = None, tap: Tap | None = None
+    loaded: Loaded,
+    *,
+    served: str,
+    log: Log,
+    wrap: Wrap | None = None,
+    tap: Tap | None = None,
+    keep_time: KeepTime = SystemClock,
 ) -> Service:
     """Opens the data folder and builds the service; nothing fires before `start`.
 
-    `wrap` puts another history in front of the service's own; `tap` watches the store's writes. Raises
-    StoreError where the folder cannot be used, SettingsError for an env_file that cannot be read.
+    `wrap` puts another history in front of the service's own; `tap` watches the store's writes; `keep_time`
+    makes the clock. Raises StoreError where the folder cannot be used, SettingsError for an env_file that
+    cannot be read.
     """
     settings = loaded.settings
     folder = None if settings.store.data == MEMORY else Path(settings.store.data)
@@ -122,7 +136,7 @@ async def open_service(
         url=settings.database.url or history_url(folder),
         durability=settings.store.durability,
     )
-    clock = SystemClock(skew=await store.clock_skew(), on_step=store.save_clock_skew)
+    clock = keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew)
     writer = _open_writer(store, database, log)
     cleaner = _make_cleaner(settings, store, writer, clock)
     outbox = _Outbox()
@@ -165,7 +179,7 @@ def _ignore(writing: Any) -> None:
 
 
 def _make_cleaner(
-    settings: Settings, store: SqliteStateStore, writer: HistoryWriter, clock: SystemClock
+    settings: Settings, store: SqliteStateStore, writer: HistoryWriter, clock: Timekeeper
 ) -> Cleaner:
     retention = Retention(
         writer=writer,
@@ -196,7 +210,7 @@ def _make_host(
     store: SqliteStateStore,
     history: History,
     sender: HttpSender,
-    clock: SystemClock,
+    clock: Timekeeper,
     compiler: Compiler,
     log: Log,
 ) -> EmbeddedHost:
@@ -235,7 +249,7 @@ def _make_host(
 
 
 def _api_parts(
-    loaded: Loaded, parts: Parts, cleaner: Cleaner, clock: SystemClock, surroundings: Any
+    loaded: Loaded, parts: Parts, cleaner: Cleaner, clock: Timekeeper, surroundings: Any
 ) -> ApiParts:
     async def missing() -> Sequence[str]:
         return [] if parts.host.is_ready else ["host"]
