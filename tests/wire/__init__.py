@@ -1,0 +1,1 @@
+"""Tests over the whole service: what goes over the wire is what SPEC says."""

@@ -1,0 +1,179 @@
+"""The whole service in this process, in memory, with a clock in the test's hand and a target on loopback."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import httpx
+
+from scheduler_service.app.service import Service, open_service
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.settings import Loaded, Settings
+from tests.wire.target import Target
+
+START = 1_767_225_600_000
+"""2026-01-01T00:00:00Z."""
+SERVED = "http://127.0.0.1:8000"
+QUIET_ROUNDS = 8
+PATIENCE = 20.0
+
+
+class WatchedClock(ManualClock):
+    """Time that moves when it is told to, and knows how many wait for it."""
+
+    sleepers = 0
+
+    async def sleep(self, pause: int) -> None:
+        """Returns when the clock has been advanced by `pause` ms."""
+        self.sleepers += 1
+        try:
+            await super().sleep(pause)
+        finally:
+            self.sleepers -= 1
+
+
+class World:
+    """A service that runs, its target, its clock, and a caller."""
+
+    def __init__(self, *, service: Service, target: Target, clock: WatchedClock, log: list[Any]) -> None:
+        self.service = service
+        self.target = target
+        self.clock = clock
+        self.log = log
+        self.client = self.caller()
+
+    def caller(self, address: str = "127.0.0.1", **options: Any) -> httpx.AsyncClient:
+        """A caller from `address`."""
+        transport = httpx.ASGITransport(self.service.api, client=(address, 4321))
+        return httpx.AsyncClient(transport=transport, **{"base_url": SERVED, **options})
+
+    async def advance(self, seconds: float) -> None:
+        """The clock runs on from one planned call to the next; all that follows from each has its time."""
+        await self.settle()
+        left = round(seconds * 1_000)
+        while left > 0:
+            step = self.clock.next_call()
+            step = left if step is None else min(max(step, 1), left)
+            self.clock.advance(step)
+            left -= step
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Returns when everything that can go on without the clock has, held answers left out."""
+        async with asyncio.timeout(PATIENCE):
+            quiet = 0
+            while quiet < QUIET_ROUNDS:
+                await asyncio.sleep(0)
+                quiet = quiet + 1 if self._is_quiet else 0
+
+    async def until(self, condition: Callable[[], Awaitable[Any]]) -> Any:
+        """What `condition` gives once it is true; real time passes meanwhile, the clock stands."""
+        async with asyncio.timeout(PATIENCE):
+            while not (found := await condition()):
+                pass
+        return found
+
+    async def ended(self, execution_id: str) -> dict[str, Any]:
+        """The execution in full, once the history has it as ended."""
+
+        async def read() -> dict[str, Any] | None:
+            found = await self.client.get(f"/executions/{execution_id}")
+            data: dict[str, Any] = found.json()["data"]
+            return data if data["endedAt"] is not None else None
+
+        result: dict[str, Any] = await self.until(read)
+        return result
+
+    @property
+    def _is_quiet(self) -> bool:
+        # The one place that looks inside: nothing in the API says "nothing more will happen by itself".
+        host: Any = self.service._parts.host
+        calls: int = len(host._crew) + len(host._crew._informs)
+        is_sending = calls + (not host.courier.is_idle) > self.target.held
+        return not (host._turns or is_sending or self._is_ringing(host._alarms))
+
+    def _is_ringing(self, alarms: Any) -> bool:
+        """Whether alarms ring, are due, or are just being read from the disk."""
+        now = self.clock.now()
+        for line, moment in ((alarms._wall, now.wall), (alarms._steady, now.steady)):
+            first = line.next()
+            if first is not None and first <= moment:
+                return True
+        is_reading = self.clock.sleepers == 0
+        return bool(is_reading or alarms._flying or alarms._overdue or alarms._punctual)
+
+
+@asynccontextmanager
+async def running(**settings: Any) -> AsyncIterator[World]:
+    """A started service in memory; `settings` are groups, as in `limits={"body_bytes": 100}`.
+
+    The services `jobswork` and `jobsclient` are the target.
+    """
+    clock = WatchedClock(wall=START)
+    log: list[Any] = []
+    async with Target(lambda: clock.now().wall) as target:
+        static = {"jobswork": (target.url,), "jobsclient": (target.url,)}
+        given = {"store": {"data": ":memory:"}, "services": {"static": static}} | settings
+        service = await open_service(
+            Loaded(Settings.model_validate(given), {}),
+            served=SERVED,
+            log=lambda event, /, **keys: log.append((event, keys)),
+            keep_time=lambda *, skew, on_step: clock,
+        )
+        await service.start()
+        world = World(service=service, target=target, clock=clock, log=log)
+        try:
+            async with world.client:
+                yield world
+        finally:
+            with _moving(clock):
+                await service.stop(0)
+
+
+@contextmanager
+def _moving(clock: ManualClock) -> Iterator[None]:
+    """Whoever waits for the clock while the service stops, need not."""
+
+    async def move() -> None:
+        while True:
+            clock.advance(20)
+            await asyncio.sleep(0)
+
+    task = asyncio.get_running_loop().create_task(move())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def definition(**members: Any) -> dict[str, Any]:
+    """A small definition that fires from outside only; `members` win."""
+    base: dict[str, Any] = {
+        "jobName": "a job",
+        "creator": "1",
+        "creatorName": "one",
+        "timer": {"period": "external"},
+        "request": [{"url": "service://jobswork/run"}],
+    }
+    return base | members
+
+
+def pointers(response: httpx.Response) -> list[tuple[str, str]]:
+    """Where and what of a problem's errors, its form checked."""
+    assert response.headers["content-type"] == "application/problem+json", response.text
+    body = response.json()
+    assert body["status"] == body["resp_code"] == response.status_code
+    assert body["resp_msg"] == body["detail"]
+    assert {"type", "title", "detail", "errors"} <= body.keys()
+    return [(error["pointer"], error["code"]) for error in body["errors"]]
+
+
+def data_of(response: httpx.Response, status: int = 200) -> Any:
+    """`data` of a success, its envelope checked."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    body = response.json()
+    assert body.keys() == {"resp_code", "resp_msg", "data", "warnings"}
+    assert (body["resp_code"], body["resp_msg"]) == (200, None)
+    return body["data"]
