@@ -103,7 +103,7 @@ class Catalogue(Protocol):
     async def upcoming(
         self, start: int, end: int, limit: int, *, tenant: str | None
     ) -> Sequence[CatalogueEntry]:
-        """Jobs whose next planned firing lies in `start` to `end` (wall, both included), earliest first."""
+        """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first."""
 
     async def counts(self, now: Now, *, tenant: str | None) -> JobCounts:
         """How many jobs and executions stand where. Raises StoreUnavailable."""

@@ -77,10 +77,11 @@ class SqliteCatalogue:
     async def upcoming(
         self, start: int, end: int, limit: int, *, tenant: str | None = "default"
     ) -> Sequence[CatalogueEntry]:
-        """Jobs whose next planned firing lies in `start` to `end` (wall, both included), earliest first."""
+        """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first."""
         condition, parameters = _of_tenant(tenant)
         # The plus, here and below, leaves the choice of the index to the other condition.
-        source = f"jobs WHERE next_fire BETWEEN ? AND ? AND +({condition}) ORDER BY next_fire, job_id LIMIT ?"
+        wanted = f"next_fire BETWEEN ? AND ? AND +system = 0 AND +({condition})"
+        source = f"jobs WHERE {wanted} ORDER BY next_fire, job_id LIMIT ?"
         return await self._entries(source, start, end, *parameters, limit)
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:

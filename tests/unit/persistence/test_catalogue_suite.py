@@ -162,3 +162,9 @@ async def test_upcoming_and_counts(store: SqliteStateStore) -> None:
     counts = await store.catalogue.counts(Now(wall=10, steady=0), tenant=None)
     assert (counts.due, counts.waiting, counts.running) == (3, 4, 7)
     assert counts.by_state == {JobState.ACTIVE: 5, JobState.PAUSED: 1}
+
+
+async def test_upcoming_leaves_the_system_s_own_jobs_out(store: SqliteStateStore) -> None:
+    """System jobs are listed only where they are asked for (SPEC section 11)."""
+    await store.commit(commit("own", next_fire=10, system=True))
+    assert await store.catalogue.upcoming(0, 30, 9) == []
