@@ -210,8 +210,10 @@ class Told(AnswerModel):
 
 
 class ExecutionInFull(Execution):
-    """An execution with all that happened in it."""
+    """An execution with all that happened in it. `params` are incomplete where masked, cut or not kept."""
 
+    params: Any
+    params_complete: bool
     attempts: list[Attempt]
     notifications: list[Told]
 

@@ -17,6 +17,7 @@ from scheduler_service.api.turns import take_turn
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
 from scheduler_service.domain.records import Exchange
+from scheduler_service.language.values import as_json
 from scheduler_service.persistence.history.queries import ExecutionQuery, Wire, parse_execution_id
 from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.ports import CatalogueEntry
@@ -86,9 +87,8 @@ async def replay(call: Call) -> Response:
     responses = await _responses(call, asked.from_step)
     number = execution["executeNumber"]
     assert isinstance(number, int)
-    # Without parameters of its own a replay has those of the execution that it repeats.
-    params = execution.get("params", {}) if asked.params is None else asked.params
-    event = Triggered(params=msgspec.json.encode(params), replay=Replay(number, asked.from_step, responses))
+    params = await _recall_params(call) if asked.params is None else as_json(asked.params)
+    event = Triggered(params=params, replay=Replay(number, asked.from_step, responses))
     remembered = call.remembered(f"executions/{call.path['executionId']}/replay", raw)
     return show_started(await take_turn(call.parts, entry.job_id, event, remembered=remembered))
 
@@ -155,6 +155,18 @@ async def _check_step(parts: ApiParts, entry: CatalogueEntry, from_step: int) ->
         raise invalid(
             "/fromStep", "range", f"fromStep {from_step} must be below {steps}, the number of steps"
         )
+
+
+async def _recall_params(call: Call) -> bytes:
+    """The parameters of the execution that is replayed. Raises ApiProblem (409): they are not kept whole."""
+    known = await call.parts.history.params(call.parts.surroundings.tenant, call.path["executionId"])
+    if known is None:
+        message = (
+            "the history has the parameters of this execution masked, cut or not at all; "
+            "give params, the parameters that the replay is to have"
+        )
+        raise refuse(HTTPStatus.CONFLICT, "/params", "conflict", message)
+    return known
 
 
 async def _responses(call: Call, from_step: int) -> tuple[bytes, ...]:

@@ -75,6 +75,9 @@ class HistoryReader(Protocol):
     async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
         """What the steps of its last attempt sent and were answered; None: no such execution."""
 
+    async def params(self, tenant: str, execution_id: str) -> bytes | None:
+        """Its trigger parameters as they were sent; None where they were masked, cut or dropped."""
+
     async def children_latest(self, tenant: str, job_ids: Iterable[str]) -> list[Wire]:
         """The newest execution of each job, in full."""
 

@@ -14,7 +14,11 @@ class Record(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True
 
 
 class ExecutionRecord(Record, frozen=True):
-    """The execution as it stands after the turn; the one with the highest sequence counts. Times are wall."""
+    """The execution as it stands after the turn; the one with the highest sequence counts. Times are wall.
+
+    `params` is the JSON text of its trigger parameters, None where the history does not keep them;
+    `params_complete` says that they are what was sent: neither masked nor cut nor left out.
+    """
 
     execute_number: int
     revision: int
@@ -29,6 +33,15 @@ class ExecutionRecord(Record, frozen=True):
     failure_type: FailureType | None = None
     attempt_count: int = 0
     progress: str | None = None
+    params: bytes | None = b"{}"
+    params_complete: bool = True
+
+
+def without_params(record: ExecutionRecord) -> ExecutionRecord:
+    """The execution where its parameters are not kept; that there were none is no secret and no weight."""
+    if record.params in (None, b"{}"):
+        return record
+    return msgspec.structs.replace(record, params=None, params_complete=False)
 
 
 class AttemptStarted(Record, frozen=True):

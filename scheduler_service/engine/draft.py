@@ -93,6 +93,7 @@ class Draft:
             failure_type=failure_type,
             attempt_count=run.attempts,
             progress=context.progress if context else None,
+            params=run.params,
         )
 
     def close(

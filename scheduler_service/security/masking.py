@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import (
     AttemptEnded,
     AttemptStarted,
@@ -11,10 +12,12 @@ from scheduler_service.domain.records import (
     DeliveryRecord,
     DeliveryTry,
     Exchange,
+    ExecutionRecord,
     FeedbackSeen,
     Noted,
     Record,
     StepEnded,
+    without_params,
 )
 from scheduler_service.domain.wire import Headers
 from scheduler_service.security.concealment import MARK, Concealment, may_conceal
@@ -33,6 +36,8 @@ class Masking:
     - `all`: everything is kept;
     - `failures`: what succeeded keeps its line, its times and its status, but neither headers nor bodies;
     - `none`: only executions, firings and deliveries are kept, deliveries without headers and bodies.
+
+    Trigger parameters are masked, cut and left out as bodies are.
     """
 
     def __init__(
@@ -69,6 +74,8 @@ class Masking:
                 return None
             case DeliveryRecord():
                 return self._redact(replace(record, exchange=None))
+            case ExecutionRecord():
+                return without_params(record)
             case _:
                 return record
 
@@ -77,6 +84,8 @@ class Masking:
             case StepEnded() | CheckEnded():
                 exchange = self._redact_exchange(record.exchange)
                 return record if exchange is record.exchange else replace(record, exchange=exchange)
+            case ExecutionRecord(params=bytes() as params):
+                return self._redact_params(record, params)
             case FeedbackSeen():
                 return self._redact_feedback(record)
             case DeliveryRecord():
@@ -89,6 +98,10 @@ class Masking:
                 return record if text is record.text else replace(record, text=text)
             case _:
                 return record
+
+    def _redact_params(self, record: ExecutionRecord, params: bytes) -> ExecutionRecord:
+        kept = cut(self._conceal.body(params), self._body_bytes)
+        return record if kept is params else replace(record, params=kept, params_complete=False)
 
     def _redact_feedback(self, record: FeedbackSeen) -> FeedbackSeen:
         body = self._conceal.body(record.body)
@@ -184,6 +197,8 @@ def _thin(record: Record) -> Record:
             return replace(record, exchange=_empty(record.exchange))
         case DeliveryRecord(state="delivered", exchange=Exchange() as exchange):
             return replace(record, exchange=_empty(exchange))
+        case ExecutionRecord(state=ExecutionState.SUCCEEDED):
+            return without_params(record)
         case _:
             return record
 

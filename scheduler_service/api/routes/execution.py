@@ -91,7 +91,7 @@ EXECUTIONS: tuple[Operation, ...] = (
         body=ReplayRequest,
         body_example=examples.REPLAY,
         data=answers.Triggered,
-        statuses=(NOT_FOUND,),
+        statuses=(NOT_FOUND, CONFLICT),
     ),
     Operation(
         name="releaseExecution",

@@ -1,5 +1,7 @@
 """What waits for the history's writer: bounded in bytes, detail gives way before anything else."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from scheduler_service.domain.records import (
@@ -11,6 +13,7 @@ from scheduler_service.domain.records import (
     FiringRecord,
     Record,
     StepEnded,
+    without_params,
 )
 from scheduler_service.ports import Batch
 
@@ -34,8 +37,7 @@ class Load(msgspec.Struct):
             self.confirmed.append((batch.uid, batch.sequence))
         elif self.weight >= limit:
             self.dropped.update((batch.uid, number) for number in _detailed(batch))
-            kept = tuple(record for record in batch.records if isinstance(record, KEPT))
-            batch = msgspec.structs.replace(batch, records=kept)
+            batch = msgspec.structs.replace(batch, records=bare_records(batch.records))
         self.batches.append(batch)
         self.weight += sum(map(_weigh, batch.records))
         self.ticket += 1
@@ -47,6 +49,12 @@ class Load(msgspec.Struct):
         self.dropped |= later.dropped
         self.weight += later.weight
         self.ticket = later.ticket
+
+
+def bare_records(records: Iterable[Record]) -> tuple[Record, ...]:
+    """What is kept of `records` whatever happens, without its detail."""
+    kept = (record for record in records if isinstance(record, KEPT))
+    return tuple(without_params(record) if isinstance(record, ExecutionRecord) else record for record in kept)
 
 
 def _detailed(batch: Batch) -> set[int]:
@@ -63,6 +71,8 @@ def _weigh(record: Record) -> int:
             return RECORD_BYTES + _weigh_exchange(record.exchange)
         case FeedbackSeen():
             return RECORD_BYTES + len(record.body)
+        case ExecutionRecord():
+            return RECORD_BYTES + len(record.params or b"")
         case DeliveryRecord(exchange=Exchange() as exchange):
             return RECORD_BYTES + _weigh_exchange(exchange)
         case _:

@@ -108,12 +108,12 @@ def _feedback_wire(record: FeedbackSeen) -> Wire:
         "at": rfc3339(record.at),
         "stale": record.stale,
         "truncated": record.truncated,
-        "body": _parse(record.body),
+        "body": parse_kept(record.body),
     }
 
 
-def _parse(body: bytes) -> object:
-    """The report as JSON; what was cut is text."""
+def parse_kept(body: bytes) -> object:
+    """A report or parameters as JSON; what was cut is text."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

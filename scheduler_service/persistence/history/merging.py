@@ -120,6 +120,8 @@ def _execution_row(batch: Batch, record: ExecutionRecord) -> Row:
         None if record.failure_type is None else record.failure_type.value,
         record.attempt_count,
         record.progress,
+        record.params,
+        int(record.params_complete),
     )
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.records import Exchange, StepEnded
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.detail import assemble_attempts
+from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept
 from scheduler_service.persistence.history.entry import Detail, decode_entries
 from scheduler_service.persistence.history.log import AnyRow, write_log
 from scheduler_service.persistence.history.queries import (
@@ -91,6 +91,11 @@ class HistoryReads:
         """What the steps of the last attempt sent and were answered, masked and cut, by step (a replay)."""
         return await self._run(lambda connection: _exchanges(connection, tenant, execution_id))
 
+    async def params(self, tenant: str, execution_id: str) -> bytes | None:
+        """The trigger parameters, byte for byte (a replay); None where they were masked, cut or dropped."""
+        row = await self._run(lambda connection: _find(connection, tenant, execution_id))
+        return row.params if row is not None and row.params_complete else None
+
     async def latest_per_job(
         self, tenant: str, job_ids: Iterable[str], *, count: int = 1
     ) -> dict[str, list[Wire]]:
@@ -154,6 +159,8 @@ def _fill(connection: sa.Connection, row: AnyRow) -> Wire:
     return {
         **execution_wire(row),
         "detail": "dropped" if row.dropped else "kept",
+        "params": None if row.params is None else parse_kept(row.params),
+        "paramsComplete": bool(row.params_complete),
         "attempts": assemble_attempts(_records(connection, row)),
         "notifications": [notification_wire(found) for found in notifications],
     }

@@ -132,7 +132,9 @@ def drop_detail(connection: sqlite3.Connection) -> int:
         "INSERT INTO doomed SELECT uid, execute_number, id FROM entries ORDER BY id LIMIT ?", (WINDOW // 4,)
     )
     connection.execute(
-        f"UPDATE executions SET dropped = 1 WHERE (uid, execute_number) IN ({_DOOMED})"  # noqa: S608
+        "UPDATE executions SET dropped = 1, params = iif(params = x'7b7d', params, NULL), "  # noqa: S608
+        "params_complete = iif(params = x'7b7d', params_complete, 0) "
+        f"WHERE (uid, execute_number) IN ({_DOOMED})"
     )
     removed = connection.execute("DELETE FROM entries WHERE id IN (SELECT planned_at FROM doomed)").rowcount
     connection.execute("DELETE FROM doomed")

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.persistence.history.backlog import KEPT
+from scheduler_service.persistence.history.backlog import bare_records
 from scheduler_service.ports import Batch, StoreUnavailable
 
 Write = Callable[[Batch], None]
@@ -38,8 +38,7 @@ def _versions(batch: Batch) -> Iterator[Batch]:
     yield batch
     records = tuple(_clean(record) for record in batch.records)
     yield msgspec.structs.replace(batch, records=records)
-    kept = tuple(record for record in records if isinstance(record, KEPT))
-    yield msgspec.structs.replace(batch, records=kept)
+    yield msgspec.structs.replace(batch, records=bare_records(records))
 
 
 def _clean(value: Any) -> Any:

@@ -24,6 +24,9 @@ executions = sa.Table(
     sa.Column("failure_type", sa.String(16)),
     sa.Column("attempt_count", sa.BigInteger, nullable=False),
     sa.Column("progress", sa.Text),
+    # The trigger parameters as JSON. NULL: not kept. Complete: neither masked nor cut nor left out.
+    sa.Column("params", sa.LargeBinary),
+    sa.Column("params_complete", sa.SmallInteger, nullable=False, server_default="1"),
     sa.Column("dropped", sa.SmallInteger, nullable=False, server_default="0"),
 )
 sa.Index("executions_newest", executions.c.tenant, executions.c.created_at, executions.c.state)

@@ -42,7 +42,8 @@ def select_executions(query: ExecutionQuery) -> Selection:
         conditions.append(table.triggered_by == query.triggered_by.value)
     conditions += _between(table.planned_at, query.planned_from, query.planned_to)
     place = (table.created_at, table.execute_number, table.uid)
-    return _page(sa.select(executions).where(*conditions), place, query.cursor, query.limit)
+    columns = [column for column in table if column is not table.params]
+    return _page(sa.select(*columns).where(*conditions), place, query.cursor, query.limit)
 
 
 def select_firings(query: FiringQuery) -> Selection:

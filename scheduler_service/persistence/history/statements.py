@@ -44,6 +44,8 @@ _LATEST = (
     "failure_type",
     "attempt_count",
     "progress",
+    "params",
+    "params_complete",
 )
 EXECUTIONS = Upsert(
     "executions",

@@ -1,5 +1,6 @@
 """What stands behind the API in its tests: catalogue, history, store and courier, all in dictionaries."""
 
+import json
 from collections.abc import Iterable, Sequence
 
 from scheduler_service.domain.errors import ExpressionError
@@ -132,7 +133,16 @@ class Past:
     async def execution(self, tenant: str, execution_id: str) -> Wire | None:
         uid, _, number = execution_id.rpartition("-")
         found = self.runs.get((uid, int(number))) if number.isdigit() else None
-        return None if found is None else {**_run(uid, *found), "attempts": [], "notifications": []}
+        if found is None:
+            return None
+        params, is_complete = found[1].params, found[1].params_complete
+        return {
+            **_run(uid, *found),
+            "params": None if params is None else json.loads(params),
+            "paramsComplete": is_complete,
+            "attempts": [],
+            "notifications": [],
+        }
 
     async def log(
         self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
@@ -142,6 +152,11 @@ class Past:
     async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
         uid, _, number = execution_id.rpartition("-")
         return self.steps.get((uid, int(number)))
+
+    async def params(self, tenant: str, execution_id: str) -> bytes | None:
+        uid, _, number = execution_id.rpartition("-")
+        record = self.runs[uid, int(number)][1]
+        return record.params if record.params_complete else None
 
     async def children_latest(self, tenant: str, job_ids: Iterable[str]) -> list[Wire]:
         wanted = set(job_ids)

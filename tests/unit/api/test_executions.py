@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from scheduler_service.domain.effects import Call
+from scheduler_service.domain.records import without_params
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +100,27 @@ async def test_a_replay_goes_on_from_a_step(client: httpx.AsyncClient, world: Wo
     assert replayed.json()["data"]["executeNumber"] == 2
     call = next(effect for effect in world.effects if isinstance(effect, Call))
     assert call.request.url == "http://t.test/7?day=tue"
+
+
+async def test_a_replay_has_the_parameters_of_what_it_repeats(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """Without `params` those that were sent; where history has not all of them, 409 says to give some."""
+    await client.post("/jobs/j1", json=definition(request=[{"url": "http://t.test/${$.trigger.day}"}]))
+    first = (await client.post("/jobs/j1/trigger", json={"day": "mon"})).json()["data"]["executionId"]
+    assert (await client.get(f"/executions/{first}")).json()["data"]["params"] == {"day": "mon"}
+    await world.answer_calls()
+    await client.post(f"/executions/{first}/replay")
+    assert [one.request.url for one in world.effects if isinstance(one, Call)] == ["http://t.test/mon"]
+    await world.answer_calls()
+    uid = first.rpartition("-")[0]
+    job_id, record = world.past.runs[uid, 1]
+    world.past.runs[uid, 1] = (job_id, without_params(record))
+    refused = await client.post(f"/executions/{first}/replay")
+    assert (refused.status_code, pointers(refused)) == (409, [("/params", "conflict")])
+    assert "give params" in refused.json()["detail"]
+    await client.post(f"/executions/{first}/replay", json={"params": {"day": "tue"}})
+    assert [one.request.url for one in world.effects if isinstance(one, Call)] == ["http://t.test/tue"]
 
 
 @pytest.mark.parametrize("body", [{"fromStep": 1}, {"fromStep": -1}, {"fromStep": "0"}])

@@ -107,3 +107,14 @@ def test_a_trigger_is_checked() -> None:
     assert rig.summary.execute_number == 0
     rig.deliver(Triggered(params=b'{"day":1}'))
     assert rig.states() == [ExecutionState.PROCESSING]
+
+
+def test_the_record_of_an_execution_has_its_parameters() -> None:
+    """A replay runs with the replayed execution's own parameters (SPEC section 10): they are recorded."""
+    rig = Rig().create()
+    rig.deliver(Triggered(params=b'{"day": "mon"}'))
+    rig.answer()
+    assert rig.execution(1).state is ExecutionState.SUCCEEDED
+    assert (rig.execution(1).params, rig.execution(1).params_complete) == (b'{"day": "mon"}', True)
+    rig.deliver(Triggered())
+    assert rig.execution(2).params == b"{}"

@@ -271,6 +271,27 @@ async def test_the_log_is_in_order_of_time(room: Room) -> None:
     assert rest.next_cursor is None
 
 
+async def test_parameters_are_shown_and_recalled_where_they_are_whole(room: Room) -> None:
+    """SPEC 10: a replay has the parameters that were sent; what was masked or cut is only shown."""
+    await write(
+        room,
+        batch(1, execution(1)),
+        batch(2, execution(2, params=b'{"n": 1.50}')),
+        batch(3, execution(3, params=b'{"text":"cu', params_complete=False)),
+        batch(4, execution(4, params=None, params_complete=False)),
+    )
+    found: list[Any] = [await room.reads.execution("default", f"u1-{number}") for number in (1, 2, 3, 4)]
+    assert [(one["params"], one["paramsComplete"]) for one in found] == [
+        ({}, True),
+        ({"n": 1.5}, True),
+        ('{"text":"cu', False),
+        (None, False),
+    ]
+    recalled = [await room.reads.params("default", f"u1-{number}") for number in (1, 2, 3, 4, 5)]
+    assert recalled == [b"{}", b'{"n": 1.50}', None, None, None]
+    assert await room.reads.params("elsewhere", "u1-2") is None
+
+
 async def test_a_body_that_is_no_text_is_shown_as_hex(room: Room) -> None:
     """Bytes that are no UTF-8 keep their values."""
     step = StepEnded(1, 1, 0, START, exchange(response_body=b"\xff\x00"))

@@ -99,7 +99,9 @@ async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> Non
     """SPEC 12: `history.max_bytes`: detail goes first and is marked `dropped`, the row never."""
     for number in range(1, 1_501):
         note = Noted(number, START, "note", "x" * 1_000)
-        room.writer.append(batch(number, execution(number, "succeeded"), note), durable=False)
+        params = b"{}" if number == 1 else b'{"n":1}'
+        row = execution(number, "succeeded", params=params)
+        room.writer.append(batch(number, row, note), durable=False)
     await room.writer.flush()
     limit = await room.writer.perform(measure) * 2 // 3
     removed = await Retention(writer=room.writer, count=2_000, max_bytes=limit).run(START)
@@ -110,6 +112,8 @@ async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> Non
     assert oldest is not None
     assert newest is not None
     assert (oldest["detail"], newest["detail"]) == ("dropped", "kept")
+    recalled = [await room.reads.params("default", f"u1-{number}") for number in (1, 2, 1500)]
+    assert recalled == [b"{}", None, b'{"n":1}']
     nothing = await Retention(writer=room.writer, max_bytes=1).run(START)
     assert nothing.executions == 0
     assert len(await numbers(room)) == 500

@@ -153,14 +153,17 @@ async def test_a_full_queue_drops_detail_and_marks_it(tmp_path: object) -> None:
     batches keep everything."""
     room = Room(f"sqlite:///{tmp_path}/history.db", pending_bytes=0)
     started = AttemptStarted(execute_number=1, request_counts=1, at=START)
-    room.writer.append(batch(1, execution(1), started), durable=False)
-    room.writer.append(batch(2, execution(2), note(2)), durable=True)
+    params = b'{"n":1}'
+    room.writer.append(batch(1, execution(1, params=params), started), durable=False)
+    room.writer.append(batch(2, execution(2, params=params), note(2)), durable=True)
     await room.writer.flush()
     dropped = await room.reads.execution("default", "u1-1")
     kept = await room.reads.execution("default", "u1-2")
     assert dropped is not None
     assert kept is not None
     assert (dropped["detail"], dropped["attempts"], kept["detail"]) == ("dropped", [], "kept")
+    assert (dropped["params"], dropped["paramsComplete"]) == (None, False)
+    assert (kept["params"], kept["paramsComplete"]) == ({"n": 1}, True)
     await room.close()
 
 

@@ -206,6 +206,35 @@ def test_a_cut_alone_is_no_redaction() -> None:
     assert (found.request_truncated, found.response_truncated, found.redacted) == (True, False, False)
 
 
+def triggered(params: bytes, state: ExecutionState = ExecutionState.PROCESSING) -> ExecutionRecord:
+    return ExecutionRecord(1, 1, state, TriggeredBy.MANUAL, 0, 0, params=params)
+
+
+def kept_params(masking: Masking, record: ExecutionRecord, **options: Any) -> tuple[bytes | None, bool]:
+    found = masking.redact(record, **options)
+    assert isinstance(found, ExecutionRecord)
+    return found.params, found.params_complete
+
+
+def test_parameters_are_masked_and_cut_like_bodies_and_say_so() -> None:
+    """SPEC 12, 14: what a replay cannot use again is marked as incomplete."""
+    masking = Masking(members=["password"], body_bytes=20)
+    secret = b'{"password":"s3cr3t"}'
+    assert kept_params(masking, triggered(secret)) == (b'{"password":"***"}', False)
+    assert kept_params(masking, triggered(b'{"a":"' + b"x" * 20 + b'"}')) == (b'{"a":"' + b"x" * 14, False)
+    whole = triggered(b'{"day":"mon"}')
+    assert masking.redact(whole) is whole
+
+
+def test_parameters_go_with_the_detail() -> None:
+    """`history.detail`: none keeps none, failures none of what succeeded; that there were none is kept."""
+    params, ended = b'{"day":"mon"}', ExecutionState.SUCCEEDED
+    assert kept_params(MASKING, triggered(params), detail="none") == (None, False)
+    assert kept_params(MASKING, triggered(params, ended), detail="failures") == (None, False)
+    assert kept_params(MASKING, triggered(params), detail="failures") == (params, True)
+    assert kept_params(MASKING, triggered(b"{}", ended), detail="failures") == (b"{}", True)
+
+
 def test_failures_keep_the_detail_of_what_failed_alone() -> None:
     """`historyDetail: failures`; the job's own word wins over the setting."""
     records = (step(request_body=b"a"), step(error="500", request_body=b"b", url="http://u:p@h/"))

@@ -35,6 +35,8 @@ def _create_executions() -> None:
         sa.Column("failure_type", sa.String(16)),
         sa.Column("attempt_count", sa.BigInteger, nullable=False),
         sa.Column("progress", sa.Text),
+        sa.Column("params", sa.LargeBinary),
+        sa.Column("params_complete", sa.SmallInteger, nullable=False, server_default="1"),
         sa.Column("dropped", sa.SmallInteger, nullable=False, server_default="0"),
     )
     op.create_index("executions_newest", "executions", ["tenant", "created_at", "state"])
