@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.document import CheckWaiting, FeedbackAwaited
+from scheduler_service.domain.document import CheckWaiting, Document, FeedbackAwaited
 from scheduler_service.domain.effects import Abandon, Inform
 from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
@@ -293,3 +293,78 @@ def test_check_in_flight_ends_with_the_attempt() -> None:
     assert rig.record_of(CheckEnded).error is not None
     rig.answer(200, {"status": "succeed"})
     assert rig.reply == Unchanged()
+
+
+@pytest.mark.parametrize("body", [{"status": "Running"}, {"status": "succeed"}, b"accepted", None])
+def test_a_location_that_answers_202_is_running(body: Any) -> None:
+    """202 is running, whatever its body says."""
+    rig = started()
+    rig.answer(202, headers={"location": "/state"})
+    rig.pass_time(1_000)
+    rig.answer(202, body)
+    assert rig.states() == [ExecutionState.PROCESSING]
+    assert rig.context(1).failed_checks == 0
+
+
+def test_feedback_during_a_check_brings_the_next_one_forward() -> None:
+    """The check in flight may have been answered before: the next one follows at once, and just that one."""
+    rig = polled(checkRateSeconds=10)
+    rig.pass_time(10_000)
+    feedback(rig, {"status": "succeed"})
+    rig.answer(200, {})
+    rig.pass_time(0)
+    assert len(rig.calls()) == 3
+    rig.answer(200, {})
+    rig.pass_time(9_999)
+    assert len(rig.calls()) == 3
+
+
+def test_feedback_during_the_chain_brings_the_first_check_forward() -> None:
+    """With a checkUrl, and with a Location as well."""
+    cases: list[tuple[dict[str, Any], dict[str, str]]] = [({"checkUrl": CHECK}, {}), ({}, {"location": "/s"})]
+    for members, headers in cases:
+        rig = started(**members, checkRateSeconds=30)
+        feedback(rig, {"status": "failed"})
+        rig.answer(202, headers=headers)
+        assert rig.states() == [ExecutionState.PROCESSING]
+        rig.pass_time(0)
+        assert rig.call.token.kind is CallKind.CHECK
+
+
+def test_retry_after_of_the_last_check_lengthens_the_retry() -> None:
+    """`Retry-After` from the target lengthens a wait (SPEC section 6)."""
+    for asked, wait in (({}, 1_000), ({"Retry-After": "9"}, 9_000)):
+        rig = polled(retry=[{"errorEquals": "check"}], timeoutSeconds=600)
+        for _ in range(3):
+            rig.pass_time(wait)
+            rig.answer(503, headers=asked)
+        assert rig.record_of(AttemptEnded).retry_in == wait
+
+
+def test_a_whole_check_url_of_another_origin() -> None:
+    """It is `egress`, and is not asked."""
+    rig = started(checkUrl="${$.state}")
+    rig.answer(200, {"state": "http://elsewhere.test/"})
+    rig.pass_time(1_000)
+    assert rig.execution(1).error == "egress"
+    assert len(rig.calls()) == 1
+
+
+def test_a_synchronous_job_records_feedback() -> None:
+    """Feedback decides nothing where the chain's end is the outcome."""
+    rig = Rig().create()
+    rig.deliver(Triggered())
+    assert feedback(rig, {"status": "failed"}) == Taken()
+    assert len(rig.of(FeedbackSeen, rig.records)) == 1
+    rig.answer(200)
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+
+
+def test_feedback_for_an_execution_without_its_context_is_stale() -> None:
+    """Before its recovery it cannot be taken; it does no harm."""
+    rig = started()
+    assert rig.document is not None
+    rig.document = Document(rig.document.head, {})
+    refusal = feedback(rig, {"status": "succeed"})
+    assert isinstance(refusal, Refusal)
+    assert refusal.code is RefusalCode.STALE

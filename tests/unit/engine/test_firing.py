@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from scheduler_service.domain.document import Latest
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.events import (
     AlarmRang,
@@ -11,7 +12,8 @@ from scheduler_service.domain.events import (
     Triggered,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
+from scheduler_service.domain.execution import ExecutionState, FiringOutcome, JobState, TriggeredBy
+from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Refusal, RefusalCode, Started, Taken, Unchanged
 from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.rig import START, Rig, program
@@ -287,3 +289,129 @@ def test_live_execution_keeps_its_definition() -> None:
     rig.pass_time(10_000)
     assert rig.request.url == "http://target.test/new"
     assert [rig.execution(number).revision for number in (1, 2)] == [1, 2]
+
+
+def test_latest_is_the_newest_execution() -> None:
+    """An older execution that ends later is not the latest one."""
+    rig = ticking(overlapPolicy="allow")
+    rig.pass_time(30_000)
+    rig.answer(200, call=rig.calls()[0])
+    assert rig.summary.latest == Latest(3, S.PROCESSING)
+    rig.answer(500, call=rig.calls()[2])
+    assert rig.summary.latest == Latest(3, S.TERMINATED, "500")
+
+
+def test_delayed_triggers_run_in_the_order_of_their_moments() -> None:
+    """Also when they are found overdue together."""
+    rig = Rig(overlapPolicy="queue").create()
+    for delay in (9_000, 3_000, 6_000):
+        rig.deliver(Triggered(planned_at=START + delay))
+    rig.wall += 60_000
+    rig.deliver(AlarmRang())
+    assert rig.states() == [S.ENQUEUED, S.PROCESSING, S.ENQUEUED]
+    rig.answer()
+    assert rig.states() == [S.ENQUEUED, S.SUCCEEDED, S.PROCESSING]
+
+
+def test_cancel_running_makes_room_for_one() -> None:
+    """When the limit has sunk since, as many are ended as it takes."""
+    rig = Rig(overlapPolicy="cancel_running", maxConcurrency=3).create()
+    for _ in range(3):
+        rig.deliver(Triggered())
+    rig.programs[2] = program(overlapPolicy="cancel_running")
+    rig.deliver(Updated(2))
+    rig.deliver(Triggered())
+    assert rig.states() == [S.CANCELLED] * 3 + [S.PROCESSING]
+
+
+def test_the_line_moves_up_when_the_limit_goes() -> None:
+    """After an update to `allow`, or to a higher limit, those in line start."""
+    changes: list[dict[str, Any]] = [
+        {"overlapPolicy": "allow"},
+        {"overlapPolicy": "queue", "maxConcurrency": 5},
+    ]
+    for members in changes:
+        rig = Rig(overlapPolicy="queue").create()
+        for _ in range(3):
+            rig.deliver(Triggered())
+        rig.programs[2] = program(**members)
+        rig.deliver(Updated(2))
+        assert rig.states() == [S.PROCESSING] * 3
+
+
+def test_nobody_waits_behind_a_place_that_is_free() -> None:
+    """What ends in the turn in which it starts leaves its place to the next in line."""
+    rig = Rig(overlapPolicy="queue").create()
+    for _ in range(3):
+        rig.deliver(Triggered())
+    rig.programs[2] = program(overlapPolicy="cancel_running", request=[{"url": "http://t.test/${$.gone}"}])
+    rig.deliver(Updated(2))
+    rig.deliver(Triggered())
+    assert rig.states() == [S.CANCELLED] + [S.TERMINATED] * 3
+
+
+def test_cancel_running_lets_the_caught_up_wait() -> None:
+    """`fire_all` runs its firings as if the policy were queue, whatever it is."""
+    misfire = {"policy": "fire_all", "limit": 3, "graceSeconds": 0}
+    rig = ticking(timer={**EVERY_10, "misfire": misfire}, overlapPolicy="cancel_running")
+    rig.wall += 35_000
+    rig.deliver(AlarmRang())
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
+
+
+def test_fire_once_is_one_late_entry_and_the_run_before_it() -> None:
+    """The one carries the latest missed moment (SPEC section 3, Ledger)."""
+    rig = ticking(timer={**EVERY_10, "misfire": {"graceSeconds": 0}})
+    rig.wall += 35_000
+    rig.deliver(AlarmRang())
+    run, late = rig.of(FiringRecord, rig.records)
+    assert (run.planned_at, run.until, run.count, run.reason) == (
+        START + 10_000,
+        START + 20_000,
+        2,
+        "misfire",
+    )
+    assert (late.planned_at, late.outcome, late.execute_number) == (START + 30_000, FiringOutcome.LATE, 1)
+
+
+def test_missed_firings_use_up_repeats() -> None:
+    """Repeats count from the first moment; what was missed of them is gone."""
+    misfire = {"policy": "skip", "graceSeconds": 0}
+    rig = ticking(timer={"dueTime": "10s", "period": "R4/PT10S", "misfire": misfire})
+    rig.wall += 35_000
+    rig.deliver(AlarmRang())
+    assert rig.of(FiringRecord, rig.records)[0].count == 3
+    rig.pass_time(20_000)
+    assert rig.ledger()[1:] == [(40_000, "fired", None)]
+    rig.answer()
+    assert rig.summary.state is JobState.FINISHED
+
+
+def test_ttl_and_bounds_include_their_moments() -> None:
+    """`ttl`, `startAt` and `endAt`: no firing beyond, the moments themselves included."""
+    bounds = {"startAt": "2023-11-14 22:13:40", "endAt": "2023-11-14 22:14:00"}
+    rig = ticking(timer={**EVERY_10, **bounds}, overlapPolicy="allow")
+    rig.pass_time(100_000)
+    assert [moment for moment, _, _ in rig.ledger()] == [20_000, 30_000, 40_000]
+    lived = ticking(timer={**EVERY_10, "ttl": "20s"}, overlapPolicy="allow")
+    lived.pass_time(100_000)
+    assert [moment for moment, _, _ in lived.ledger()] == [10_000, 20_000]
+
+
+def test_jitter_is_part_of_the_plan() -> None:
+    """The planned moment has it, is the same whenever it is computed, and the firing is not late by it."""
+    spread = {**EVERY_10, "jitterSeconds": 5}
+    rig = ticking(timer=spread, overlapPolicy="allow")
+    assert rig.summary.next_fire == ticking(timer=spread).summary.next_fire
+    rig.pass_time(60_000)
+    assert {outcome for _, outcome, _ in rig.ledger()} == {"fired"}
+    assert all(0 <= moment % 10_000 <= 5_000 for moment, _, _ in rig.ledger())
+    assert any(moment % 10_000 for moment, _, _ in rig.ledger())
+
+
+def test_in_the_past_is_finished() -> None:
+    """A single moment that has passed: no firing, state finished."""
+    rig = Rig(timer={"dueTime": "2023-11-14 22:13:19", "period": "0s"}).create()
+    assert rig.summary.state is JobState.FINISHED
+    rig.pass_time(100_000)
+    assert rig.ledger() == []

@@ -23,6 +23,7 @@ from scheduler_service.domain.events import (
     Updated,
 )
 from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
+from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, CallKind, Token
 from scheduler_service.engine.decision import Decision
@@ -238,7 +239,7 @@ def test_second_answer_changes_nothing() -> None:
 
 def test_system_jobs_are_kept() -> None:
     """A system job is triggered and paused like any other, but neither replaced nor destroyed (SPEC 11)."""
-    own = {"system": True, "request": [{"url": "system://clean"}]}
+    own: dict[str, Any] = {"system": True, "request": [{"url": "system://clean"}]}
     rig = Rig(**own).create()
     rig.programs |= {2: program(), 3: program(**own, jobDescription="changed")}
     for event in (Destroyed(), Updated(2)):
@@ -250,3 +251,98 @@ def test_system_jobs_are_kept() -> None:
     rig.deliver(Triggered())
     assert rig.deliver(Paused()).reply == Taken()
     assert rig.states() == [S.CANCELLED]
+
+
+def test_an_update_closes_the_books_of_the_old_schedule() -> None:
+    """A firing that is due when the update comes still fires; nothing disappears from the ledger."""
+    rig = ticking(overlapPolicy="allow")
+    rig.programs[2] = program(timer={"dueTime": "60s", "period": "60s"})
+    rig.wall += 10_000
+    rig.deliver(Updated(2))
+    assert rig.ledger() == [(10_000, "fired", None)]
+    assert rig.execution(1).revision == 1
+
+
+def test_an_update_of_a_paused_job_accounts_for_the_pause() -> None:
+    """The pause's firings up to the update are an entry `paused`, those after it another."""
+    rig = ticking(timer={"dueTime": "2023-11-14 22:13:30", "period": "10s"})
+    rig.deliver(Paused())
+    rig.pass_time(35_000)
+    rig.programs[2] = program(timer={"dueTime": "2023-11-14 22:14:00", "period": "10s"})
+    rig.deliver(Updated(2))
+    rig.pass_time(24_000)
+    rig.deliver(Activated())
+    runs = rig.of(FiringRecord, rig.records)
+    assert [(one.planned_at - START, one.count, one.reason) for one in runs] == [
+        (10_000, 3, "paused"),
+        (40_000, 2, "paused"),
+    ]
+
+
+def test_an_update_repeats_no_planned_moment() -> None:
+    """A moment that was handed out early is not planned again, nor is one before which the clock was set."""
+    base: dict[str, Any] = {"timer": {"period": "30 * * * * ?"}, "leadSeconds": 5, "overlapPolicy": "allow"}
+    changes: list[dict[str, Any]] = [{"jobDescription": "x"}, {"timer": {"period": "0,30 * * * * ?"}}]
+    for change in changes:
+        rig = Rig(**base).create()
+        rig.pass_time(6_000)
+        assert rig.ledger() == [(10_000, "fired", None)]
+        rig.programs[2] = program(**{**base, **change})
+        rig.deliver(Updated(2))
+        rig.pass_time(10_000)
+        assert rig.ledger() == [(10_000, "fired", None)]
+
+
+def test_an_update_after_the_clock_was_set_back() -> None:
+    """The same timer repeats nothing; another one counts from the update."""
+    timed = ticking(overlapPolicy="allow", timer={"dueTime": "2023-11-14 22:13:30", "period": "10s"})
+    timed.pass_time(10_000)
+    timed.wall -= 15_000
+    timed.programs[2] = timed.programs[1]
+    timed.deliver(Updated(2))
+    assert timed.summary.next_fire == START + 20_000
+    timed.programs[3] = program(timer={"dueTime": "1s", "period": "0s"})
+    timed.deliver(Updated(3))
+    assert timed.summary.next_fire == timed.wall + 1_000
+
+
+def test_used_repeats_stay_used_over_a_pause() -> None:
+    """The pause's firings use up none, what was used stays used (SPEC section 10, PUT)."""
+    rig = ticking(timer={"dueTime": "2023-11-14 22:13:30", "period": "R3/PT10S"}, overlapPolicy="allow")
+    rig.pass_time(10_000)
+    rig.deliver(Paused())
+    rig.pass_time(45_000)
+    rig.deliver(Activated())
+    rig.pass_time(100_000)
+    fired = [moment for moment, outcome, _ in rig.ledger() if outcome == "fired"]
+    assert fired == [10_000, 60_000, 70_000]
+
+
+def test_a_downtime_within_a_pause_is_part_of_it() -> None:
+    """It is one entry `paused`."""
+    rig = ticking(timer={"dueTime": "2023-11-14 22:13:30", "period": "10s"})
+    rig.deliver(Paused())
+    rig.wall += 3_605_000
+    rig.deliver(AlarmRang())
+    rig.deliver(Resumed())
+    assert rig.ledger() == []
+    assert rig.deliver(Activated()).reply == Reactivated(360)
+    assert rig.ledger() == [(10_000, "skipped", "paused")]
+
+
+def test_the_answer_counts_at_most_ten_thousand() -> None:
+    """`missed` has the bound of every count of missed firings."""
+    rig = ticking(timer={"dueTime": "2023-11-14 22:13:30", "period": "1s"})
+    rig.deliver(Paused())
+    rig.wall += 100_000_000
+    assert rig.deliver(Activated("fire_once")).reply == Reactivated(10_000)
+
+
+def test_a_pause_by_an_update_ends_what_runs_by_its_own_definition() -> None:
+    """An update with `active` 0 is a pause; what runs is ended with the definition that it has."""
+    rig = ticking(cancelUrl={"url": "http://target.test/old"})
+    rig.pass_time(10_000)
+    rig.programs[2] = program(timer=EVERY_10, cancelUrl={"url": "http://target.test/new"})
+    rig.deliver(Updated(2, active=False))
+    assert rig.of(Inform, rig.effects)[0].request.url == "http://target.test/old"
+    assert rig.execution(1).reason == "paused"

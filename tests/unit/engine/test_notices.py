@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.domain.document import Document
 from scheduler_service.domain.events import CancelRequested, FeedbackArrived, Triggered
 from scheduler_service.domain.records import Noted
+from scheduler_service.domain.wire import FaultKind
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token
 from tests.unit.engine.rig import Rig
 
@@ -166,3 +169,88 @@ def test_durability_of_a_delivery(qos: int, guarantee: str, durable: bool) -> No
     rig = triggered(qos=qos, notification=[{"url": "http://caller.test/", "guarantee": guarantee}])
     rig.answer(200)
     assert {(one.durable, one.outbox) for one in rig.deliveries()} == {(durable, durable)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "events"),
+    [
+        (["timeout"], 1),
+        ([["timeout", "finalFailed"]], 2),
+        (["500"], 1),
+        ([["500", "timeout"]], 1),
+        (["timeout", "500"], 1),
+        (["", "timeout"], 3),
+        (["404"], 0),
+    ],
+)
+@pytest.mark.parametrize("how", ["limit", "call"])
+def test_a_timeout_that_is_500_finds_who_names_timeout(wanted: list[Any], events: int, how: str) -> None:
+    """Where no entry names 500, those that name `timeout` are told; one without keys once (SPEC 5)."""
+    entries = [{"url": "http://caller.test/", "stateEquals": keys} for keys in wanted]
+    rig = triggered(notification=entries, timeoutSeconds=5)
+    if how == "limit":
+        rig.pass_time(5_000)
+    else:
+        rig.fault(FaultKind.TIMEOUT)
+    assert len(rig.told()) == events
+    assert {body["httpStatus"] for _, body in rig.told()} <= {"500"}
+
+
+def test_a_connection_failure_is_no_timeout() -> None:
+    """Only a timeout goes to who names `timeout`."""
+    rig = triggered(notification=[{"url": "http://caller.test/", "stateEquals": "timeout"}])
+    rig.fault(FaultKind.CONNECT)
+    assert rig.told() == []
+
+
+def test_http_status_is_the_checks() -> None:
+    """`httpStatus` is the answer's, the check's, 200 for feedback, 500 where there was none."""
+    rig = triggered(**{"async": True}, notification=EVERY, checkUrl="http://target.test/s")
+    rig.answer(200)
+    rig.pass_time(1_000)
+    rig.answer(206, {"progress": "1/2"})
+    for _ in range(3):
+        rig.pass_time(1_000)
+        rig.answer(503, b"busy")
+    told = rig.told()
+    assert [(event, body["httpStatus"]) for event, body in told] == [
+        ("inprogress", "206"),
+        ("check", "503"),
+        ("finalFailed", "503"),
+    ]
+    assert told[1][1]["response"]["error"] == "check"
+
+
+def test_status_is_one_of_the_known_words() -> None:
+    """`success` is told as `succeed`, running as an empty status; the rest is as it came."""
+    rig = triggered(**{"async": True}, notification=EVERY, checkUrl="http://target.test/s")
+    rig.answer(200)
+    for body in ({"progress": "1/2", "own": 1}, {"status": "success", "datetime": "then"}):
+        rig.pass_time(1_000)
+        rig.answer(200, body)
+    responses = [body["response"] for _, body in rig.told()]
+    assert responses == [
+        {"progress": "1/2", "own": 1, "status": ""},
+        {"status": "succeed", "datetime": "then"},
+        {"status": "finalSucceed", "datetime": "then"},
+    ]
+
+
+def test_an_end_without_its_context_is_numbered_anew() -> None:
+    """The final event of an execution whose context is gone never takes the number of one on its way."""
+    rig = triggered(notification=EVERY, retry=[{"errorEquals": "500"}])
+    rig.answer(500)
+    before = {one.delivery_id for one in rig.deliveries()}
+    assert rig.document is not None
+    rig.document = Document(rig.document.head, {})
+    rig.deliver(CancelRequested(1))
+    assert rig.deliveries()[-1].event == "finalFailed"
+    assert rig.deliveries()[-1].delivery_id not in before
+
+
+def test_datetime_is_of_the_default_zone() -> None:
+    """Made by us it is `YYYY-MM-DD HH:MM:SS` in the default zone."""
+    rig = Rig(Surroundings(default_zone="Asia/Shanghai"), notification=EVERY).create()
+    rig.deliver(Triggered())
+    rig.answer(200)
+    assert rig.told()[0][1]["response"]["datetime"] == "2023-11-15 06:13:20"

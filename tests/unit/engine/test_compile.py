@@ -1,0 +1,253 @@
+"""What is checked when a job is created: problems and warnings with their pointers (SPEC sections 2, 4)."""
+
+from typing import Any
+
+import pytest
+
+from client_sdk.models import parse_definition
+from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.events import Triggered
+from scheduler_service.engine.compile import compile_definition, fingerprint
+from scheduler_service.engine.program import Policy, Surroundings
+from tests.unit.engine.rig import Rig, definition, program
+
+URL = "http://target.test/"
+
+
+def problems(**members: Any) -> list[tuple[str, str]]:
+    """(pointer, code) of everything that is wrong with a definition."""
+    with pytest.raises(DefinitionError) as caught:
+        program(**members)
+    return [(one.pointer, one.code) for one in caught.value.problems]
+
+
+def warnings(**members: Any) -> list[tuple[str, str]]:
+    """(pointer, code) of everything that a definition is warned of."""
+    compiled = compile_definition(parse_definition(definition(**members)), Surroundings())
+    return [(one.pointer, one.code) for one in compiled.warnings]
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer", "code"),
+    [
+        ({"request": [{"url": "http://target.test/${"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": "ftp://target.test/"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": "http://${$.host}/"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": "http://t.test/${schedulingNope}"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": "system://clean"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": "queue://q"}]}, "/request/0/url", "not_available"),
+        ({"request": [{"url": URL, "headers": {"X~A": "${"}}]}, "/request/0/headers/X~0A", "invalid"),
+        ({"request": [{"url": URL, "headers": {"X-A": "${$.a}|json"}}]}, "/request/0/headers/X-A", "invalid"),
+        ({"request": [{"url": URL, "body": {"a/b": ["x${a}|json"]}}]}, "/request/0/body/a~1b/0", "invalid"),
+        ({"request": [{"url": URL, "body": "${$.a}|json${$.b}|json"}]}, "/request/0/body", "invalid"),
+        ({"request": [{"url": URL, "serviceName": "${$[}"}]}, "/request/0/serviceName", "invalid"),
+        ({"request": [{"url": URL, "timeoutSeconds": 60.001}]}, "/request/0/timeoutSeconds", "range"),
+        ({"request": [{"url": URL, "body": "${schedulingNotifyBody}"}]}, "/request/0/body", "invalid"),
+        ({"request": [{"url": URL, "respEnvName": "trigger"}]}, "/request/0/respEnvName", "reserved"),
+        ({"request": [{"url": URL, "respEnvName": "responses"}]}, "/request/0/respEnvName", "reserved"),
+        ({"request": [{"url": URL, "respEnvName": "schedulingJobId"}]}, "/request/0/respEnvName", "reserved"),
+        (
+            {"request": [{"url": URL, "respEnvName": "schedulingNotifyBody"}]},
+            "/request/0/respEnvName",
+            "reserved",
+        ),
+        ({"request": [{"url": URL, "respEnvName": "A"}] * 2}, "/request/1/respEnvName", "duplicate"),
+        ({"checkUrl": {"url": "nowhere"}}, "/checkUrl/url", "invalid"),
+        ({"checkUrl": {"url": URL, "sign": "s"}}, "/checkUrl/sign", "not_available"),
+        ({"checkUrl": {"url": URL, "timeoutSeconds": 61}}, "/checkUrl/timeoutSeconds", "range"),
+        ({"cancelUrl": {"url": URL, "body": "${"}}, "/cancelUrl/body", "invalid"),
+        ({"notification": [{"url": URL}, {"url": "x"}]}, "/notification/1/url", "invalid"),
+        ({"notification": [{"url": URL, "sign": "s"}]}, "/notification/0/sign", "not_available"),
+        ({"timer": {"period": "x y"}}, "/timer/period", "invalid"),
+        ({"timer": {"period": "external", "timezone": "Mars/Base"}}, "/timer/timezone", "unknown_zone"),
+        ({"paramsSchema": {"type": 1}}, "/paramsSchema/type", "invalid"),
+    ],
+)
+def test_what_is_refused(members: dict[str, Any], pointer: str, code: str) -> None:
+    """Everything that can be known when the job is created is checked then, with a JSON Pointer."""
+    assert problems(**members) == [(pointer, code)]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("sign", "secret"),
+        ("route", "hash"),
+        ("tags", ["a"]),
+        ("specificInstances", ["a"]),
+        ("parallelism", 2),
+        ("priority", 1),
+        ("leaseSeconds", 1),
+        ("renewSeconds", 1),
+        ("maxUnexpectedRetries", 1),
+        ("unexpectedRetryDelaySeconds", 1),
+    ],
+)
+def test_what_is_not_there_yet_is_refused_by_name(field: str, value: object) -> None:
+    """Nothing is silently ignored."""
+    assert problems(request=[{"url": URL, field: value}]) == [(f"/request/0/{field}", "not_available")]
+
+
+def test_all_problems_come_at_once() -> None:
+    """One answer names everything that is wrong."""
+    found = problems(
+        timer={"dueTime": "x", "period": "5m"},
+        request=[{"url": "x", "respEnvName": "trigger"}],
+        notification=[{"url": "y"}],
+        paramsSchema={"type": 1},
+    )
+    assert [pointer for pointer, _ in found] == [
+        "/timer/dueTime",
+        "/request/0/url",
+        "/notification/0/url",
+        "/request/0/respEnvName",
+        "/paramsSchema/type",
+    ]
+
+
+def test_a_definition_needs_its_id() -> None:
+    """`jobId` comes from the path or the body."""
+    assert problems(jobId=None) == [("/jobId", "required")]
+
+
+def test_system_urls_are_for_system_jobs() -> None:
+    """`system://NAME` is refused in every definition but the scheduler's own."""
+    assert program(system=True, request=[{"url": "system://clean"}]).system
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({}, []),
+        ({"timer": {"dueTime": "5s", "period": ""}}, [("/timer/dueTime", "due_time_ignored")]),
+        ({"timer": {"dueTime": "5s", "period": "external"}}, [("/timer/dueTime", "due_time_ignored")]),
+        ({"notification": [{"url": URL}]}, []),
+        (
+            {"notification": [{"url": URL, "stateEquals": "finalSucceed"}]},
+            [("/notification", "no_final_notification")],
+        ),
+        (
+            {
+                "notification": [
+                    {"url": URL, "stateEquals": "finalSucceed"},
+                    {"url": URL, "stateEquals": ["500", "finalFailed"]},
+                ]
+            },
+            [],
+        ),
+    ],
+)
+def test_warnings(members: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    """Warnings have pointers into the definition, like problems."""
+    assert warnings(**members) == expected
+
+
+def test_equal_definitions() -> None:
+    """Compared with defaults filled in, without `active` and `jobId`; a null body is not an absent one."""
+
+    def mark(**members: Any) -> bytes:
+        return fingerprint(parse_definition(definition(**members)))
+
+    base = mark()
+    same: list[dict[str, Any]] = [
+        {"active": 0},
+        {"jobId": "other"},
+        {"retry": []},
+        {"leadSeconds": 0},
+        {"timer": '{"period":"external"}'},
+        {"request": [{"url": "http://target.test/run", "method": "post", "successCodes": ["2XX"]}]},
+    ]
+    assert {mark(**members) for members in same} == {base}
+    other: list[dict[str, Any]] = [
+        {"qos": 1},
+        {"request": [{"url": "http://target.test/run", "body": None}]},
+        {"notification": [{"url": URL}]},
+    ]
+    assert base not in {mark(**members) for members in other}
+    assert mark(notification=[{"url": URL}]) != mark(notification=[{"url": URL, "body": None}])
+
+
+def test_times_become_milliseconds() -> None:
+    """Numbers of seconds may have decimals; misfire and jitter reach the timer."""
+    made = program(
+        timer={
+            "period": "0 0 9 * * ?",
+            "jitterSeconds": 1.5,
+            "misfire": {"policy": "skip", "graceSeconds": 0.25, "limit": 7},
+        },
+        retry=[
+            {"errorEquals": ["500", "x"], "intervalSeconds": 0.1, "maxIntervalSeconds": 2.5, "jitter": "full"}
+        ],
+        timeoutSeconds=0.0001,
+        checkRateSeconds=0.1,
+        leadSeconds=2,
+    )
+    assert (made.timer.jitter, made.timer.misfire_grace, made.timer.misfire_limit) == (1_500, 250, 7)
+    assert made.policies == (Policy(frozenset({"500", "x"}), 100, ceiling=2_500, jitter=True),)
+    assert (made.timeout, made.check_rate, made.lead) == (1, 100, 2_000)
+
+
+def kept(**members: Any) -> list[tuple[bool, bool]]:
+    """(keeps, needed) of each step."""
+    return [(step.keeps, step.needed) for step in program(**members).steps]
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"request": [{"url": URL}, {"url": URL}]}, [(False, False)] * 2),
+        ({"request": [{"url": URL}, {"url": URL, "body": "${x}"}]}, [(True, True), (False, False)]),
+        (
+            {"request": [{"url": URL, "body": "${x}"}] * 3},
+            [(True, True), (True, True), (False, False)],
+        ),
+        (
+            {"request": [{"url": URL, "respEnvName": "A"}, {"url": URL}, {"url": URL, "body": "${A.x}"}]},
+            [(True, True), (False, False), (False, False)],
+        ),
+        (
+            {"request": [{"url": URL}, {"url": URL}, {"url": URL, "body": "${responses[0].x}"}]},
+            [(True, True), (True, True), (False, False)],
+        ),
+        (
+            {"request": [{"url": URL}, {"url": URL, "body": "${$.*}"}]},
+            [(True, True), (False, False)],
+        ),
+        ({"request": [{"url": URL}, {"url": URL, "body": "${trigger.x}"}]}, [(False, False)] * 2),
+        ({"notification": [{"url": URL, "body": "${x}"}]}, [(True, False)]),
+        ({"cancelUrl": {"url": URL + "${x}"}}, [(True, False)]),
+        ({"checkUrl": URL + "${x}", "async": True}, [(True, True)]),
+        ({"checkUrl": URL + "${x}"}, [(False, False)]),
+    ],
+)
+def test_which_responses_are_kept(members: dict[str, Any], expected: list[tuple[bool, bool]]) -> None:
+    """Only what a later template may read is kept; only what a step or the check reads is needed."""
+    assert kept(**members) == expected
+
+
+def test_steps_with_equal_targets_are_told_apart() -> None:
+    """The latest response is that of the step just before, though a later step looks the same."""
+    middle, last = {"url": URL, "respEnvName": "B"}, {"url": URL, "body": "${x}"}
+    marks = [(False, False), (True, True), (True, True), (False, False)]
+    assert kept(request=[{"url": URL}, middle, last, last]) == marks
+
+
+@pytest.mark.parametrize(
+    ("step", "key"),
+    [
+        ({"url": URL}, "uid-1-0"),
+        ({"url": URL + "${schedulingRequestCounts}"}, "uid-1-0-1"),
+        ({"url": URL, "body": "${schedulingFeedbackUrl}"}, "uid-1-0-1"),
+        ({"url": URL, "headers": {"X-F": "${schedulingFeedbackUrlInternal}"}}, "uid-1-0-1"),
+        ({"url": "service:/x", "serviceName": "s${schedulingRequestCounts}"}, "uid-1-0-1"),
+        ({"url": URL + "${schedulingExecuteNumber}"}, "uid-1-0"),
+        ({"url": URL, "headers": {"idempotency-KEY": "own"}}, "own"),
+    ],
+)
+def test_idempotency_key(step: dict[str, Any], key: str) -> None:
+    """uid, executeNumber and step; the attempt where the templates name it; a step's own wins, once."""
+    rig = Rig(request=[step]).create()
+    rig.deliver(Triggered())
+    names = [name.lower() for name, _ in rig.request.headers]
+    assert names.count("idempotency-key") == 1
+    assert rig.header("Idempotency-Key") == key

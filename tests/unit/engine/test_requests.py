@@ -1,0 +1,312 @@
+"""What goes out: URLs, headers and bodies, rendered (SPEC section 4)."""
+
+import hashlib
+import hmac
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.effects import Inform
+from scheduler_service.domain.events import CallEnded, CancelRequested, Triggered
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.domain.wire import Answer
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.engine.requests import encode_body
+from tests.unit.engine.rig import START, Rig
+
+URL = "http://target.test/"
+S = ExecutionState
+
+
+def sent(surroundings: Surroundings | None = None, *, params: bytes = b"{}", **members: Any) -> Rig:
+    """A job whose first request has gone out."""
+    rig = Rig(surroundings, **members).create()
+    rig.deliver(Triggered(params=params))
+    return rig
+
+
+def test_outbound_headers() -> None:
+    """Every request says what it belongs to; `X-Scheduled-At` only with a lead."""
+    rig = sent(leadSeconds=1)
+    names = ("Job-Id", "Execute-Number", "Request-Counts")
+    assert [rig.header(f"X-Scheduling-{name}") for name in names] == ["job", "1", "1"]
+    assert rig.header("X-Scheduled-At") == "2023-11-14T22:13:20.000Z"
+    assert sent().header("X-Scheduled-At") is None
+    assert rig.request.trace == sent().request.trace
+
+
+def test_a_polled_location_carries_the_same_headers() -> None:
+    """The outbound headers stand on every request, also where no template made it."""
+    rig = sent(**{"async": True}, leadSeconds=1)
+    rig.answer(202, headers={"Location": "/state"})
+    rig.pass_time(1_000)
+    names = {
+        "X-Scheduling-Job-Id",
+        "X-Scheduling-Execute-Number",
+        "X-Scheduling-Request-Counts",
+        "X-Scheduled-At",
+    }
+    assert names | {"Idempotency-Key"} == {name for name, _ in rig.request.headers}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "content", "added"),
+    [
+        ({"a": 1}, None, b'{"a":1}', True),
+        ("text", None, b'"text"', True),
+        (None, None, b"null", True),
+        ("text", "application/json; charset=utf-8", b'"text"', False),
+        ("text", "application/vnd.x+json", b'"text"', False),
+        ("text", "text/plain", b"text", False),
+        ('{"a":1}\n', "application/x-ndjson", b'{"a":1}\n', False),
+        ('{"a":1}', "application/jsonl", b'{"a":1}', False),
+        ({"a": 1}, "text/plain", b'{"a":1}', False),
+        (
+            {"a b": "ü&", "n": 1, "l": [1]},
+            "application/x-www-form-urlencoded",
+            b"a+b=%C3%BC%26&n=1&l=%5B1%5D",
+            False,
+        ),
+        ("a=1", "Application/X-WWW-Form-Urlencoded", b"a=1", False),
+        ([1], "application/x-www-form-urlencoded", b"[1]", False),
+        ({"a": "\ud800"}, "application/x-www-form-urlencoded", b"a=%EF%BF%BD", False),
+        ("\ud800", "text/plain", b"?", False),
+    ],
+)
+def test_bodies(value: object, kind: str | None, content: bytes, added: bool) -> None:
+    """JSON unless Content-Type says otherwise: then a string as it is, an object as form data."""
+    headers = () if kind is None else (("content-type", kind),)
+    assert encode_body(value, headers) == (content, (("Content-Type", "application/json"),) if added else ())
+
+
+def test_no_body_is_none() -> None:
+    """Absent: no body, and no Content-Type either; null is a body."""
+    rig = sent()
+    assert rig.request.body is None
+    assert rig.header("Content-Type") is None
+    assert sent(request=[{"url": URL, "body": None}]).request.body == b"null"
+
+
+@pytest.mark.parametrize(
+    ("url", "service", "expected"),
+    [
+        ("http://first/second", "shop", "service://shop/first/second"),
+        ("service:/path?a=1", "shop", "service://shop/path?a=1"),
+        ("http://first/x", "${trigger.name}", "service://cart/first/x"),
+        ("${BASE}/x", "shop", "service://shop/base.test/v1/x"),
+    ],
+)
+def test_service_name(url: str, service: str, expected: str) -> None:
+    """The authority in `url` is then the first path segment."""
+    around = Surroundings(environment={"BASE": "http://base.test/v1"})
+    rig = sent(around, params=b'{"name":"cart"}', request=[{"url": url, "serviceName": service}])
+    assert rig.request.url == expected
+
+
+@pytest.mark.parametrize("name", ["a/b", "a@b", "", ".."])
+def test_a_value_names_a_service_and_nothing_else(name: str) -> None:
+    """A value can never change host or path depth, also through `serviceName`."""
+    step = {"url": "http://first/x", "serviceName": "${trigger.name}"}
+    rig = sent(params=b'{"name":"%s"}' % name.encode(), request=[step])
+    assert rig.execution(1).error == "template"
+
+
+@pytest.mark.parametrize("field", ["url", "headers", "body", "serviceName"])
+def test_what_finds_nothing_fails_with_template(field: str) -> None:
+    """The attempt fails, naming the expression, wherever it stands."""
+    given: dict[str, Any] = {
+        "url": {"url": URL + "${$.gone}"},
+        "headers": {"url": URL, "headers": {"X": "${$.gone}"}},
+        "body": {"url": URL, "body": ["${$.gone}"]},
+        "serviceName": {"url": URL, "serviceName": "${$.gone}"},
+    }
+    rig = sent(request=[given[field]])
+    assert (rig.execution(1).error, rig.execution(1).failure_type) == ("template", FailureType.TEMPLATE)
+    assert "$.gone" in (rig.record_of(AttemptEnded).message or "")
+
+
+def test_a_header_takes_no_control_characters() -> None:
+    """A value with one fails with `template`; a lone surrogate is replaced."""
+    step = {"url": URL, "headers": {"X": "${trigger.a}"}}
+    assert sent(params=b'{"a":"x\\r\\nY: z"}', request=[step]).execution(1).error == "template"
+    assert sent(params=b'{"a":"\\ud800"}', request=[step]).header("X") == "\ufffd"
+
+
+def test_a_whole_url_from_a_response() -> None:
+    """It leads to the origin that answered, or to one that `egress.follow` lists; relative ones resolve."""
+    steps = [{"url": URL + "a/b", "respEnvName": "A"}, {"url": URL + "c"}, {"url": "${A.next}"}]
+    for given, follow, url, error in (
+        ("http://target.test/n", frozenset[str](), "http://target.test/n", None),
+        ("n?x=1", frozenset[str](), "http://target.test/a/n?x=1", None),
+        ("http://other.test/n", frozenset({"http://other.test:80"}), "http://other.test/n", None),
+        ("http://other.test/n", frozenset[str](), None, "egress"),
+        ("no url", frozenset[str](), None, "template"),
+        (7, frozenset[str](), None, "template"),
+    ):
+        rig = sent(Surroundings(follow=follow), request=steps)
+        rig.answer(200, {"next": given})
+        rig.answer(200)
+        assert rig.execution(1).error == error
+        assert error or rig.request.url == url
+
+
+def test_a_whole_url_belongs_to_the_latest_answer() -> None:
+    """A member of the latest response is judged by that response's address, after redirects."""
+    rig = sent(request=[{"url": URL}, {"url": "${$.next}"}])
+    answer = Answer(200, body=b'{"next":"/x"}', url="http://moved.test/y")
+    rig.deliver(CallEnded(rig.call.token, answer))
+    assert rig.request.url == "http://moved.test/x"
+
+
+@pytest.mark.parametrize("url", ["${$.next}", "${trigger.next}", "${responses[0].next}"])
+def test_a_whole_url_comes_from_a_response(url: str) -> None:
+    """The parameters of a trigger have no origin that could be followed."""
+    rig = sent(params=b'{"next":"http://target.test/"}', request=[{"url": url}])
+    assert rig.execution(1).error == "template"
+
+
+def test_a_whole_url_through_a_service() -> None:
+    """`serviceName` holds for a whole URL as for any other, and a refused one stays refused."""
+    steps = [{"url": URL}, {"url": "${$.next}", "serviceName": "shop"}]
+    rig = sent(request=steps)
+    rig.answer(200, {"next": "/x"})
+    assert rig.request.url == "service://shop/target.test/x"
+    other = sent(request=steps)
+    other.answer(200, {"next": "http://other.test/"})
+    assert other.execution(1).error == "egress"
+
+
+@pytest.mark.parametrize(
+    ("step", "base"),
+    [
+        ({"url": URL}, "http://outer.test"),
+        ({"url": "service://shop/x"}, "http://inner.test"),
+        ({"url": "SERVICE:/x"}, "http://inner.test"),
+        ({"url": URL, "serviceName": "shop"}, "http://inner.test"),
+        ({"url": "${SHOP}/x"}, "http://inner.test"),
+        ({"url": "${OTHER}/x"}, "http://outer.test"),
+    ],
+)
+def test_feedback_url(step: dict[str, Any], base: str) -> None:
+    """Internal for a service, external for http(s); an HMAC over uid and requestCounts is its token."""
+    around = Surroundings(
+        internal_url="http://inner.test/",
+        external_url="http://outer.test",
+        environment={"SHOP": "service://shop", "OTHER": "http://other.test"},
+    )
+    body = {
+        "it": "${schedulingFeedbackUrl}",
+        "in": "${schedulingFeedbackUrlInternal}",
+        "out": "${schedulingFeedbackUrlExternal}",
+    }
+    rig = sent(around, jobId="a:b", request=[{**step, "body": body}])
+    token = hmac.new(b"key", b"uid:1", hashlib.sha256).hexdigest()
+    path = f"/jobs/a:b/feedback/1?token={token}"
+    assert rig.sent_body() == {
+        "it": base + path,
+        "in": "http://inner.test" + path,
+        "out": "http://outer.test" + path,
+    }
+
+
+def test_system_variables_and_aliases() -> None:
+    """Each has its value and its type; `jobId` and `executeNumber` yield to every other name."""
+    names = ["JobId", "ExecuteNumber", "RequestCounts", "FireTime", "ShardIndex", "ShardTotal"]
+    body: dict[str, Any] = {name: f"${{scheduling{name}}}|json" for name in names}
+    rig = sent(request=[{"url": URL, "body": {**body, "id": "${jobId}", "n": "${executeNumber}"}}])
+    assert rig.sent_body() == {
+        "JobId": "job",
+        "ExecuteNumber": 1,
+        "RequestCounts": 1,
+        "FireTime": "2023-11-14T22:13:20.000Z",
+        "ShardIndex": 0,
+        "ShardTotal": 1,
+        "id": "job",
+        "n": "1",
+    }
+    other = sent(params=b'{"jobId":"mine"}', request=[{"url": URL, "body": "${jobId}"}])
+    assert other.sent_body() == "mine"
+
+
+def test_fire_time_is_the_planned_moment() -> None:
+    """Not the moment at which it was sent."""
+    rig = Rig(request=[{"url": URL, "body": "${schedulingFireTime}"}]).create()
+    rig.deliver(Triggered(planned_at=START - 500))
+    assert rig.sent_body() == "2023-11-14T22:13:19.500Z"
+
+
+def test_the_root_of_templates() -> None:
+    """Members of the latest response, named responses (which win), `responses` in order, `trigger`."""
+    steps = [
+        {"url": URL, "respEnvName": "A"},
+        {"url": URL, "respEnvName": "x"},
+        {
+            "url": URL,
+            "body": ["${A}|json", "${x}|json", "${$.y}|json", "${responses}|json", "${trigger.p}|json"],
+        },
+    ]
+    rig = sent(params=b'{"p":1}', request=steps)
+    rig.answer(200, b"plain text")
+    rig.answer(200, {"x": 1, "y": None})
+    second = {"x": 1, "y": None}
+    assert rig.sent_body() == ["plain text", second, None, ["plain text", second], 1]
+
+
+def test_environment_yields_to_the_root() -> None:
+    """A name is a member of the root, else a variable of the environment."""
+    around = Surroundings(environment={"WHO": "env", "ONLY": "env"})
+    rig = sent(around, params=b'{"WHO":"param"}', request=[{"url": URL, "body": ["${WHO}", "${ONLY}"]}])
+    assert rig.sent_body() == ["param", "env"]
+
+
+def test_success_codes() -> None:
+    """Integers and classes; a 3xx that is not followed fails with its status."""
+    for codes, status, error in (
+        (["2xx"], 299, None),
+        (["2xx"], 301, "301"),
+        ([404, "3xx"], 302, None),
+        ([404, "3xx"], 404, None),
+        ([404, "3xx"], 200, "200"),
+    ):
+        rig = sent(request=[{"url": URL, "successCodes": codes}])
+        rig.answer(status)
+        assert rig.execution(1).error == error
+
+
+@pytest.mark.parametrize(("later", "error"), [({}, None), ({"body": "${x}"}, "response_too_large")])
+def test_too_large_only_where_it_is_needed(later: dict[str, Any], error: str | None) -> None:
+    """A response over the limit fails its step if a later one needs it; else it is cut in the log."""
+    rig = sent(request=[{"url": URL}, {"url": URL, **later}])
+    rig.deliver(CallEnded(rig.call.token, Answer(200, body=b'{"x":', truncated=True)))
+    if error is None:
+        rig.answer(200)
+    assert rig.execution(1).error == error
+    assert not error or rig.execution(1).failure_type is FailureType.TOO_LARGE
+
+
+def test_the_limit_of_a_call() -> None:
+    """Never longer than what is left of the attempt, whose limit wins when both end together."""
+    assert sent(timeoutSeconds=100, request=[{"url": URL, "timeoutSeconds": 5}]).request.timeout == 5_000
+    rig = sent(timeoutSeconds=10, request=[{"url": URL, "timeoutSeconds": 10}, {"url": URL}])
+    assert rig.request.timeout > 10_000
+    rig.pass_time(9_000)
+    rig.answer(200)
+    assert rig.request.timeout > 1_000
+    rig.pass_time(1_000)
+    assert rig.execution(1).failure_type is FailureType.TIMEOUT
+
+
+def test_redirects_are_the_steps_choice() -> None:
+    """Not followed unless the step says so."""
+    assert sent().request.redirects == 0
+    assert sent(request=[{"url": URL, "followRedirects": 3}]).request.redirects == 3
+
+
+def test_cancel_url_has_a_key_of_its_own() -> None:
+    """Each call can be told from the others."""
+    rig = sent(cancelUrl={"url": URL + "stop", "method": "DELETE"})
+    rig.deliver(CancelRequested(1))
+    request = rig.of(Inform, rig.effects)[0].request
+    assert request.method == "DELETE"
+    assert ("Idempotency-Key", "uid-1-1-cancel") in request.headers
