@@ -178,14 +178,20 @@ async def _responses(call: Call, from_step: int) -> tuple[bytes, ...]:
 
 def _response_of(exchanges: dict[int, Exchange], index: int) -> bytes:
     exchange = exchanges.get(index)
-    if exchange is None or exchange.status is None:
-        raise invalid(
-            "/fromStep", "no_response", f"step {index} has no recorded response; replay from it or before"
-        )
+    if exchange is None:
+        raise _no_response(index, "is not in the history, or the last attempt did not send it")
+    if exchange.status is None:
+        raise _no_response(index, "had no response")
+    if exchange.response_redacted:
+        raise _no_response(index, "has its response masked or left out in the history")
     if exchange.response_truncated:
-        message = f"the response of step {index} was cut in the history; replay from it or before"
-        raise invalid("/fromStep", "no_response", message)
+        raise _no_response(index, "has its response cut in the history")
     return exchange.response_body or b""
+
+
+def _no_response(index: int, what: str) -> ApiProblem:
+    """A later step could be given wrong data: nothing is sent."""
+    return invalid("/fromStep", "no_response", f"step {index} {what}; replay from it or from an earlier one")
 
 
 def _parse(model: Any, value: object) -> Any:

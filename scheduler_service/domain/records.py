@@ -66,7 +66,10 @@ class AttemptEnded(Record, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One request and its answer as history keeps them. `status` None: no answer, `fault` says why."""
+    """One request and its answer as history keeps them. `status` None: no answer, `fault` says why.
+
+    `redacted`: anything of it was masked or left out; `response_redacted`: the body of the answer was.
+    """
 
     method: str
     url: str
@@ -81,6 +84,7 @@ class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     sent_at: int = 0
     duration: int = 0
     redacted: bool = False
+    response_redacted: bool = False
 
 
 class StepEnded(Record, frozen=True):

@@ -155,6 +155,7 @@ class Masking:
             response_headers=answered,
             response_body=response,
             redacted=True,
+            response_redacted=exchange.response_redacted or response is not exchange.response_body,
         )
 
     def _cut_exchange(self, exchange: Exchange) -> Exchange:
@@ -211,4 +212,5 @@ def _empty(exchange: Exchange) -> Exchange:
         response_headers=(),
         response_body=None,
         redacted=True,
+        response_redacted=exchange.response_redacted or bool(exchange.response_body),
     )

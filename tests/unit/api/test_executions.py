@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from scheduler_service.domain.effects import Call
@@ -130,6 +131,32 @@ async def test_a_replay_starts_at_a_step_that_exists(client: httpx.AsyncClient, 
     response = await client.post(f"/executions/{execution_id}/replay", json=body)
     assert response.status_code == 422
     assert pointers(response)[0][0] == "/fromStep"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"response_truncated": True}, "cut"),
+        ({"response_redacted": True}, "masked or left out"),
+        ({"status": None}, "had no response"),
+    ],
+)
+async def test_a_replay_sends_no_data_that_history_has_changed(
+    client: httpx.AsyncClient, world: World, changes: Any, words: str
+) -> None:
+    """An earlier response that was cut, masked or left out is refused instead of used (SPEC section 10)."""
+    steps = [{"url": "http://t.test/a"}, {"url": "http://t.test/${$.rows}"}]
+    execution_id = await start(client, request=steps)
+    await world.answer_calls()
+    sent = world.past.steps[execution_id.rpartition("-")[0], 1]
+    sent[0] = msgspec.structs.replace(sent[0], redacted=True)
+    assert (await client.post(f"/executions/{execution_id}/replay", json={"fromStep": 1})).is_success
+    await world.answer_calls()
+    sent[0] = msgspec.structs.replace(sent[0], **changes)
+    refused = await client.post(f"/executions/{execution_id}/replay", json={"fromStep": 1})
+    assert (refused.status_code, pointers(refused)) == (422, [("/fromStep", "no_response")])
+    assert words in refused.json()["detail"]
+    assert world.effects == []
 
 
 async def test_a_replay_needs_the_responses_before_its_step(client: httpx.AsyncClient) -> None:

@@ -235,6 +235,18 @@ def test_parameters_go_with_the_detail() -> None:
     assert kept_params(MASKING, triggered(b"{}", ended), detail="failures") == (b"{}", True)
 
 
+def test_a_response_that_is_not_what_came_says_so() -> None:
+    """A replay goes on from it only where its own body was left alone."""
+    headers = (("Authorization", SECRET),)
+    aside = masked_exchange(request_headers=headers, response_headers=headers, response_body=b'{"a":1}')
+    assert (aside.redacted, aside.response_redacted) == (True, False)
+    masked = masked_exchange(response_body=b'{"password":"x"}')
+    assert (masked.redacted, masked.response_redacted) == (True, True)
+    left_out = masked_exchange(Masking(detail="failures"), response_body=b"{}")
+    assert (left_out.response_body, left_out.response_redacted) == (None, True)
+    assert not masked_exchange(Masking(detail="failures"), response_body=b"").response_redacted
+
+
 def test_failures_keep_the_detail_of_what_failed_alone() -> None:
     """`historyDetail: failures`; the job's own word wins over the setting."""
     records = (step(request_body=b"a"), step(error="500", request_body=b"b", url="http://u:p@h/"))
