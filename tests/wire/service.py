@@ -42,6 +42,7 @@ class World:
         self.clock = clock
         self.log = log
         self.client = self.caller()
+        self._is_stopped = False
 
     def caller(self, address: str = "127.0.0.1", **options: Any) -> httpx.AsyncClient:
         """A caller from `address`."""
@@ -73,6 +74,14 @@ class World:
             while not (found := await condition()):
                 pass
         return found
+
+    async def stop(self, grace: int = 0) -> None:
+        """Stops the service, once; the clock runs while it drains."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        with _moving(self.clock):
+            await self.service.stop(grace)
 
     async def ended(self, execution_id: str) -> dict[str, Any]:
         """The execution in full, once the history has it as ended."""
@@ -127,8 +136,7 @@ async def running(**settings: Any) -> AsyncIterator[World]:
             async with world.client:
                 yield world
         finally:
-            with _moving(clock):
-                await service.stop(0)
+            await world.stop()
 
 
 @contextmanager
