@@ -216,5 +216,5 @@ class Settings(Group):
     services: Services = Services()
     debug: Debug = Debug()
     node: Node = Node()
-    env: dict[str, dict[str, str]] = {}
+    env: dict[Literal["default"], dict[str, str]] = {}
     env_file: str | None = None

@@ -161,16 +161,23 @@ def _validate(tree: dict[str, Any], sources: Mapping[str, str]) -> Settings:
 
 
 def _describe(path: list[str], kind: str, message: str, value: object, sources: Mapping[str, str]) -> str:
-    name = ".".join(path)
-    places = (".".join(path[:end]) for end in range(len(path), 0, -1))
-    source = next((sources[place] for place in places if place in sources), "settings")
+    named = [part for part in path if part != "[key]"]  # the key of a table is wrong, not its value
+    name = ".".join(named)
+    source = _find_source(named, sources)
     if kind == "extra_forbidden":
-        return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(path))}"
+        return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(named))}"
     shown = "(hidden)" if name == "server.key" else repr(value)
     if kind in COLLECTIONS:
         form = "a list" if kind == "tuple_type" else "a table"
         message = f"must be {form}; in the environment lists and tables are JSON"
     return f"{name} = {shown} ({source}): {message.removeprefix('Value error, ')}"
+
+
+def _find_source(path: list[str], sources: Mapping[str, str]) -> str:
+    """Where the setting itself, one around it, or one within it was given."""
+    around = [".".join(path[:end]) for end in range(len(path), 0, -1)]
+    within = (place for place in sources if place.startswith(f"{around[0]}."))
+    return next((sources[place] for place in (*around, *within) if place in sources), "settings")
 
 
 def _known(path: list[str]) -> list[str]:
