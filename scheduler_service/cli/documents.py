@@ -130,7 +130,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             ("tag:yaml.org,2002:null", re.compile(r"(null|~|)$")),
             ("tag:yaml.org,2002:bool", re.compile(r"(true|false)$")),
             ("tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9][0-9]*)$")),
-            ("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$")),
+            ("tag:yaml.org,2002:float", re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?$")),
         ]
     }
 

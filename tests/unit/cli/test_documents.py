@@ -1,0 +1,151 @@
+"""Files of definitions: JSON, JSON5 and YAML, with line and column (SPEC section 16)."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.cli.documents import read_document
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.json5 import Json5Error, Json5Reader
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def refusal(folder: Path, name: str, text: str) -> str:
+    """What is said of a file that cannot be read."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CommandError) as caught:
+        read_document(path)
+    assert caught.value.code is Exit.USAGE
+    return caught.value.message.removeprefix(str(path))
+
+
+def read(folder: Path, name: str, text: str) -> Any:
+    """The value of a file."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return read_document(path).value
+
+
+@given(VALUES, st.sampled_from([None, 1, "\t"]), st.booleans())
+@settings(deadline=None)
+def test_all_json_is_json5(value: Any, indent: Any, ascii_only: bool) -> None:
+    """Whatever the standard library writes is read as the same value."""
+    assert Json5Reader(json.dumps(value, indent=indent, ensure_ascii=ascii_only)).read() == value
+
+
+@given(st.text(alphabet="{}[]:,'\"\\/*ab1.-+e \n\tu0x", max_size=40))
+@settings(deadline=None)
+def test_what_is_no_json5_is_refused_in_its_place(text: str) -> None:
+    """Any text is read or refused, with a place inside the text; nothing else happens."""
+    with contextlib.suppress(Json5Error):
+        Json5Reader(text).read()
+        return
+    with pytest.raises(Json5Error) as caught:
+        Json5Reader(text).read()
+    assert 0 <= caught.value.at <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("// one\n{a: 1, /* two */ 'b': 'it\\'s',}", {"a": 1, "b": "it's"}),
+        ("[0x1F, +1, .5, 5., -2e3,]", [31, 1, 0.5, 5.0, -2000.0]),
+        ('"\\u00e9\\x41\\\nB\\v"', "éAB\v"),
+        ('"\\ud83d\\ude00"', "😀"),
+        ("{$a_1: null, true: true}", {"$a_1": None, "true": True}),
+    ],
+)
+def test_json5_is_for_people(text: str, value: Any) -> None:
+    """Comments, trailing commas, plain names and single quotes, as the specification of JSON5 says."""
+    assert Json5Reader(text).read() == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[1 2]", "{a}", "{a:}", "NaN", "Infinity", "'a", "01", "1x", "{a:1,a:2}", "1 2", '"\\u12"'],
+)
+def test_what_json_cannot_hold_is_refused(text: str) -> None:
+    """Also names that are given twice, and numbers that are none."""
+    with pytest.raises(Json5Error):
+        Json5Reader(text).read()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.json", '{"a": 1,}', " is no JSON: Expecting property name"),
+        ("a.json", '{\n  "a": tru\n}', "line 2, column 8"),
+        ("a.json", "// no\n{}", "line 1, column 1"),
+        ("a.json", '{"a": NaN}', "NaN is no JSON number"),
+        ("a.json", '{"a": 1,\n "a": 2}', "'a' is given twice at line 2, column 2"),
+        ("a.json", "[" * 300 + "]" * 300, "nested too deeply"),
+        ("a.json", "[" * 100_000, "nested too deeply"),
+        ("a.json5", "{\n a: 1\n b: 2}", "',' or '}' is expected here at line 3, column 2"),
+        ("a.yaml", "a: [1\nb: 2\n", "is no YAML"),
+        ("a.yaml", "a: 1\n\tb: 2\n", "line 2, column 1"),
+        ("a.yaml", "a: !!timestamp 2023-10-01\n", "with the values of JSON"),
+        ("a.yaml", "a: &x [*x]\n", "with the values of JSON"),
+    ],
+)
+def test_a_bad_file_is_refused_with_line_and_column(tmp_path: Path, name: str, text: str, said: str) -> None:
+    """Exit code 2, the file's name, what is wrong, and where (16)."""
+    assert said in refusal(tmp_path, name, text)
+
+
+def test_yaml_has_the_values_of_json(tmp_path: Path) -> None:
+    """No dates, no `yes`, no octal numbers: what a definition means is not guessed (16)."""
+    text = "a: 2023-10-01 09:00:01\nb: yes\nc: 1:30\nd: 010\ne: [1, 2.5, true, null, ~]\nf:\n"
+    assert read(tmp_path, "a.yml", text) == {
+        "a": "2023-10-01 09:00:01",
+        "b": "yes",
+        "c": "1:30",
+        "d": "010",
+        "e": [1, 2.5, True, None, None],
+        "f": None,
+    }
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """As some editors write it."""
+    assert read(tmp_path, "a.json", "\ufeff{}") == {}
+
+
+def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
+    """Exit code 2 with the reason."""
+    path = tmp_path / "a.json"
+    path.write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(CommandError, match="not UTF-8"):
+        read_document(path)
+    with pytest.raises(CommandError, match="No such file"):
+        read_document(tmp_path / "none.json")
+    with pytest.raises(CommandError, match="directory"):
+        read_document(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '[\n  {"request": [{"url":\n     "x"}]}\n]'),
+        ("a.json5", "[\n  {request: [{url:\n     'x'}]}\n]"),
+        ("a.yaml", "\n- request:\n  - {url:\n     x}\n"),
+    ],
+)
+def test_values_are_found_by_their_pointer(tmp_path: Path, name: str, text: str) -> None:
+    """What a check says of `/0/request/0/url` is shown at that value's line and column (16)."""
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    document = read_document(path)
+    assert document.place_of("/0/request/0/url").split(":")[0] in ("3", "4")
+    assert document.place_of("/0/request/0/url").endswith(":6")
+    assert document.place_of("/0/request/0/missing") == document.place_of("/0/request/0")

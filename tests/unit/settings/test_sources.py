@@ -1,0 +1,196 @@
+"""Where settings come from, and how wrong ones are refused (SPEC section 16)."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.settings import Loaded, SettingsError, load_settings
+from scheduler_service.settings.sources import read_env_file
+
+
+def write(folder: Path, text: str) -> Path:
+    """A TOML file."""
+    path = folder / "punctual.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(environ: dict[str, str], config: Path | None = None, **arguments: object) -> str:
+    """What is said of settings that are refused."""
+    with pytest.raises(SettingsError) as caught:
+        load_settings({name.replace("__", "."): value for name, value in arguments.items()}, environ, config)
+    return str(caught.value)
+
+
+def shown(loaded: Loaded) -> dict[str, tuple[object, str]]:
+    """name → (value, source)."""
+    return {name: (value, source) for name, value, source in loaded.effective()}
+
+
+def test_the_first_place_that_has_a_setting_wins(tmp_path: Path) -> None:
+    """Command line, then environment, then file, then default; each value names its source (16)."""
+    config = write(
+        tmp_path, "[server]\nport = 1\nhost = '::1'\ndrain_seconds = 5\n[limits]\nbody_bytes = 10\n"
+    )
+    environ = {"PUNCTUAL_SERVER__PORT": "2", "PUNCTUAL_SERVER__HOST": "localhost"}
+    found = shown(load_settings({"server.port": 3}, environ, config))
+    assert found["server.port"] == (3, "command line")
+    assert found["server.host"] == ("localhost", "environment")
+    assert found["server.drain_seconds"] == (5, f"file {config}")
+    assert found["limits.body_bytes"] == (10, f"file {config}")
+    assert found["limits.ready"] == (100_000, "default")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("PUNCTUAL_SERVER__PROT", "unknown setting server.prot (environment)"),
+        ("PUNCTUAL_SREVER__PORT", "unknown setting srever"),
+        ("PUNCTUAL_TEST_THING", "unknown setting test_thing"),
+        ("PUNCTUAL_EGRESS__ALOW", "known in its group: allow, deny, follow"),
+    ],
+)
+def test_an_unknown_name_is_refused_by_name(name: str, said: str) -> None:
+    """A typo is never silently ignored, and the known names are listed (16)."""
+    assert said in refusal({name: "1"})
+
+
+@pytest.mark.parametrize("group", ["DAPR__HTTP_PORT", "SIGNING__SECRETS", "SECRETS__default__A"])
+def test_what_a_later_version_knows_is_refused_by_name(group: str) -> None:
+    """Settings of what is not there yet are not taken as if they had an effect (16)."""
+    assert "not available in this version" in refusal({f"PUNCTUAL_{group}": "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SERVER__PORT", "70000", "server.port = '70000' (environment)"),
+        ("SERVER__WORKERS", "2", "server.workers = 2"),
+        ("DEFAULTS__TIMEZONE", "Mars/Olympus", "defaults.timezone = 'Mars/Olympus'"),
+        ("DEFAULTS__QOS", "2", "defaults.qos"),
+        ("EGRESS__ALLOW", "10.0.0.0/8", "lists and tables are JSON"),
+        ("EGRESS__ALLOW", '["10.0.0.0/99"]', "is no CIDR network, host or *.host"),
+        ("EGRESS__FOLLOW", '["example.com"]', "write scheme://host"),
+        ("STORE__URL", "redis://localhost", "leave store.url out"),
+        ("DATABASE__URL", "postgresql://localhost/x", "sqlite:///PATH"),
+        ("SERVER__EXTERNAL_URL", "example.com", "write http(s)://host"),
+        ("SERVICES__STATIC", '{"a": ["http://x:1", "http://x:2"]}', "services.static.a"),
+        ("ENV__other__A", "1", "env.other"),
+        ("NODE__ID", "-", "node.id"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_name_and_source(name: str, value: str, said: str) -> None:
+    """The message names the setting, the value, and where it came from (16)."""
+    message = refusal({f"PUNCTUAL_{name}": value})
+    assert said in message
+    assert "(environment)" in message
+
+
+def test_switches_and_numbers_are_not_mixed_up(tmp_path: Path) -> None:
+    """`true` is no number and `1` of the environment is one (16)."""
+    assert "history.retain_count = True" in refusal({}, write(tmp_path, "[history]\nretain_count = true\n"))
+    loaded = load_settings({}, {"PUNCTUAL_DEFAULTS__QOS": "1", "PUNCTUAL_SERVER__WORKERS": "1"})
+    assert loaded.settings.defaults.qos == 1
+    assert load_settings({}, {"PUNCTUAL_DEBUG__HOLD_RECURRING": "true"}).settings.debug.hold_recurring
+
+
+def test_lists_and_tables_of_the_environment_are_json() -> None:
+    """`PUNCTUAL_EGRESS__ALLOW` is JSON; names are lower-cased (16)."""
+    environ = {
+        "PUNCTUAL_EGRESS__ALLOW": '["127.0.0.1", "*.example.org"]',
+        "PUNCTUAL_SERVICES__STATIC": '{"billing": "http://10.1.0.7:8080/"}',
+    }
+    settings = load_settings({}, environ).settings
+    assert settings.egress is not None
+    assert settings.egress.allow == ("127.0.0.1", "*.example.org")
+    assert settings.services.static == {"billing": ("http://10.1.0.7:8080",)}
+
+
+def test_variables_for_templates_are_taken_as_written() -> None:
+    """Names under `env` keep their letters and values are texts, whatever they look like (16)."""
+    environ = {
+        "PUNCTUAL_ENV__default__Api_Base": "http://x",
+        "PUNCTUAL_ENV__default__LIST": "[1]",
+        "PUNCTUAL_ENV__default__A__B": "{",
+    }
+    settings = load_settings({}, environ).settings
+    assert settings.env == {"default": {"Api_Base": "http://x", "LIST": "[1]", "A__B": "{"}}
+
+
+def test_variables_of_several_places_come_together(tmp_path: Path) -> None:
+    """A table of the file and single names of the environment are one table; the environment wins (16)."""
+    config = write(tmp_path, "[env.default]\nA = 'file'\nB = 'file'\n")
+    settings = load_settings({}, {"PUNCTUAL_ENV__default__B": "own"}, config).settings
+    assert settings.env == {"default": {"A": "file", "B": "own"}}
+
+
+def test_an_env_file_is_read_and_never_executed(tmp_path: Path) -> None:
+    """Lines `[export ]NAME=value`; what a shell would run or expand is text (4)."""
+    path = tmp_path / "env.sh"
+    path.write_text(
+        "#!/bin/sh\n\nexport BASE='http://x/'\nHOST=\"h\"\nRUN=$(touch gone)\nREF=${HOME}\nEMPTY=\n",
+        encoding="utf-8",
+    )
+    assert read_env_file(path) == {
+        "BASE": "http://x/",
+        "HOST": "h",
+        "RUN": "$(touch gone)",
+        "REF": "${HOME}",
+        "EMPTY": "",
+    }
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.mark.parametrize("line", ["rm -rf /", "1A=2", "=x", "A B=1", "if true; then"])
+def test_a_line_that_sets_nothing_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
+    """An env_file with anything else is refused, naming the line (4)."""
+    path = tmp_path / "env.sh"
+    path.write_text(f"A=1\n{line}\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="line 2"):
+        read_env_file(path)
+
+
+def test_a_missing_env_file_is_named(tmp_path: Path) -> None:
+    """The file's name stands in the message."""
+    with pytest.raises(SettingsError, match=r"env_file .*missing\.sh cannot be read"):
+        read_env_file(tmp_path / "missing.sh")
+
+
+def test_the_key_is_not_shown() -> None:
+    """Neither as an effective value nor in a refusal (14)."""
+    key = "a-very-long-secret-key"
+    assert shown(load_settings({}, {"PUNCTUAL_SERVER__KEY": key}))["server.key"] == ("(set)", "environment")
+    assert "short" not in refusal({"PUNCTUAL_SERVER__KEY": "short"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[server\n", "is no TOML"),
+        ("port = 1\n", "unknown setting port"),
+        ("server = 1\n", "server = 1"),
+        ("[server]\nport = [1]\n", "server.port"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    """TOML errors, unknown and wrong settings name the file (16)."""
+    message = refusal({}, write(tmp_path, text))
+    assert said in message
+    assert "punctual.toml" in message
+
+
+def test_a_file_that_is_missing_is_refused(tmp_path: Path) -> None:
+    """A configuration that was named must be there (16)."""
+    assert "cannot be read" in refusal({}, tmp_path / "none.toml")
+
+
+def test_what_others_put_into_the_environment_is_left_alone() -> None:
+    """Names without the prefix, and those of the command line and the scripts, are no settings (16)."""
+    environ = {"PATH": "/bin", "PUNCTUAL_URL": "x", "PUNCTUAL_KEY": "y", "PUNCTUAL_CONFIG": "z"}
+    assert load_settings({}, environ).sources == {}
+
+
+def test_a_member_of_a_single_value_is_refused() -> None:
+    """`server.port.x` is a mistake that is named, not a crash."""
+    environ = {"PUNCTUAL_SERVER__PORT": "1", "PUNCTUAL_SERVER__PORT__X": "2"}
+    assert "single value" in refusal(environ)
