@@ -1,6 +1,6 @@
 """Removes what need not be kept: history by retention, destroyed jobs by `DELETE /main/schedule/clean`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.history.retention import Retention
@@ -23,7 +23,7 @@ class Cleaner:
     async def __call__(self, *, destroyed: bool, retain: int) -> Mapping[str, int]:
         """`{jobs, executions, notifications}` that were removed (SPEC section 10). Raises StoreError."""
         buried = await self._buried() if destroyed else []
-        uids = [entry.uid for entry in buried]
+        uids = await self._lives(buried)
         removed = await self._retention.clean(retain=retain, destroyed=uids, tenant=self._tenant)
         forgotten = [await self._store.forget(entry.job_id) for entry in buried]
         return {**removed, "jobs": sum(forgotten)}
@@ -32,6 +32,14 @@ class Cleaner:
         """`system://clean`: what retention says may go. Raises StoreError."""
         removed = await self._retention.run(self._clock.now().wall)
         return {"executions": removed.executions, "notifications": removed.notifications}
+
+    async def _lives(self, buried: Sequence[CatalogueEntry]) -> list[str]:
+        """The last lives of these jobs, and those before."""
+        uids = {entry.uid for entry in buried}
+        for start in range(0, len(buried), PAGE):
+            some = {entry.job_id: entry.execute_number for entry in buried[start : start + PAGE]}
+            uids.update(await self._retention.lives(self._tenant, some))
+        return sorted(uids)
 
     async def _buried(self) -> list[CatalogueEntry]:
         found: list[CatalogueEntry] = []

@@ -82,6 +82,17 @@ class Trim(msgspec.Struct, frozen=True, kw_only=True):
         return _remove_doomed(connection), int(last)
 
 
+def find_lives(jobs: str, tenant: str, connection: sqlite3.Connection) -> list[str]:
+    """The lives (uids) of which there are executions; `jobs` is JSON, `[[jobId, last executeNumber], …]`."""
+    found = connection.execute(
+        "SELECT DISTINCT e.uid FROM json_each(?) j JOIN executions e ON e.tenant = ? "
+        "AND e.job_id = json_extract(j.value, '$[0]') "
+        "AND e.execute_number <= json_extract(j.value, '$[1]')",
+        (jobs, tenant),
+    )
+    return [str(uid) for (uid,) in found]
+
+
 def count_lives(uids: str, connection: sqlite3.Connection) -> int:
     """Of how many of these lives (a JSON array of uids) there is history."""
     found = connection.execute(

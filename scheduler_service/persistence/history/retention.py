@@ -63,6 +63,13 @@ class Retention:
         await self._writer.perform(removal.give_back)
         return {"jobs": jobs, "executions": removed.executions, "notifications": removed.notifications}
 
+    async def lives(self, tenant: str, jobs: Mapping[str, int]) -> list[str]:
+        """All lives (uids) with executions, up to the last `executeNumber` of each job. Numbers go on from
+        life to life, so a life that began since then is not among them. Raises StoreUnavailable.
+        """
+        pairs = json.dumps(list(jobs.items()))
+        return await self._writer.perform(partial(removal.find_lives, pairs, tenant))
+
     async def _walk(self, *, retain: int, before: Mapping[str, int] | None, tenant: str | None) -> Removed:
         trim = removal.Trim(retain=retain, before=before, tenant=tenant)
         removed = Removed()

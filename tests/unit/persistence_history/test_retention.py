@@ -140,6 +140,20 @@ async def test_clean_removes_destroyed_lives_and_trims_the_living(room: Room) ->
     assert await retention.clean(retain=2) == {"jobs": 0, "executions": 1, "notifications": 1}
 
 
+async def test_lives_are_found_up_to_the_last_number(room: Room) -> None:
+    """Numbers go on from life to life: those before count, one that began since then does not (SPEC 10)."""
+    await write(
+        room,
+        *(ended(n, uid="first") for n in range(1, 4)),
+        *(ended(n, uid="second") for n in range(4, 6)),
+        *(ended(n, uid="since") for n in range(6, 8)),
+        *(ended(n, uid="other", job_id="other") for n in range(1, 4)),
+        *(ended(n, uid="elsewhere", tenant="elsewhere") for n in range(1, 4)),
+    )
+    lives = await Retention(writer=room.writer).lives("default", {"job": 5, "never": 9})
+    assert sorted(lives) == ["first", "second"]
+
+
 async def test_a_file_gets_shorter_after_a_clean(file_room: Room) -> None:
     """Pages that nothing uses go back to the disk."""
     for number in range(1, 301):
