@@ -231,7 +231,9 @@ async def test_without_a_key_only_this_machine_is_served(world: World, address: 
             pointers(answer)
 
 
-@pytest.mark.parametrize("host", ["evil.test", "evil.test:8000", "127.0.0.1.evil.test", "localhost.evil.test", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.test", "evil.test:8000", "127.0.0.1.evil.test", "localhost.evil.test", ""]
+)
 async def test_without_a_key_a_rebound_name_is_refused(world: World, host: str) -> None:
     """A page whose name was rebound to loopback has the wrong `Host` (SPEC section 14)."""
     for method, path in (("GET", "/jobs"), ("POST", "/jobs/j"), ("GET", "/health/live")):
@@ -239,7 +241,9 @@ async def test_without_a_key_a_rebound_name_is_refused(world: World, host: str) 
         assert (answer.status_code, pointers(answer)) == (403, [("/Host", "loopback_only")])
 
 
-@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1", "[::1]:8000", "api.localhost", "127.8.9.1:1"])
+@pytest.mark.parametrize(
+    "host", ["localhost:8000", "127.0.0.1", "[::1]:8000", "api.localhost", "127.8.9.1:1"]
+)
 async def test_without_a_key_loopback_names_are_served(world: World, host: str) -> None:
     """`Host` must be a loopback name (SPEC section 14)."""
     assert (await world.client.get("/jobs", headers={"host": host})).status_code == 200

@@ -1,0 +1,359 @@
+"""What the API promises of jobs, over the whole service and a real target (SPEC section 10)."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.wire.service import World, data_of, definition, pointers
+from tests.wire.target import HELD
+
+pytestmark = pytest.mark.anyio
+
+
+async def create(client: httpx.AsyncClient, job_id: str = "j", **members: Any) -> Any:
+    """A new job."""
+    return data_of(await client.post(f"/jobs/{job_id}", json=definition(**members)), 201)
+
+
+async def ids(client: httpx.AsyncClient, query: str = "") -> list[str]:
+    """The ids of a list of jobs."""
+    return [item["jobId"] for item in data_of(await client.get(f"/jobs?{query}"))["items"]]
+
+
+async def test_what_a_change_answers_is_in_lists_at_once(client: httpx.AsyncClient) -> None:
+    """Created, paused, updated, destroyed: the next list says so (SPEC section 10)."""
+    await create(client, labels={"team": "ops"})
+    assert await ids(client, "label=team:ops") == ["j"]
+    data_of(await client.put("/jobs/j?active=0"))
+    assert (await ids(client, "state=paused"), await ids(client, "state=active")) == (["j"], [])
+    data_of(await client.post("/jobs/j/update", json=definition(jobName="renamed", labels={"team": "dev"})))
+    assert (await ids(client, "text=RENAMED"), await ids(client, "label=team:ops")) == (["j"], [])
+    data_of(await client.delete("/jobs/j"))
+    assert (await ids(client), await ids(client, "state=destroyed")) == ([], ["j"])
+
+
+async def test_a_life_after_a_destruction_goes_on_counting(world: World) -> None:
+    """201, a new uid, counters go on; from 1 once `clean` has removed them (SPEC section 10)."""
+    first = await create(world.client)
+    await world.ended(data_of(await world.client.post("/jobs/j/trigger"))["executionId"])
+    data_of(await world.client.delete("/jobs/j"))
+    assert (await world.client.delete("/jobs/j")).status_code == 404
+    assert (await world.client.get("/jobs/j")).status_code == 404
+    second = await create(world.client)
+    assert second["uid"] != first["uid"]
+    assert data_of(await world.client.post("/jobs/j/trigger"))["executeNumber"] == 2
+    await world.settle()
+    counts = [one.headers["x-scheduling-request-counts"] for one in world.target.at("/run")]
+    assert counts == ["1", "2"]
+    data_of(await world.client.delete("/jobs/j"))
+    removed = data_of(await world.client.delete("/main/schedule/clean"))
+    assert removed == {"jobs": 1, "executions": 2, "notifications": 0}
+    await create(world.client)
+    assert data_of(await world.client.post("/jobs/j/trigger"))["executeNumber"] == 1
+
+
+async def test_a_page_stands_while_jobs_come_and_go(client: httpx.AsyncClient) -> None:
+    """Cursor paging shows each job that was there all the time exactly once (SPEC section 10)."""
+    lasting = [f"j{number:02}" for number in range(0, 40, 2)]
+    for job_id in lasting:
+        await create(client, job_id)
+    seen: list[str] = []
+    query, number = "limit=3", 1
+    while True:
+        page = data_of(await client.get(f"/jobs?{query}"))
+        assert len(page["items"]) <= 3
+        seen += [item["jobId"] for item in page["items"]]
+        if page["nextCursor"] is None:
+            break
+        await create(client, f"j{number % 40:02}")
+        await create(client, f"a{number}")
+        query, number = f"limit=3&cursor={page['nextCursor']}", number + 2
+    assert [job_id for job_id in seen if job_id in lasting] == lasting
+    assert len(seen) == len(set(seen))
+
+
+async def test_pages_of_each_sorting_show_all_jobs_once(client: httpx.AsyncClient) -> None:
+    """Sorted by anything, from either end, pages of two show what the whole list shows (SPEC 10)."""
+    for number in range(7):
+        await create(client, f"j{number}", timer={"dueTime": f"{number % 3 + 1}h", "period": "1h"})
+    described = data_of_document(await client.get("/openapi.json"))
+    sorts = [one for one in described["paths"]["/jobs"]["get"]["parameters"] if one["name"] == "sort"]
+    for sort in sorts[0]["schema"]["enum"]:
+        whole = await ids(client, f"sort={sort}")
+        assert sorted(whole) == [f"j{number}" for number in range(7)]
+        paged: list[str] = []
+        cursor = ""
+        while True:
+            page = data_of(await client.get(f"/jobs?sort={sort}&limit=2{cursor}"))
+            paged += [item["jobId"] for item in page["items"]]
+            if page["nextCursor"] is None:
+                break
+            cursor = f"&cursor={page['nextCursor']}"
+        assert paged == whole, sort
+
+
+def data_of_document(response: httpx.Response) -> Any:
+    """The description of the API."""
+    assert response.status_code == 200
+    return response.json()
+
+
+async def test_each_filter_of_jobs_filters(client: httpx.AsyncClient) -> None:
+    """State, kind, label, creator, parent, text, objectId (SPEC section 10)."""
+    await create(client, "a", creator="ann", objectId="o-1", labels={"team": "ops", "x": "1"})
+    await create(client, "b", parentJob="a", parentJobExecution=2, timer={"dueTime": "1h", "period": "1h"})
+    await create(client, "c", timer={"period": "0 0 3 * * ?"}, labels={"team": "ops"}, active=0)
+    for query, expected in (
+        ("creator=ann", ["a"]),
+        ("objectId=o-1", ["a"]),
+        ("label=team:ops", ["a", "c"]),
+        ("label=team:ops&label=x:1", ["a"]),
+        ("kind=cron", ["c"]),
+        ("kind=timing", ["b"]),
+        ("kind=timeing", ["b"]),
+        ("state=paused", ["c"]),
+        ("parentJob=a", ["b"]),
+        ("parentJob=a&parentJobExecution=3", []),
+        ("text=O-1", ["a"]),
+        ("text=%25", []),
+    ):
+        assert await ids(client, query) == expected, query
+    for query in ("sort=none", "limit=0", "limit=501", "cursor=x", "kind=x", "state=x", "nothing=1"):
+        refused = await client.get(f"/jobs?{query}")
+        assert (refused.status_code, pointers(refused)[0][0]) == (422, f"/{query.partition('=')[0]}")
+
+
+async def test_many_jobs_are_created_each_on_its_own(client: httpx.AsyncClient) -> None:
+    """One result per item, in order: created, unchanged, refused with a problem (SPEC section 10)."""
+    await create(client, "old")
+    items = [
+        definition(jobId="new"),
+        definition(jobId="old"),
+        definition(jobId="old", jobName="changed"),
+        definition(jobId="bad", jobNam="typo"),
+        definition(),
+        7,
+        None,
+        definition(jobId="new2", timer={"period": "external", "dueTime": "3s"}),
+    ]
+    results = data_of(await client.post("/jobs", json=items))["items"]
+    assert [(one["jobId"], one["status"]) for one in results] == [
+        ("new", "created"),
+        ("old", "unchanged"),
+        ("old", "refused"),
+        ("bad", "refused"),
+        (None, "refused"),
+        (None, "refused"),
+        (None, "refused"),
+        ("new2", "created"),
+    ]
+    problems = [one["problem"] for one in results]
+    assert [problem and problem["status"] for problem in problems] == [
+        None,
+        None,
+        409,
+        422,
+        422,
+        422,
+        422,
+        None,
+    ]
+    assert problems[3]["errors"][0]["pointer"] == "/jobNam"
+    assert results[7]["warnings"] != []
+    assert await ids(client) == ["new", "new2", "old"]
+
+
+async def test_many_jobs_may_update_what_exists(client: httpx.AsyncClient) -> None:
+    """`?onExisting=update` (SPEC section 10)."""
+    await create(client, "old")
+    items = [definition(jobId="old", jobName="changed"), definition(jobId="new"), definition(jobId="new")]
+    results = data_of(await client.post("/jobs?onExisting=update", json=items))["items"]
+    assert results[0]["status"] == "updated"
+    assert sorted(one["status"] for one in results[1:]) == ["created", "unchanged"]
+    old = data_of(await client.get("/jobs/old"))
+    assert (old["jobName"], old["revision"]) == ("changed", 2)
+
+
+async def test_a_thousand_jobs_are_the_most(client: httpx.AsyncClient) -> None:
+    """At most 1,000 definitions; an empty array is none (SPEC section 10)."""
+    many = [definition(jobId=f"j{number:04}") for number in range(1_001)]
+    refused = await client.post("/jobs", json=many)
+    assert (refused.status_code, pointers(refused)) == (422, [("", "range")])
+    assert await ids(client) == []
+    results = data_of(await client.post("/jobs", json=many[:1_000]))["items"]
+    assert {one["status"] for one in results} == {"created"}
+    assert [one["jobId"] for one in results] == [one["jobId"] for one in many[:1_000]]
+    assert len(await ids(client, "limit=500")) == 500
+    assert data_of(await client.post("/jobs", json=[]))["items"] == []
+
+
+async def test_a_creation_under_a_key_is_made_once(client: httpx.AsyncClient) -> None:
+    """Same key, other body: 422 at `/Idempotency-Key`; same body: the same answer (SPEC section 10)."""
+    for path, body, other in (
+        ("/jobs/j", definition(), definition(jobName="x")),
+        ("/jobs", [definition(jobId="k")], [definition(jobId="l")]),
+    ):
+        headers = {"idempotency-key": "once"}
+        first = await client.post(path, json=body, headers=headers)
+        again = await client.post(path, json=body, headers=headers)
+        assert first.status_code in (200, 201)
+        assert again.is_success
+        refused = await client.post(path, json=other, headers=headers)
+        assert (refused.status_code, pointers(refused)) == (422, [("/Idempotency-Key", "key_reused")])
+    assert await ids(client) == ["j", "k"]
+
+
+async def test_a_key_is_known_for_a_day(world: World) -> None:
+    """`Idempotency-Key` is honoured for 24 h (SPEC section 10)."""
+    await create(world.client, overlapPolicy="allow")
+    headers = {"idempotency-key": "daily"}
+    numbers = []
+    for pause in (0, 86_000, 800):
+        world.clock.advance(pause * 1_000)
+        await world.settle()
+        numbers.append(data_of(await world.client.post("/jobs/j/trigger", headers=headers))["executeNumber"])
+    assert numbers == [1, 1, 2]
+
+
+async def test_revisions_are_kept_as_they_were(client: httpx.AsyncClient) -> None:
+    """`GET …/revisions`: the definitions as posted, the first one first (SPEC section 10)."""
+    await create(client, jobDescription="a\tb — ü")
+    data_of(await client.post("/jobs/j/update", json=definition(jobName="two")))
+    data_of(await client.put("/jobs/j?active=0"))
+    lines = data_of(await client.get("/jobs/j/revisions"))["items"]
+    assert [line["revision"] for line in lines] == [1, 2]
+    assert lines[0]["definition"] == definition(jobDescription="a\tb — ü") | {"jobId": "j"}
+    assert lines[1]["definition"]["jobName"] == "two"
+    page = data_of(await client.get("/jobs/j/revisions?limit=1"))
+    rest = data_of(await client.get(f"/jobs/j/revisions?limit=1&cursor={page['nextCursor']}"))
+    assert (page["items"], rest["items"]) == (lines[:1], lines[1:])
+
+
+async def test_a_pause_ends_what_runs_unless_it_drains(world: World) -> None:
+    """0 ends live executions as `cancelled` (`paused`); `drain=true` lets them end (SPEC section 10)."""
+    await create(world.client)
+    world.target.answers("/run", HELD)
+    started = data_of(await world.client.post("/jobs/j/trigger"))
+    await world.settle()
+    assert data_of(await world.client.put("/jobs/j?active=0"))["state"] == "paused"
+    run = await world.ended(started["executionId"])
+    assert (run["state"], run["reason"], run["error"]) == ("cancelled", "paused", "cancelled")
+    data_of(await world.client.put("/jobs/j", json={"active": True}))
+    started = data_of(await world.client.post("/jobs/j/trigger"))
+    data_of(await world.client.put("/jobs/j?active=0&drain=true"))
+    assert (await world.ended(started["executionId"]))["state"] == "succeeded"
+    refused = await world.client.put("/jobs/j")
+    assert (refused.status_code, pointers(refused)[0][0]) == (422, "/active")
+
+
+async def test_a_pause_counts_what_it_missed(world: World) -> None:
+    """`missed` counts the pause's firings, `misfire=` chooses for them (SPEC section 10)."""
+    await create(world.client, timer={"dueTime": "10s", "period": "10s"})
+    for policy, more in (("skip", 0), ("fire_once", 1), ("fire_all", 3)):
+        data_of(await world.client.put("/jobs/j?active=0"))
+        before = len(world.target.at("/run"))
+        await world.advance(35)
+        data = data_of(await world.client.put(f"/jobs/j?active=1&misfire={policy}"))
+        await world.settle()
+        assert (data["missed"], len(world.target.at("/run")) - before) == (3, more), policy
+        await world.advance(5)
+    assert "missed" not in data_of(await world.client.put("/jobs/j?active=1"))
+
+
+async def test_an_update_runs_a_one_time_job_at_once(world: World) -> None:
+    """The source: update and execute. A live execution keeps its definition (SPEC section 10)."""
+    data_of(await world.client.post("/jobs/j", json=definition(timer=None)), 201)
+    await world.settle()
+    assert len(world.target.at("/run")) == 1
+    changed = definition(timer=None, request=[{"url": "service://jobswork/other"}])
+    data_of(await world.client.post("/jobs/j/update", json=changed))
+    await world.settle()
+    assert len(world.target.at("/other")) == 1
+    assert world.target.at("/other")[0].headers["x-scheduling-execute-number"] == "2"
+    assert data_of(await world.client.get("/jobs/j"))["state"] == "finished"
+
+
+async def test_families_are_shown_and_destroyed_whole(world: World) -> None:
+    """getChildJobLogs by parent and by execution; destroyByParentJob is recursive (SPEC section 10)."""
+    client = world.client
+    await create(client, "p")
+    parent = data_of(await client.post("/jobs/p/trigger"))
+    for job_id, above in (("c1", "p"), ("c2", "p"), ("g1", "c1"), ("other", "x")):
+        await create(client, job_id, parentJob=above, parentJobExecution=1)
+        for _ in range(2):
+            started = data_of(await client.post(f"/jobs/{job_id}/trigger"))
+            await world.ended(started["executionId"])
+    await create(client, "c3", parentJob="p", parentJobExecution=2)
+    by_parent = data_of(await client.get("/main/getChildJobLogs?parentJobId=p&execution=1"))["items"]
+    assert [(one["jobId"], one["executeNumber"]) for one in by_parent] == [("c1", 2), ("c2", 2)]
+    assert by_parent[0]["attempts"][0]["steps"][0]["status"] == 200
+    await world.ended(parent["executionId"])
+    by_execution = data_of(
+        await client.get(f"/main/getChildJobLogsByExecutionId?executionId={parent['executionId']}")
+    )["items"]
+    assert by_execution == by_parent
+    source = data_of(await client.get("/main/execution?jobId=c1"))["items"]
+    assert [one["executeNumber"] for one in source] == [2, 1]
+    assert (await client.get("/main/execution")).status_code == 422
+    gone = data_of(await client.delete("/main/destroyByParentJob?parentJobId=p"))["jobs"]
+    assert sorted(gone) == ["c1", "c2", "c3", "g1", "p"]
+    assert gone[-1] == "p"
+    assert await ids(client) == ["other"]
+    assert (await client.delete("/main/destroyByParentJob?parentJobId=p")).status_code == 404
+
+
+async def test_a_family_that_goes_in_a_circle_is_destroyed_too(client: httpx.AsyncClient) -> None:
+    """A job may name its own grandchild as parent; the walk ends all the same."""
+    await create(client, "a", parentJob="b", parentJobExecution=1)
+    await create(client, "b", parentJob="a", parentJobExecution=1)
+    await create(client, "s", parentJob="s", parentJobExecution=1)
+    assert sorted(data_of(await client.delete("/main/destroyByParentJob?parentJobId=a"))["jobs"]) == [
+        "a",
+        "b",
+    ]
+    assert data_of(await client.delete("/main/destroyByParentJob?parentJobId=s"))["jobs"] == ["s"]
+
+
+async def test_system_jobs_are_the_scheduler_s_own(client: httpx.AsyncClient) -> None:
+    """Listed with `?system=true`, triggerable, pausable; not replaced, not destroyed (SPEC section 11)."""
+    names = await ids(client, "system=true")
+    assert names == ["clean", "outbox"]
+    assert data_of(await client.get("/upcoming"))["items"] == []
+    for name in names:
+        data_of(await client.post(f"/jobs/{name}/trigger"))
+        assert data_of(await client.put(f"/jobs/{name}?active=0"))["state"] == "paused"
+        for answer in (
+            await client.delete(f"/jobs/{name}"),
+            await client.post(f"/jobs/{name}", json=definition()),
+            await client.post(f"/jobs/{name}/update", json=definition()),
+        ):
+            assert answer.status_code == 409
+        bulk = data_of(await client.post("/jobs?onExisting=update", json=[definition(jobId=name)]))["items"]
+        assert bulk[0]["status"] == "refused"
+        assert data_of(await client.get(f"/jobs/{name}"))["creator"] == "system"
+    refused = await client.post("/jobs/j", json=definition(request=[{"url": "system://clean"}]))
+    assert (refused.status_code, pointers(refused)[0][0]) == (422, "/request/0/url")
+
+
+async def test_one_definition_posted_by_many_at_once_is_one_job(client: httpx.AsyncClient) -> None:
+    """Twenty equal creations at once: one 201, the others 200, one uid (SPEC section 10)."""
+    answers = await asyncio.gather(*(client.post("/jobs/j", json=definition()) for _ in range(20)))
+    assert sorted(one.status_code for one in answers) == [200] * 19 + [201]
+    assert len({one.json()["data"]["uid"] for one in answers}) == 1
+
+
+async def test_a_definition_comes_back_as_it_was_posted(client: httpx.AsyncClient) -> None:
+    """`definition` is as posted: numbers, order, nulls, unusual spellings and all (SPEC section 10)."""
+    raw = (
+        '{"jobName":"\\u00fc \\ud83d\\ude00","creator":"1","creatorName":"n","timer":{"period":"external"},'
+        '"request":[{"url":"service://jobswork/","body":[1.0,1e2,-0,10000000000000001,null,{"b":1,"a":2}]}]}'
+    )
+    await client.post("/jobs/j", content=raw, headers={"content-type": "application/json"})
+    text = (await client.get("/jobs/j")).text
+    assert "[1.0,1e2,-0,10000000000000001,null," in text
+    definition_ = json.loads(text)["data"]["definition"]
+    assert definition_["jobName"] == "ü 😀"
+    assert list(definition_["request"][0]["body"][5]) == ["b", "a"]
