@@ -105,10 +105,14 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
-    """What became of one try of a durable delivery: kept with its new values, or removed when it is done."""
+    """What became of one try of a durable delivery: kept with its new values, or removed when it is done.
+
+    `batch` is what the history has to know of it, `unwritten` in the same transaction.
+    """
 
     delivery: Delivery
     done: bool
+    batch: Batch | None = None
 
 
 class StoredJob(msgspec.Struct, frozen=True, gc=False):

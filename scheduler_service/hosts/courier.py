@@ -118,10 +118,11 @@ class Courier:
         if delivery is None:
             return False
         dismissed = msgspec.structs.replace(delivery, state=DISMISSED, due=None)
+        batch = self._batch(dismissed, None)
         if delivery.durable:
-            await self._store.settle((Settlement(dismissed, done=True),))
+            await self._store.settle((Settlement(dismissed, done=True, batch=batch),))
         self._drop(delivery)
-        self._record(dismissed, None)
+        self._hand_over(dismissed, batch)
         return True
 
     async def resend_outbox(self) -> int:
@@ -181,10 +182,11 @@ class Courier:
                 return
             now = self._clock.now()
             after = after_try(delivery, outcome, now, retries=self._retries, interval=self._interval)
-            self._record(after, outcome)
+            batch = self._batch(after, outcome)
             self._place(after)
             if after.durable:
-                await self._settle(after)
+                await self._settle(after, batch)
+            self._hand_over(after, batch)
         finally:
             self._pending.end(delivery_id)
 
@@ -224,11 +226,12 @@ class Courier:
         if timer is not None:
             timer.cancel()
 
-    async def _settle(self, after: Delivery) -> None:
+    async def _settle(self, after: Delivery, batch: Batch | None) -> None:
         """Writes it down as often as it takes: unsettled, a restart would send it again."""
+        settlement = Settlement(after, done=after.state == DELIVERED, batch=batch)
         while True:
             try:
-                await self._store.settle((Settlement(after, done=after.state == DELIVERED),))
+                await self._store.settle((settlement,))
             except StoreError as error:
                 self._log("delivery_unsettled", delivery=after.delivery_id, error=str(error))
                 await self._clock.sleep(SETTLE_PAUSE)
@@ -251,15 +254,32 @@ class Courier:
             after = page[-1].delivery_id
 
     def _record(self, delivery: Delivery, outcome: Outcome | None) -> None:
+        """A line of the history that need not outlive the process: a durable delivery is told of again."""
+        batch = self._batch(delivery, outcome)
+        if batch is not None:
+            self._history.append(batch, durable=False)
+
+    def _hand_over(self, settled: Delivery, batch: Batch | None) -> None:
+        """The history's line of a delivery that is settled: with its settlement it lies in `unwritten`."""
+        if batch is not None:
+            self._history.append(batch, durable=settled.durable)
+
+    def _batch(self, delivery: Delivery, outcome: Outcome | None) -> Batch | None:
         now = self._clock.now()
         records = self._redact((record_of(delivery, outcome, now),))
         if not records:
-            return
+            return None
         tenant, _, _ = delivery.job_id.rpartition("|")
-        batch = Batch(delivery.uid, delivery.job_id, tenant or "default", 0, now.wall, records)
-        self._history.append(batch, durable=False)
+        return Batch(
+            delivery.uid, delivery.job_id, tenant or "default", _sequence(delivery), now.wall, records
+        )
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _sequence(delivery: Delivery) -> int:
+    """The number of a try among all batches of its life: below 0, where no turn of the job counts."""
+    return -(delivery.execute_number << 32 | (delivery.ordinal & 0xFFFFFF) << 8 | delivery.tries & 0xFF) - 1

@@ -89,6 +89,7 @@ class Group:
                 for settlement in settlements:
                     delivery = settlement.delivery
                     self._deliveries[delivery.delivery_id] = None if settlement.done else delivery
+                    self._take_batch(settlement.batch)
             case Written(keys):
                 self._batches.update(dict.fromkeys(keys))
             case Remembered():
@@ -119,13 +120,16 @@ class Group:
         if commit.definition is not None:
             value = (entry.job_id, entry.updated_at, commit.definition)
             self._definitions[entry.uid, entry.revision] = value
-        if commit.batch is not None:
-            self._batches[commit.batch.uid, commit.batch.sequence] = commit.batch
+        self._take_batch(commit.batch)
         for delivery in commit.deliveries:
             self._deliveries[delivery.delivery_id] = delivery
         if commit.remembered is not None:
             self._remembered[commit.remembered.scope, commit.remembered.key] = commit.remembered
         return None
+
+    def _take_batch(self, batch: Batch | None) -> None:
+        if batch is not None:
+            self._batches[batch.uid, batch.sequence] = batch
 
     def _forget(self, job_id: str) -> bool:
         standing = self._standing.get(job_id)

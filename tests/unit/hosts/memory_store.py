@@ -93,6 +93,8 @@ class MemoryStore(StateStore):
         for settlement in settlements:
             delivery = settlement.delivery
             self.journal.append(("settle", delivery.delivery_id, delivery.state))
+            if settlement.batch is not None:
+                self.disk.unwritten[settlement.batch.uid, settlement.batch.sequence] = settlement.batch
             if settlement.done:
                 self.disk.deliveries.pop(delivery.delivery_id, None)
             else:

@@ -138,6 +138,22 @@ async def test_a_durable_delivery_goes_on_after_a_crash_under_the_same_key() -> 
     assert await house.host.courier.resend("uid1-1-0") is False
 
 
+async def test_what_became_of_a_delivery_outlives_the_process() -> None:
+    """Its line waits in the store, settled together, until the history has it: it is sent no second time."""
+    house = await House().start()
+    await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
+    house.sender.answers(TOLD, 500)
+    await house.trigger()
+    await house.advance(20_000)
+    assert house.disk.deliveries == {}
+    await house.crash()
+    await house.start()
+    lines = [one for one in house.history.records() if isinstance(one, DeliveryRecord)]
+    assert [(one.state, len(one.tries)) for one in lines] == [("delivered", 2), ("pending", 1)]
+    await house.history.flush()
+    assert house.disk.unwritten == {}
+
+
 async def test_a_retry_keeps_its_moment_over_a_crash() -> None:
     """`due` lies in the store, on the steady line."""
     house = await House().start()

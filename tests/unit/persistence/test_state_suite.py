@@ -228,6 +228,16 @@ async def test_a_delivery_that_is_settled_with_its_turn_is_gone(store: SqliteSta
     assert await store.deliveries("", 10) == []
 
 
+async def test_a_settlement_brings_its_record(store: SqliteStateStore) -> None:
+    """What became of a delivery waits for the history as the records of turns do."""
+    line = batch(-1, records=RECORDS)
+    await store.commit(commit(deliveries=(delivery(1),)))
+    await store.settle([Settlement(delivery(1), done=True, batch=line)])
+    assert await store.unwritten(("", 0), 10) == [line]
+    await store.written([("u", -1)])
+    assert await store.unwritten(("", 0), 10) == []
+
+
 async def test_records_wait_until_the_history_has_them(store: SqliteStateStore) -> None:
     """A turn's records are part of the state until they are confirmed (DESIGN section 3)."""
     await store.commit(commit(batch=batch(1, records=RECORDS)))
