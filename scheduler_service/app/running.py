@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from scheduler_service.app.service import Service, Wrap, open_service, tell_egress
+from scheduler_service.app.service import Carry, Service, Wrap, open_service, tell_egress
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.core import Log
 from scheduler_service.persistence.state.tap import Tap
@@ -42,6 +42,7 @@ async def serve(
     *,
     log: Log,
     wrap: Wrap | None = None,
+    carry: Carry | None = None,
     tap: Tap | None = None,
     began: Began | None = None,
 ) -> None:
@@ -54,7 +55,7 @@ async def serve(
     tell_egress(loaded, log)
     listener = listen(settings.server.host, settings.server.port)
     served = address_of(settings, listener)
-    service = await _open(loaded, served, log, wrap, tap, listener)
+    service = await _open(loaded, served, log, wrap, carry, tap, listener)
     server = make_server(service.api)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     signals = Signals()
@@ -160,11 +161,12 @@ async def _open(
     served: str,
     log: Log,
     wrap: Wrap | None,
+    carry: Carry | None,
     tap: Tap | None,
     listener: socket.socket,
 ) -> Service:
     try:
-        return await open_service(loaded, served=served, log=log, wrap=wrap, tap=tap)
+        return await open_service(loaded, served=served, log=log, wrap=wrap, carry=carry, tap=tap)
     except BaseException:
         listener.close()
         raise

@@ -30,7 +30,7 @@ from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.tap import Tap
-from scheduler_service.ports import History
+from scheduler_service.ports import History, Sender
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.timing.misfire import count_missed
@@ -43,6 +43,7 @@ MEMORY = ":memory:"
 LOOPBACK = ("127.0.0.0/8", "::1")
 
 Wrap = Callable[[History], History]
+Carry = Callable[[Sender], Sender]
 
 
 class KeepTime(Protocol):
@@ -112,14 +113,15 @@ async def open_service(
     served: str,
     log: Log,
     wrap: Wrap | None = None,
+    carry: Carry | None = None,
     tap: Tap | None = None,
     keep_time: KeepTime = SystemClock,
 ) -> Service:
     """Opens the data folder and builds the service; nothing fires before `start`.
 
-    `wrap` puts another history in front of the service's own; `tap` watches the store's writes; `keep_time`
-    makes the clock. Raises StoreError where the folder cannot be used, SettingsError for an env_file that
-    cannot be read.
+    `wrap` puts another history in front of the service's own, `carry` another sender; `tap` watches durable
+    writes; `keep_time` makes the clock. Raises StoreError where the folder cannot be used, SettingsError for
+    an env_file that cannot be read.
     """
     settings = loaded.settings
     folder = None if settings.store.data == MEMORY else Path(settings.store.data)
@@ -135,13 +137,15 @@ async def open_service(
         HistoryDatabase,
         url=settings.database.url or history_url(folder),
         durability=settings.store.durability,
+        tap=tap,
     )
     clock = keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew)
     writer = _open_writer(store, database, log)
     cleaner = _make_cleaner(settings, store, writer, clock)
     outbox = _Outbox()
     sender = _make_sender(loaded, served, cleaner, outbox)
-    host = _make_host(settings, store, wrap(writer) if wrap else writer, sender, clock, compiler, log)
+    history, carrier = wrap(writer) if wrap else writer, carry(sender) if carry else sender
+    host = _make_host(settings, store, history, carrier, clock, compiler, log)
     outbox.host = host
     reads = HistoryReads(database=database)
     parts = Parts(store, database, writer, reads, sender, host, compiler)
@@ -209,7 +213,7 @@ def _make_host(
     settings: Settings,
     store: SqliteStateStore,
     history: History,
-    sender: HttpSender,
+    sender: Sender,
     clock: Timekeeper,
     compiler: Compiler,
     log: Log,

@@ -10,10 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from scheduler_service.persistence.history.versions import Check, check, upgrade
+from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.ports import StoreUnavailable
 
 Durability = Literal["full", "process"]
 IN_MEMORY = "sqlite://"
+# The one point of a transaction that makes it durable, as `Tap` hears of it.
+COMMIT = "history.commit"
 # To this size the write-ahead log shrinks again after a large transaction.
 JOURNAL_BYTES = 64 << 20
 # Both double the writer's pace: the same pages of an index are read and written back less often.
@@ -24,8 +27,9 @@ CHECKPOINT_PAGES = 8_000
 class HistoryDatabase:
     """An open history. SQLite in a file lets readers go on beside the writer; in memory they take turns."""
 
-    def __init__(self, *, url: str, durability: Durability = "full") -> None:
-        """Opens `url` and brings its tables up to date. Raises StoreUnavailable."""
+    def __init__(self, *, url: str, durability: Durability = "full", tap: Tap | None = None) -> None:
+        """Opens `url`, its tables brought up to date; `tap` hears of commits. Raises StoreUnavailable."""
+        self._tap = tap
         self._in_memory = url == IN_MEMORY
         self._gate = threading.RLock()
         self.engine = open_engine(url, durability)
@@ -52,8 +56,7 @@ class HistoryDatabase:
             raw.execute("BEGIN IMMEDIATE")
             try:
                 yield raw
-                if raw.in_transaction:
-                    raw.execute("COMMIT")
+                self._commit(raw)
             except BaseException:
                 if raw.in_transaction:
                     raw.execute("ROLLBACK")
@@ -62,6 +65,16 @@ class HistoryDatabase:
     def close(self) -> None:
         """Lets go of the file."""
         self.engine.dispose()
+
+    def _commit(self, raw: sqlite3.Connection) -> None:
+        """Ends the transaction, if the work has left one open."""
+        if not raw.in_transaction:
+            return
+        if self._tap is not None:
+            self._tap.before(COMMIT)
+        raw.execute("COMMIT")
+        if self._tap is not None:
+            self._tap.after(COMMIT)
 
     def _turn(self) -> contextlib.AbstractContextManager[object]:
         return self._gate if self._in_memory else contextlib.nullcontext()
