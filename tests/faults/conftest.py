@@ -1,0 +1,20 @@
+"""What the fault tests share: one event loop library, and a parent of processes for each test."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.faults.processes import Fleet, open_fleet
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Asyncio alone: the processes run on uvloop, as they do in service."""
+    return "asyncio"
+
+
+@pytest.fixture
+async def fleet(anyio_backend: str) -> AsyncIterator[Fleet]:
+    """Services in processes of their own; they are gone after the test."""
+    async with open_fleet() as opened:
+        yield opened

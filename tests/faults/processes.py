@@ -1,0 +1,158 @@
+"""The test's end of the services that run, die and start again in processes of their own."""
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from tests.faults.victim import Order
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 20.0
+LOOK = 0.02
+
+
+class Crashed(Exception):
+    """The service died while something was asked of it or awaited."""
+
+
+class Fleet:
+    """The parent process of the services of one test."""
+
+    def __init__(self, parent: Process) -> None:
+        self._parent = parent
+        self._numbers = itertools.count(1)
+        self._runs: dict[int, Run] = {}
+
+    def start(self, folder: Path, **members: Any) -> "Run":
+        """Starts a service over `folder`; `members` are those of `Order`."""
+        number = next(self._numbers)
+        order = Order(run=number, folder=str(folder), log=f"{folder}.log", **members)
+        run = self._runs[number] = Run(order)
+        assert self._parent.stdin is not None
+        self._parent.stdin.write(msgspec.json.encode(order) + b"\n")
+        return run
+
+    async def listen(self) -> None:
+        """Hands what the processes tell to their runs, until there is nothing more."""
+        assert self._parent.stdout is not None
+        async for line in self._parent.stdout:
+            told = json.loads(line)
+            self._runs[told["run"]].hear(told)
+
+
+class Run:
+    """One life of a service."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.points: list[str] = []
+        self.killed_at: str | None = None
+        self.message = ""
+        self.code: int | None = None
+        self.pid = 0
+        self._url: str | None = None
+        self._changed = asyncio.Event()
+        self._client: httpx.AsyncClient | None = None
+
+    def hear(self, told: dict[str, Any]) -> None:
+        match told["what"]:
+            case "listening":
+                self._url, self.pid = told["url"], told["pid"]
+                self._client = httpx.AsyncClient(base_url=told["url"], timeout=PATIENCE, trust_env=False)
+            case "point":
+                self.points.append(told["name"])
+            case "killing":
+                self.killed_at = told["name"]
+            case "refused":
+                self.message = told["message"]
+            case "broke":
+                self.message = told["error"]
+            case "ended":
+                self.code = told["code"]
+        self._changed.set()
+
+    async def is_up(self) -> bool:
+        """Whether it came to listen; False: it died before."""
+        await self._until(lambda: self._url is not None or self.code is not None, "listens")
+        return self.code is None
+
+    async def end(self) -> int:
+        """The exit code, when there is one."""
+        await self._until(lambda: self.code is not None, "ends")
+        if self._client is not None:
+            await self._client.aclose()
+        assert self.code is not None
+        return self.code
+
+    async def kill(self) -> None:
+        """kill -9, unless it is dead already."""
+        await self._signal(signal.SIGKILL)
+
+    async def terminate(self) -> int:
+        """SIGTERM; the exit code."""
+        return await self._signal(signal.SIGTERM)
+
+    async def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """One request. Raises Crashed where the service is dead, or dies over it."""
+        if self._client is None or self.code is not None:
+            raise Crashed
+        try:
+            return await self._client.request(method, path, **options)
+        except httpx.TransportError:
+            await self._until(lambda: self.code is not None, f"dies, as its silence on {path} says")
+            raise Crashed from None
+
+    async def read(self, path: str, **query: Any) -> Any:
+        """`data` of an answer. Raises Crashed."""
+        answer = await self.ask("GET", path, params=query)
+        assert answer.status_code == 200, (path, answer.text)
+        return answer.json()["data"]
+
+    async def until(self, condition: Callable[[], Awaitable[object]], what: str) -> Any:
+        """The first answer of `condition` that is true. Raises Crashed when the service dies before."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not (found := await condition()):  # noqa: ASYNC110 - nobody calls back over HTTP
+                    await asyncio.sleep(LOOK)
+                return found
+        except TimeoutError:
+            raise AssertionError(f"in {PATIENCE} s it never came to this: {what}") from None
+
+    async def _signal(self, number: signal.Signals) -> int:
+        if self.code is None and self.pid:
+            os.kill(self.pid, number)
+        return await self.end()
+
+    async def _until(self, condition: Callable[[], bool], what: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def open_fleet() -> AsyncIterator[Fleet]:
+    """A parent that forks services; it and they are gone afterwards."""
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.faults.victim", stdin=PIPE, stdout=PIPE, cwd=ROOT
+    )
+    fleet = Fleet(parent)
+    listening = asyncio.create_task(fleet.listen())
+    try:
+        yield fleet
+    finally:
+        assert parent.stdin is not None
+        parent.stdin.close()
+        await parent.wait()
+        await listening

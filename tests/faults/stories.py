@@ -1,0 +1,240 @@
+"""What is done with a service, over as many lives as it takes, and what must be true at the end."""
+
+import json
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any, Protocol
+
+from scheduler_service.domain.document import Calling, Checking
+from scheduler_service.engine.snapshot import decode
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from tests.faults.processes import Run
+from tests.faults.target import Seen, Target
+
+TERMINAL = {"succeeded", "terminated", "cancelled", "skipped"}
+STEPS = ("/one", "/two", "/three")
+JOB = "/jobs/job"
+
+
+class Story(Protocol):
+    """A story goes on where a crash interrupted it: `play` is called again with the next life."""
+
+    async def play(self, run: Run) -> None:
+        """Does what is left to do, and awaits its end. Raises Crashed when the service dies."""
+
+    async def note(self, folder: Path) -> None:
+        """The service is dead: keeps in mind what was durable."""
+
+    async def check(self, run: Run, folder: Path) -> None:
+        """The last life is up and all is done: ends it, and asserts the promises."""
+
+
+def describe(target: Target, **members: Any) -> dict[str, Any]:
+    """A job of three steps whose second one fails at first, with a check and notifications of everything."""
+    base: dict[str, Any] = {
+        "jobId": "job",
+        "jobName": "swept",
+        "creator": "1",
+        "creatorName": "one",
+        "timer": {"dueTime": "0s", "period": "R2/PT0.3S"},
+        "overlapPolicy": "queue",
+        "async": True,
+        "request": [
+            {"url": f"{target.url}/one", "body": {"fired": "${schedulingFireTime}"}, "respEnvName": "ONE"},
+            {"url": f"{target.url}/two?article=${{ONE.value}}", "body": {"n": "${executeNumber}"}},
+            {"url": f"{target.url}/three", "body": {"attempt": "${schedulingRequestCounts}"}},
+        ],
+        "checkUrl": f"{target.url}/check",
+        "checkRateSeconds": 0.1,
+        "timeoutSeconds": 30,
+        "retry": [{"errorEquals": "5xx", "intervalSeconds": 0.05}],
+        "notification": [{"url": f"{target.url}/told"}],
+    }
+    return base | members
+
+
+class Durable:
+    """What a dead service left on the disk, read from a copy."""
+
+    def __init__(self) -> None:
+        self.calls: set[tuple[int, int, str]] = set()
+        self.deliveries: set[str] = set()
+        self.opens: set[int] = set()
+
+    @classmethod
+    async def read(cls, folder: Path) -> "Durable":
+        found = cls()
+        with tempfile.TemporaryDirectory() as copy:
+            shutil.copytree(folder, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("history*"))
+            store = await SqliteStateStore.open(folder=Path(copy))
+            try:
+                await found._take(store)
+            finally:
+                await store.close()
+        return found
+
+    async def _take(self, store: SqliteStateStore) -> None:
+        self.deliveries = {one.delivery_id for one in await store.deliveries("", 500)}
+        stored = await store.load("job")
+        if stored is None or stored.document is None:
+            return
+        document = decode(stored.document)
+        for run in document.head.opens:
+            context = document.contexts.get(run.execute_number)
+            self.opens.add(run.execute_number)
+            match context.phase if context else None:
+                case Calling(step=step):
+                    self.calls.add((run.execute_number, run.request_counts, STEPS[step]))
+                case Checking():
+                    self.calls.add((run.execute_number, run.request_counts, "/check"))
+
+
+class Sweep:
+    """The job of `describe` with two planned firings and a trigger, at either qos."""
+
+    def __init__(self, target: Target, qos: int) -> None:
+        self._target = target
+        self._qos = qos
+        self._definition = describe(target, qos=qos)
+        self._created = False
+        self._triggered: int | None = None
+        self._durable: list[tuple[int, Durable]] = []
+
+    async def play(self, run: Run) -> None:
+        if not self._created:
+            answer = await run.ask("POST", JOB, json=self._definition)
+            assert answer.status_code in (200, 201), answer.text
+            self._created = True
+        if self._triggered is None:
+            answer = await run.ask(
+                "POST", f"{JOB}/trigger", json={"by": "hand"}, headers={"Idempotency-Key": "once"}
+            )
+            assert answer.status_code == 200, answer.text
+            self._triggered = answer.json()["data"]["executeNumber"]
+        await run.until(lambda: self._is_done(run), "three executions have ended and been told of")
+
+    async def note(self, folder: Path) -> None:
+        self._durable.append((len(self._target.seen), await Durable.read(folder)))
+
+    async def check(self, run: Run, folder: Path) -> None:
+        again = await run.ask(
+            "POST", f"{JOB}/trigger", json={"by": "hand"}, headers={"Idempotency-Key": "once"}
+        )
+        assert again.json()["data"]["executeNumber"] == self._triggered
+        executions = await _in_full(run)
+        firings = (await run.read(f"{JOB}/firings"))["items"]
+        assert await run.terminate() == 0
+        check_ledger(firings, executions)
+        check_requests(self._target, self._durable)
+        assert [one["executeNumber"] for one in executions] == [1, 2, 3]
+        if self._qos == 1:
+            for execution in executions:
+                check_whole(execution, self._target)
+            await check_tidy(folder)
+        else:
+            self._check_lost(executions)
+
+    async def _is_done(self, run: Run) -> bool:
+        items = (await run.read(f"{JOB}/executions"))["items"]
+        if len(items) < 3 or any(one["state"] not in TERMINAL for one in items):
+            return False
+        if any(self._must_be_told(one) and not self._finals(one["executeNumber"]) for one in items):
+            return False
+        deliveries = (await run.read("/deliveries", jobId="job"))["items"]
+        return self._qos == 0 or all(one["state"] == "delivered" for one in deliveries)
+
+    def _must_be_told(self, execution: dict[str, Any]) -> bool:
+        """At qos 0 a notification lives in memory, and may go down with its process; not that of a loss."""
+        return self._qos == 1 or not self._durable or execution["state"] != "succeeded"
+
+    def _finals(self, number: int) -> set[str]:
+        told = [one for one in self._target.to("/told") if one.execution == number]
+        found = {json.loads(one.body)["response"]["status"] for one in told}
+        return found & {"finalSucceed", "finalFailed"}
+
+    def _check_lost(self, executions: list[dict[str, Any]]) -> None:
+        """At qos 0 nothing is sent twice; what a crash cut off is lost and told so, all else goes on."""
+        for one in executions:
+            number = one["executeNumber"]
+            expected = {"finalSucceed" if one["state"] == "succeeded" else "finalFailed"}
+            assert self._finals(number) <= expected
+            assert self._finals(number) == expected or not self._must_be_told(one)
+            if one["state"] != "succeeded":
+                assert (one["state"], one["error"], one["failureType"]) == ("terminated", "lost", "lost"), one
+                assert any(number in durable.opens for _, durable in self._durable)
+        lost = [one for one in executions if one["state"] != "succeeded"]
+        assert len(lost) <= len(self._durable)
+        steps = Counter(one.identity for one in self._target.to(*STEPS, "/check"))
+        assert max(steps.values()) == 1, steps.most_common(3)
+
+
+def check_ledger(firings: list[dict[str, Any]], executions: list[dict[str, Any]]) -> None:
+    """Both planned moments stand in it once, each with an execution of its own."""
+    assert [one["outcome"] in ("fired", "late") for one in firings] == [True, True], firings
+    assert len({one["plannedAt"] for one in firings}) == 2, firings
+    planned = sorted(one["executionId"] for one in firings)
+    assert planned == sorted(one["executionId"] for one in executions if one["triggeredBy"] == "timer")
+
+
+def check_requests(target: Target, durable: list[tuple[int, Durable]]) -> None:
+    """What was sent again is what a crash cut off, byte by byte; every key and number belongs together."""
+    texts: dict[tuple[str, str, int], bytes] = {}
+    for one in target.seen:
+        assert texts.setdefault(one.identity, one.text) == one.text, (one.identity, one.text)
+    check_numbers(target.to(*STEPS))
+    for seen_before, left in durable:
+        before = {one.identity for one in target.seen[:seen_before]}
+        for one in target.seen[seen_before:]:
+            if one.identity not in before:
+                continue
+            if one.path == "/told":
+                assert one.key.removesuffix("-n") in left.deliveries, one
+            else:
+                assert (one.execution, one.attempt, one.path) in left.calls, (one, left.calls)
+
+
+def check_numbers(steps: list[Seen]) -> None:
+    """An attempt's number belongs to one execution, a key to one step of one execution, over all attempts."""
+    owners: dict[int, int] = {}
+    keys: dict[tuple[int, str], set[str]] = {}
+    for one in steps:
+        assert owners.setdefault(one.attempt, one.execution) == one.execution
+        keys.setdefault((one.execution, one.path), set()).add(one.key)
+    # The third step names its attempt, so its key has the attempt in it (SPEC section 4).
+    assert all(len(found) == 1 for (_, path), found in keys.items() if path != "/three")
+    assert len({key for found in keys.values() for key in found}) == sum(map(len, keys.values()))
+
+
+def check_whole(execution: dict[str, Any], target: Target) -> None:
+    """The execution ended as it should, each part of it in history once, each event delivered."""
+    number = execution["executeNumber"]
+    assert (execution["state"], execution["attemptCount"]) == ("succeeded", 2), execution
+    first, second = execution["attempts"]
+    assert [step["status"] for step in first["steps"]] == [200, 500]
+    assert [step["status"] for step in second["steps"]] == [200, 200, 202]
+    assert len(second["checks"]) == 2, second["checks"]
+    assert not first["checks"]
+    told = sorted(one["event"] for one in execution["notifications"])
+    assert told == ["500", "finalSucceed", "inprogress", "succeed"], execution["notifications"]
+    assert {one["state"] for one in execution["notifications"]} == {"delivered"}
+    heard = {one.key for one in target.to("/told") if one.execution == number}
+    assert len(heard) == 4
+
+
+async def check_tidy(folder: Path) -> None:
+    """Nothing waits in the store any more: neither records for the history nor deliveries."""
+    store = await SqliteStateStore.open(folder=folder)
+    try:
+        assert await store.unwritten(("", 0), 10) == []
+        assert await store.deliveries("", 10) == []
+        assert await store.open_jobs("", 10) == []
+    finally:
+        await store.close()
+
+
+async def _in_full(run: Run) -> list[dict[str, Any]]:
+    items = (await run.read(f"{JOB}/executions"))["items"]
+    found = [await run.read(f"/executions/{one['executionId']}") for one in items]
+    return sorted(found, key=lambda one: one["executeNumber"])

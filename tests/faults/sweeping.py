@@ -1,0 +1,84 @@
+"""Plays stories over services that are killed at chosen points."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from tests.faults.processes import Crashed, Fleet, Run
+from tests.faults.stories import Story
+from tests.faults.target import Target, open_target
+
+# What lies between these is not durable and was not sent: BEGIN and WRITE are for the long sweep.
+DURABLE = ("state.commit", "history.commit", "send")
+AT_ONCE = 3
+SETTINGS = {"notification.interval_seconds": 0.2, "store.durability": "process"}
+
+Tell = Callable[[Target], Story]
+
+
+async def sweep_group(
+    fleet: Fleet, folder: Path, tell: Tell, *, first: int, stride: int, only: Sequence[str] = DURABLE
+) -> int:
+    """Kills at point `first`, then `stride` further on, and so on, until a story ends before its point.
+
+    Returns how many points were swept.
+    """
+    places = asyncio.Semaphore(AT_ONCE)
+    ended = asyncio.Event()
+    swept = 0
+
+    async def sweep(point: int) -> None:
+        nonlocal swept
+        async with places:
+            if ended.is_set():
+                return
+            killed = await survive(fleet, folder / str(point), tell, (point,), only=only)
+            swept += len(killed)
+            if not killed:
+                ended.set()
+
+    async with asyncio.TaskGroup() as group:
+        for point in range(first, 1000, stride):
+            group.create_task(sweep(point))
+    return swept
+
+
+async def survive(
+    fleet: Fleet, folder: Path, tell: Tell, points: Sequence[int], *, only: Sequence[str] = DURABLE
+) -> list[str]:
+    """Plays one story, each life killed at its point, then one that is not; where it was killed."""
+    async with AsyncExitStack() as stack:
+        target = await stack.enter_async_context(open_target())
+        story = tell(target)
+        killed: list[str] = []
+        try:
+            for point in points:
+                run = await _live(fleet, folder, story, target, point, only)
+                killed += [run.killed_at] if run.killed_at else []
+            run = fleet.start(folder, settings=SETTINGS)
+            target.life += 1
+            assert await run.is_up(), run.message
+            await story.play(run)
+            await story.check(run, folder)
+        except BaseException as error:
+            error.add_note(f"points {points}, killed at {killed}, log {folder}.log")
+            raise
+    return killed
+
+
+async def _live(
+    fleet: Fleet, folder: Path, story: Story, target: Target, point: int, only: Sequence[str]
+) -> Run:
+    """One life, killed at `point`, or at the end of the story where that comes first."""
+    target.life += 1
+    run = fleet.start(folder, settings=SETTINGS, point=point, only=tuple(only))
+    try:
+        if await run.is_up():
+            await story.play(run)
+    except Crashed:
+        pass
+    await run.kill()
+    assert run.code == -9, (run.code, run.message)
+    await story.note(folder)
+    return run
