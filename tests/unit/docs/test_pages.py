@@ -1,0 +1,175 @@
+"""The documentation is tested: what it names exists, and what exists is named (DESIGN section 8, rule 22)."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import typer.main
+
+from client_sdk.models import JobDefinition, parse_definition
+from scheduler_service.api.openapi import describe
+from scheduler_service.api.routes import OPERATIONS
+from scheduler_service.cli.errors import Exit
+from scheduler_service.cli.main import make_app
+from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.language.template import system_names
+from scheduler_service.settings import Settings, load_settings
+from tests.unit.docs.pages import PAGES, ROOT, anchors, fences, prose, read, rows
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def _settings() -> dict[str, object]:
+    """name → default; the group `egress` is absent unless it is given."""
+    given = Settings.model_validate({"egress": {}})
+    return {
+        f"{group}.{name}" if isinstance(values, dict) and values else group: value
+        for group, values in given.model_dump(mode="json").items()
+        for name, value in (values.items() if isinstance(values, dict) and values else [("", values)])
+    }
+
+
+def _definitions() -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for page in PAGES:
+        for text in fences(page.read_text(encoding="utf-8"), "json"):
+            value = json.loads(text)
+            found += [(page.name, one) for one in (value if isinstance(value, list) else [value])]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    """To a file of the checkout, and to a heading where it names one."""
+    for target in LINK.findall(prose(page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        there = (page.parent / place).resolve() if place else page
+        assert there.is_relative_to(ROOT), target
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there.read_text(encoding="utf-8")), target
+
+
+@pytest.mark.parametrize(("page", "definition"), _definitions())
+def test_every_definition_compiles(page: str, definition: dict[str, Any]) -> None:
+    """An example is a whole definition that a service takes, without warnings that it does not mean."""
+    compiled = compile_definition(parse_definition({"jobId": "example", **definition}), Surroundings())
+    assert {warning.code for warning in compiled.warnings} <= {"no_final_notification"}, page
+
+
+@pytest.mark.parametrize(("name", "default"), _settings().items())
+def test_every_setting_is_documented(name: str, default: object) -> None:
+    """With its environment name and its default."""
+    row = next((cells for cells in rows(read("docs/settings.md")) if cells[0] == f"`{name}`"), None)
+    assert row is not None, f"docs/settings.md does not name {name}"
+    assert row[1].strip("`").startswith("PUNCTUAL_" + name.upper().replace(".", "__"))
+    shown = row[2].strip("`")
+    if default is None:
+        assert shown == "-"
+    else:
+        told = shown if isinstance(default, str) else msgspec.json.decode(shown)
+        assert told == default
+    assert row[3]
+
+
+def test_every_documented_setting_exists() -> None:
+    """No row of a table tells of a setting that is gone."""
+    told = {cells[0].strip("`") for cells in rows(read("docs/settings.md")) if cells[0].startswith("`")}
+    assert told == set(_settings())
+
+
+def test_the_file_of_settings_that_is_shown_is_right(tmp_path: Path) -> None:
+    """Each TOML example is taken as it stands."""
+    blocks = [*fences(read("docs/settings.md"), "toml"), *fences(read("docs/operations.md"), "toml")]
+    assert len(blocks) >= 2
+    for number, text in enumerate(blocks):
+        assert tomllib.loads(text)
+        path = tmp_path / f"{number}.toml"
+        path.write_text(text, encoding="utf-8")
+        assert load_settings({}, {}, path).sources
+
+
+def _routes() -> list[tuple[str, str, dict[str, Any]]]:
+    paths = describe(OPERATIONS, version="1")["paths"]
+    return [
+        (method.upper(), path, told) for path, methods in paths.items() for method, told in methods.items()
+    ]
+
+
+@pytest.mark.parametrize(("method", "path", "told"), _routes())
+def test_every_route_is_documented(method: str, path: str, told: dict[str, Any]) -> None:
+    """With its method, and each of its parameters is named on the page."""
+    page = read("docs/api.md")
+    assert f"`{method} {path}`" in page
+    for parameter in told["parameters"]:
+        name = parameter["name"]
+        assert re.search(rf"[`{{?&/]{re.escape(name)}[`}}=:\",]", page), f"{name} of {method} {path}"
+
+
+def test_every_documented_route_exists() -> None:
+    """No page of ours tells of a route that is not there, but where it says that it is not there yet."""
+    known = {(method, path) for method, path, _ in _routes()} | {("GET", "/openapi.json")}
+    for page in ("docs/api.md", "docs/guide.md", "docs/operations.md", "docs/settings.md"):
+        text = read(page).partition("## Not there yet")[0]
+        for method, path in re.findall(r"`(GET|POST|PUT|DELETE) (/[^`?\s]*)", text):
+            assert (method, path) in known, f"{page}: {method} {path}"
+
+
+def _commands() -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+
+    def walk(command: Any, name: str) -> None:
+        below = getattr(command, "commands", None)
+        if below is None:
+            found.append((name, command))
+        else:
+            for word, inner in below.items():
+                walk(inner, f"{name} {word}")
+
+    walk(typer.main.get_command(make_app()), "punctual")
+    return found
+
+
+@pytest.mark.parametrize(("name", "command"), _commands())
+def test_every_command_is_documented(name: str, command: Any) -> None:
+    """In a row of its own, with its own options; and its help has an example."""
+    page = read("docs/cli.md")
+    row = next((cells for cells in rows(page) if cells[0] == f"`{name}`"), None)
+    assert row is not None, f"docs/cli.md does not name {name}"
+    shared = {"--help", "--url", "--key", "-o", "--output", "-f", "--file", "--data", "--config", "--host"}
+    for option in command.params:
+        for spelled in option.opts:
+            assert spelled in shared or not spelled.startswith("-") or spelled in page, f"{name} {spelled}"
+    assert f"Example: {name}" in (command.help or "")
+
+
+def test_every_exit_code_is_documented() -> None:
+    """In the table of docs/cli.md, as in the module that defines them."""
+    told = {int(cells[0]): cells[1] for cells in rows(read("docs/cli.md")) if cells[0].isdigit()}
+    assert set(told) == {int(code) for code in Exit}
+
+
+def _fields() -> list[str]:
+    schema = JobDefinition.model_json_schema(by_alias=True)
+    own = list(schema["properties"])
+    parts = ("RequestStep", "RetryPolicy", "Timer", "Misfire", "Notification", "CheckUrl")
+    return own + [name for part in parts for name in schema["$defs"][part]["properties"]]
+
+
+@pytest.mark.parametrize("field", sorted(set(_fields())))
+def test_every_field_of_a_definition_is_documented(field: str) -> None:
+    """The guide names it, be it as not there yet."""
+    assert re.search(rf"[`\"]{field}[`\"]", read("docs/guide.md")), field
+
+
+def test_every_system_variable_is_documented() -> None:
+    """But those of shards, which are not there yet."""
+    page = read("docs/templates.md")
+    for name in system_names() - {"schedulingShardIndex", "schedulingShardTotal"}:
+        assert f"`{name}`" in page
