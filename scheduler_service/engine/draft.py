@@ -51,14 +51,18 @@ class Draft:
 
     def keep(self, run: Open) -> Open:
         """Puts `run` into the document, in its place or at the end, and has it recorded."""
+        before = self.opens.get(run.execute_number)
+        if before is not None and before.state is not run.state:
+            follow(before.state, run.state)
         self.opens[run.execute_number] = run
         self.touch(run)
         return run
 
     def requeue(self, run: Open) -> Open:
         """Puts `run` at the end of the line."""
-        self.opens.pop(run.execute_number, None)
-        return self.keep(run)
+        self.keep(run)
+        self.opens[run.execute_number] = self.opens.pop(run.execute_number)
+        return run
 
     def adjust(self, number: int, **values: object) -> Context:
         """Puts new values into the context of execution `number`."""

@@ -6,6 +6,7 @@ from scheduler_service.domain.document import Open, Report, Told
 from scheduler_service.domain.effects import Delivery, Notify
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import SECOND, as_datetime
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
@@ -16,6 +17,7 @@ IN_PROGRESS, SUCCEED, FAILED, TIMEOUT = "inprogress", "succeed", "failed", "time
 FINAL_SUCCEED, FINAL_FAILED = "finalSucceed", "finalFailed"
 FINAL = frozenset({FINAL_SUCCEED, FINAL_FAILED})
 OWN_FAULT = "500"
+WEBHOOK_ID = "webhook-id"
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -140,6 +142,7 @@ def _deliver(draft: Draft, run: Open, program: Program, entry: Notification, not
     context = draft.contexts[run.execute_number]
     ordinal = context.deliveries
     delivery_id = f"{draft.head.uid}-{run.execute_number}-{ordinal}"
+    key = f"{delivery_id}-n"
     body = {
         "httpStatus": notice.http_status,
         "response": notice.response,
@@ -153,7 +156,7 @@ def _deliver(draft: Draft, run: Open, program: Program, entry: Notification, not
         run,
         context.responses,
         entry.target,
-        key=f"{delivery_id}-n",
+        key=key,
         timeout=entry.target.timeout,
         extra={"schedulingNotifyBody": body},
     )
@@ -168,7 +171,7 @@ def _deliver(draft: Draft, run: Open, program: Program, entry: Notification, not
         request_counts=run.request_counts,
         ordinal=ordinal,
         event=notice.key,
-        request=request,
+        request=_name_delivery(request, key),
         name=entry.name,
         durable=program.qos == 1 or entry.outbox,
         outbox=program.qos == 1 or entry.outbox,
@@ -176,6 +179,13 @@ def _deliver(draft: Draft, run: Open, program: Program, entry: Notification, not
         created_at=draft.now.wall,
     )
     draft.effects.append(Notify(delivery))
+
+
+def _name_delivery(request: OutboundRequest, key: str) -> OutboundRequest:
+    """The same `webhook-id` on every try, so that a receiver can tell a repetition; an entry's own wins."""
+    if any(name.lower() == WEBHOOK_ID for name, _ in request.headers):
+        return request
+    return msgspec.structs.replace(request, headers=(*request.headers, (WEBHOOK_ID, key)))
 
 
 def _object(value: object) -> dict[str, object]:
