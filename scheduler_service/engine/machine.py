@@ -100,10 +100,9 @@ def _manage(draft: Draft, event: Event) -> Reply:
             return _cancel(draft, event)
         case Released():
             return _release(draft, event)
-        case MissedCounted():
-            return take_count(draft, event)
         case _:
-            return Unchanged()
+            assert isinstance(event, MissedCounted), f"decide knows no event {event!r}"
+            return take_count(draft, event)
 
 
 def _take_call(draft: Draft, event: CallEnded) -> Reply:
@@ -112,11 +111,11 @@ def _take_call(draft: Draft, event: CallEnded) -> Reply:
     context = draft.contexts.get(event.token.execute_number)
     if run is None or context is None or token_of(draft, run, context.phase) != event.token:
         return Unchanged()
-    match context.phase:
-        case Calling() as calling:
-            take_answer(draft, run, calling, event.outcome)
-        case Checking() as checking:
-            take_check(draft, run, checking, event.outcome)
+    if isinstance(context.phase, Calling):
+        take_answer(draft, run, context.phase, event.outcome)
+    else:
+        assert isinstance(context.phase, Checking), "nothing else awaits an answer"
+        take_check(draft, run, context.phase, event.outcome)
     return Taken()
 
 

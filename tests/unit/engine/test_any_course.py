@@ -29,6 +29,7 @@ from scheduler_service.domain.events import (
 )
 from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord
+from scheduler_service.domain.replies import Taken
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome, Token
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token
@@ -106,6 +107,7 @@ class AnyCourse(RuleBasedStateMachine):
         self.around = around
         self.rig = Rig(around, **members)
         self.calls: list[Call] = []
+        self.answered: set[Token] = set()
         self.counting: list[CountMissed] = []
         self.states: dict[int, str] = {}
         self.ended: set[int] = set()
@@ -174,6 +176,8 @@ class AnyCourse(RuleBasedStateMachine):
         if self.calls:
             token = self.calls[-1 - index % len(self.calls)].token
             self.turn(CallEnded(token, outcome))
+            assert self.rig.reply != Taken() or token not in self.answered, "an answer counts once"
+            self.answered |= {token} if self.rig.reply == Taken() else set()
 
     @rule(
         outcome=ANSWERS, uid=st.sampled_from(["uid", "else"]), number=NUMBERS, kind=st.sampled_from(CallKind)

@@ -1,0 +1,77 @@
+"""What is said of a job from its state alone, and the table of states (SPEC section 10)."""
+
+import pytest
+
+from scheduler_service.domain.effects import CountMissed
+from scheduler_service.domain.events import AlarmRang, Paused, Triggered, Updated
+from scheduler_service.domain.execution import ExecutionState, JobState
+from scheduler_service.domain.moments import Due
+from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS, WAITING, follow
+from scheduler_service.engine.status import due, revisions, summarize
+from tests.unit.engine.rig import START, STEADY, Rig, program
+
+S = ExecutionState
+
+
+def test_a_job_that_is_not_there() -> None:
+    """It is due never, and has no summary."""
+    rig = Rig()
+    assert due(rig.job) == Due()
+    with pytest.raises(AssertionError, match="no summary"):
+        summarize(rig.job)
+
+
+def test_due_is_the_earliest_of_each_line() -> None:
+    """Firings and delayed triggers wait on the wall, limits, retries and checks on the steady line."""
+    rig = Rig(timer={"dueTime": "10s", "period": "10s"}, leadSeconds=2, timeoutSeconds=30).create()
+    assert due(rig.job) == Due(START + 8_000, None)
+    rig.deliver(Triggered(planned_at=START + 5_000))
+    rig.deliver(Triggered())
+    assert due(rig.job) == Due(START + 5_000, STEADY + 30_000)
+    rig.deliver(Paused(drain=True))
+    assert due(rig.job) == Due(START + 5_000, STEADY + 30_000)
+    idle = Rig().create()
+    assert due(idle.job) == Due()
+
+
+def test_a_check_waits_no_longer_than_its_attempt() -> None:
+    """The limit wins where it comes first."""
+    rig = Rig(**{"async": True}, checkUrl="http://t.test/", checkRateSeconds=90, timeoutSeconds=30).create()
+    rig.deliver(Triggered())
+    rig.answer(200)
+    assert due(rig.job).steady == STEADY + 30_000
+
+
+def test_the_states_of_a_job() -> None:
+    """active, paused, finished: without a further firing and nothing live or waiting, unless external."""
+    assert Rig().create().summary.state is JobState.ACTIVE
+    assert Rig(active=0).create().summary.state is JobState.PAUSED
+    once = Rig(timer=None).create()
+    assert once.summary.state is JobState.ACTIVE
+    once.answer()
+    assert once.summary.state is JobState.FINISHED
+    once.deliver(Triggered(planned_at=START + 1_000))
+    assert once.summary.state is JobState.ACTIVE
+
+
+def test_the_revisions_that_a_turn_needs() -> None:
+    """The one in force, those of live executions, those of runs that are being counted."""
+    rig = Rig(timer={"period": "* * * * * ?", "misfire": {"policy": "skip"}}, overlapPolicy="allow").create()
+    rig.wall += 3_600_000
+    rig.deliver(AlarmRang())
+    assert rig.of(CountMissed, rig.effects) != []
+    for revision in (2, 3):
+        rig.programs[revision] = program(overlapPolicy="allow")
+        rig.deliver(Updated(revision))
+        rig.deliver(Triggered())
+    assert rig.document is not None
+    assert revisions(rig.document) == {1, 2, 3}
+
+
+def test_the_table_of_states() -> None:
+    """Transitions are those of SPEC section 10 and no others; each state is live, waiting or terminal."""
+    assert follow(S.FAILED, S.PROCESSING) is S.PROCESSING
+    with pytest.raises(AssertionError, match="from succeeded to failed"):
+        follow(S.SUCCEEDED, S.FAILED)
+    assert set(S) == LIVE | WAITING | TERMINAL == set(TRANSITIONS)
+    assert not LIVE & TERMINAL
