@@ -71,9 +71,10 @@ class World:
     async def until(self, condition: Callable[[], Awaitable[Any]]) -> Any:
         """What `condition` gives once it is true; real time passes meanwhile, the clock stands."""
         async with asyncio.timeout(PATIENCE):
-            while not (found := await condition()):
-                pass
-        return found
+            while True:
+                if found := await condition():
+                    return found
+                await asyncio.sleep(0)
 
     async def stop(self, grace: int = 0) -> None:
         """Stops the service, once; the clock runs while it drains."""

@@ -204,12 +204,13 @@ async def test_429_is_a_limit_with_retry_after() -> None:
 async def test_503_while_it_stops_and_feedback_is_still_taken(world: World) -> None:
     """A node that stops starts nothing, and still hears what its work reports (SPEC sections 10, 14)."""
     made = definition(request=[{"url": "service://jobswork/run?to=${schedulingFeedbackUrl}"}])
-    data_of(await world.client.post("/jobs/j", json=made | {"async": True}), 201)
+    data_of(await world.client.post("/jobs/j", json=made | {"async": True, "timeoutSeconds": 1e6}), 201)
     started = data_of(await world.client.post("/jobs/j/trigger"))
     await world.settle()
     stopping = asyncio.create_task(world.stop(10_000_000))
-    while (await world.client.get("/health/ready")).status_code == 200:
+    for _ in range(5):
         await asyncio.sleep(0)
+    assert (await world.client.get("/health/ready")).status_code == 503
     for path in ("/jobs/new", "/jobs/j/update"):
         refused = await world.client.post(path, json=definition())
         assert (refused.status_code, pointers(refused)[0][1]) == (503, "unavailable")

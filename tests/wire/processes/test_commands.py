@@ -1,0 +1,232 @@
+"""Every command against a real service (SPEC section 16)."""
+
+import io
+import json
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.wire.processes.process import COMMAND, bare_environment
+from tests.wire.processes.terminal import Terminal
+
+
+def test_a_job_is_created_once(terminal: Terminal) -> None:
+    """Created, the same again, and refused with exit code 1 where it has another definition (10, 16)."""
+    definition = terminal.definition()
+    file = terminal.write("job.json", definition)
+    created = terminal.done("jobs", "create", "-f", file, "-o", "json")
+    assert created.data["definition"] == definition
+    assert terminal.done("jobs", "create", "-f", file).code == 0
+    terminal.write("job.json", definition | {"jobName": "another"})
+    refused = terminal.enter("jobs", "create", "-f", file)
+    assert refused.code == 1
+    assert refused.err.startswith("punctual: 409: ")
+
+
+def test_a_definition_comes_from_any_kind_of_file(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JSON5, YAML, and JSON on standard input (16)."""
+    first, second, third = terminal.definition(), terminal.definition(), terminal.definition()
+    terminal.done("jobs", "create", "-f", terminal.write("a.json5", f"// one\n{json.dumps(first)[:-1]},}}"))
+    terminal.done("jobs", "create", "-f", terminal.write("b.yaml", yaml.safe_dump(second)))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(third).encode())))
+    terminal.done("jobs", "create", "-f", "-")
+    for definition in (first, second, third):
+        shown = terminal.done("jobs", "get", definition["jobId"], "-o", "yaml")
+        assert yaml.safe_load(shown.out)["definition"] == definition
+
+
+def test_what_the_service_refuses_is_told_with_its_place(terminal: Terminal) -> None:
+    """Exit code 1, each error with its pointer and code (16)."""
+    definition = terminal.definition(jobName="", sgn=1)
+    ended = terminal.enter("jobs", "create", "-f", terminal.write("job.json", definition))
+    assert ended.code == 1
+    assert "/jobName: " in ended.err
+    assert "/sgn: unknown field 'sgn'" in ended.err
+    assert "[unknown_field]" in ended.err
+
+
+def test_warnings_are_told_beside_the_result(terminal: Terminal) -> None:
+    """On standard error, so that the result stays clean (16)."""
+    told = [{"url": terminal.service, "stateEquals": "500"}]
+    file = terminal.write("job.json", terminal.definition(notification=told))
+    ended = terminal.done("jobs", "create", "-f", file, "-o", "json")
+    assert "warning: /notification:" in ended.err
+    assert ended.data["state"] == "active"
+
+
+@pytest.mark.parametrize("content", ["[]", '"x"', "{}", '{"jobId": 1}'])
+def test_a_file_without_a_definition_is_refused(terminal: Terminal, content: str) -> None:
+    """Exit code 2 (16)."""
+    ended = terminal.enter("jobs", "create", "-f", terminal.write("job.json", content))
+    assert ended.code == 2
+    assert "one definition with a jobId" in ended.err
+
+
+def test_many_are_applied_each_on_its_own(terminal: Terminal) -> None:
+    """Created, updated, unchanged or refused; exit code 1 where one is refused (16)."""
+    first, second = terminal.definition(), terminal.definition()
+    file = terminal.write("jobs.json", [first, second])
+    ended = terminal.done("jobs", "apply", "-f", file, "-o", "json")
+    assert [item["status"] for item in ended.data] == ["created", "created"]
+    terminal.write("jobs.json", [first | {"jobName": "new"}, second, {"jobId": "x"}])
+    ended = terminal.enter("jobs", "apply", "-f", file, "-o", "json")
+    assert ended.code == 1
+    assert [item["status"] for item in ended.data] == ["updated", "unchanged", "refused"]
+    assert "1 of 3 jobs were refused" in ended.err
+    terminal.done("jobs", "apply", "-f", terminal.write("one.json", first))
+
+
+def test_a_difference_ends_with_1(terminal: Terminal) -> None:
+    """As diff does; without one it says so and ends with 0 (16)."""
+    definition = terminal.definition()
+    file = terminal.write("job.json", definition)
+    terminal.done("jobs", "create", "-f", file)
+    assert terminal.done("jobs", "diff", "-f", file).out == "no difference\n"
+    terminal.write("job.json", definition | {"jobName": "new"})
+    ended = terminal.enter("jobs", "diff", "-f", file)
+    assert ended.code == 1
+    assert '-  "jobName": "a job",' in ended.out
+    assert '+  "jobName": "new",' in ended.out
+
+
+def test_lists_are_filtered_and_go_on(terminal: Terminal) -> None:
+    """By label, text and state; a cursor leads to the next page (16)."""
+    label = f"t:{terminal.folder.name}"
+    ids = [terminal.make(labels={"t": terminal.folder.name}) for _ in range(3)]
+    page = terminal.done("jobs", "list", "--label", label, "--limit", "2", "-o", "json").data
+    assert [item["jobId"] for item in page["items"]] == ids[:2]
+    table = terminal.done("jobs", "list", "--label", label, "--limit", "2")
+    assert page["nextCursor"] in table.err
+    rest = terminal.done("jobs", "list", "--label", label, "--cursor", page["nextCursor"])
+    assert [line.split()[0] for line in rest.out.splitlines()] == ["jobId", ids[2]]
+    terminal.done("jobs", "pause", ids[0])
+    paused = terminal.done("jobs", "list", "--label", label, "--state", "paused", "-o", "json").data
+    assert [item["jobId"] for item in paused["items"]] == ids[:1]
+
+
+def test_the_system_jobs_are_listed_when_asked_for(terminal: Terminal) -> None:
+    """And cannot be destroyed (11)."""
+    items = terminal.done("jobs", "list", "--system", "-o", "json").data["items"]
+    assert [item["jobId"] for item in items] == ["clean", "outbox"]
+    assert terminal.enter("jobs", "delete", "clean").code == 1
+    assert terminal.done("jobs", "trigger", "clean", "--wait", "-o", "json").data["state"] == "succeeded"
+
+
+def test_what_is_not_there_ends_with_1(terminal: Terminal) -> None:
+    """A job, an execution (16)."""
+    for arguments in (("jobs", "get", "none"), ("jobs", "delete", "none"), ("executions", "get", "none-1")):
+        ended = terminal.enter(*arguments)
+        assert (ended.code, ended.out) == (1, "")
+        assert "404: there is no " in ended.err
+
+
+def test_watching_what_is_not_there_ends(terminal: Terminal) -> None:
+    """Rather than waiting an hour for it (16)."""
+    assert terminal.enter("executions", "watch", "none-1", "--timeout", "3600").code == 1
+
+
+def test_a_trigger_waits_for_its_end(terminal: Terminal) -> None:
+    """`--wait` shows the execution, exit code 0 where it succeeded (16)."""
+    job = terminal.make()
+    started = terminal.done("jobs", "trigger", job, "size=3", "name=x", "-o", "json").data
+    assert started["executeNumber"] == 1
+    ended = terminal.done("jobs", "trigger", job, "size=3", "--wait", "-o", "json").data
+    assert (ended["state"], ended["executeNumber"]) == ("succeeded", 2)
+    again = terminal.done("executions", "watch", started["executionId"], "-o", "json").data
+    assert again["state"] == "succeeded"
+
+
+def test_parameters_reach_the_chain(terminal: Terminal) -> None:
+    """A value that is JSON is taken as such, else as a text (16)."""
+    job = terminal.make("/jobs?limit=${trigger.size}&text=${trigger.text}")
+    ended = terminal.done("jobs", "trigger", job, "size=3", "text=a b", "--wait", "-o", "json").data
+    assert ended["attempts"][0]["steps"][0]["url"].endswith("/jobs?limit=3&text=a%20b")
+
+
+def test_an_execution_that_fails_ends_with_5(terminal: Terminal) -> None:
+    """With its state and error (16)."""
+    job = terminal.make("/nothing/here")
+    ended = terminal.enter("jobs", "trigger", job, "--wait", "-o", "json")
+    assert ended.code == 5
+    assert ended.data["error"] == "404"
+    assert "ended terminated 404" in ended.err
+    execution = ended.data["executionId"]
+    assert terminal.enter("executions", "watch", execution).code == 5
+    assert terminal.enter("executions", "replay", execution, "--wait").code == 5
+
+
+def test_waiting_runs_out_of_time_with_4(terminal: Terminal) -> None:
+    """The execution goes on; it can be cancelled, and then ends with 5 (16)."""
+    job = terminal.make()
+    ended = terminal.enter("jobs", "trigger", job, "--delay", "3600", "--wait", "--timeout", "0")
+    assert ended.code == 4
+    assert "is scheduled after 0 s" in ended.err
+    found = terminal.done("executions", "list", "--job", job, "--state", "scheduled", "-o", "json").data
+    execution = found["items"][0]["executionId"]
+    terminal.done("executions", "cancel", execution, "--reason", "wrong day")
+    ended = terminal.enter("executions", "watch", execution, "-o", "json")
+    assert ended.code == 5
+    assert ended.data["reason"] == "wrong day"
+    assert terminal.enter("executions", "cancel", execution).code == 1
+
+
+def test_an_execution_is_replayed(terminal: Terminal) -> None:
+    """With edited parameters (16)."""
+    job = terminal.make("/jobs?limit=${trigger.size}")
+    first = terminal.done("jobs", "trigger", job, "size=3", "--wait", "-o", "json").data
+    again = terminal.done("executions", "replay", first["executionId"], "size=4", "--wait", "-o", "json").data
+    assert again["triggeredBy"] == "replay"
+    assert again["attempts"][0]["steps"][0]["url"].endswith("limit=4")
+    started = terminal.done("executions", "replay", first["executionId"], "size=5", "-o", "json").data
+    assert started["executeNumber"] == 3
+
+
+def test_a_job_is_paused_resumed_and_destroyed(terminal: Terminal) -> None:
+    """Each says what it did (16)."""
+    job = terminal.make(timer={"dueTime": "1h", "period": "1h"})
+    assert terminal.done("jobs", "pause", job, "--drain").err == f"{job} is paused\n"
+    assert terminal.done("jobs", "get", job, "-o", "json").data["state"] == "paused"
+    resumed = terminal.done("jobs", "resume", job, "--misfire", "fire_once")
+    assert resumed.err == f"{job} is active; 0 firings fell into the pause\n"
+    assert terminal.enter("jobs", "resume", job, "--misfire", "nonsense").code == 1
+    coming = terminal.done("jobs", "next", job, "--count", "2")
+    assert len(coming.out.splitlines()) == 3
+    assert terminal.done("jobs", "delete", job).err == f"{job} is destroyed\n"
+    assert terminal.enter("jobs", "get", job).code == 1
+
+
+def test_a_job_is_watched(terminal: Terminal) -> None:
+    """A line for each execution as it ends (16)."""
+    job = terminal.make()
+    terminal.done("jobs", "trigger", job, "--wait")
+    lines = terminal.done("jobs", "watch", job, "--timeout", "0").out.splitlines()
+    assert [line.split()[1:] for line in lines] == [["#1", "succeeded"]]
+
+
+def test_a_timer_is_tried(terminal: Terminal) -> None:
+    """In words, and as moments; what is wrong ends with 1 (16)."""
+    arguments = ("timers", "preview", "0 30 2 ? * MON-FRI", "--timezone", "Europe/Berlin", "--count", "2")
+    ended = terminal.done(*arguments)
+    assert "At 02:30 on Monday to Friday" in ended.err
+    assert len(ended.out.splitlines()) == 3
+    found: Any = terminal.done(*arguments, "-o", "json").data
+    assert (found["dialect"], len(found["firings"])) == ("quartz", 2)
+    assert terminal.enter("timers", "preview", "61 * * * * ?").code == 1
+
+
+def test_a_real_process_has_no_colour_off_a_terminal(service: str) -> None:
+    """Whatever the terminal could do (16)."""
+    for arguments in (["jobs", "list"], ["jobs", "--help"], ["jobs", "nonsense"], ["jobs", "get", "none"]):
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            env=bare_environment(PUNCTUAL_URL=service),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert "\x1b" not in done.stdout + done.stderr, arguments

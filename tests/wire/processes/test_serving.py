@@ -1,0 +1,163 @@
+"""`punctual serve`, `punctual demo` and `punctual db` as processes (SPEC sections 14 to 16)."""
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.wire.processes.process import COMMAND, Process, bare_environment, serve
+
+KEY = "0123456789abcdef"
+
+
+def punctual(*arguments: str, cwd: Path, **environ: str) -> "subprocess.CompletedProcess[str]":
+    """A command that ends by itself."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=cwd,
+        env=bare_environment(**environ),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_without_a_key_only_this_machine_is_served(tmp_path: Path) -> None:
+    """Listening elsewhere is refused by name, before anything is opened (14)."""
+    done = punctual("serve", "--host", "0.0.0.0", "--port", "0", "--data", "data", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "server.host = '0.0.0.0' is not loopback" in done.stderr
+    assert "PUNCTUAL_SERVER__KEY" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_is_in_the_way_of_a_start_is_named(tmp_path: Path) -> None:
+    """A port that is taken, a folder that another service uses, a missing env_file: exit code 3."""
+    with serve(tmp_path / "data") as process, socket.create_server(("127.0.0.1", 0)) as taken:
+        process.wait_for_url()
+        port = str(taken.getsockname()[1])
+        done = punctual("serve", "--port", port, "--data", ":memory:", cwd=tmp_path)
+        assert done.returncode == 3
+        assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+        for arguments in (("serve", "--port", "0", "--data", "data"), ("db", "migrate", "--data", "data")):
+            done = punctual(*arguments, cwd=tmp_path)
+            assert done.returncode == 3
+            assert "is in use by process" in done.stderr
+        assert punctual("db", "check", "--data", "data", cwd=tmp_path).returncode == 0
+    done = punctual("serve", "--port", "0", cwd=tmp_path, PUNCTUAL_ENV_FILE="none.sh")
+    assert done.returncode == 3
+    assert "env_file none.sh cannot be read" in done.stderr
+
+
+def test_a_folder_is_checked_and_migrated(tmp_path: Path) -> None:
+    """Exit code 1 where something is missing; nothing is changed by a check (16)."""
+    missing = punctual("db", "check", "--data", "data", cwd=tmp_path)
+    assert missing.returncode == 1
+    assert "state.db is missing" in missing.stderr
+    assert not (tmp_path / "data").exists()
+    assert punctual("db", "migrate", "--data", "data", cwd=tmp_path).returncode == 0
+    assert punctual("db", "check", "--data", "data", cwd=tmp_path).stderr == "data is up to date\n"
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert punctual("db", "migrate", "--data", "file", cwd=tmp_path).returncode == 3
+
+
+def test_the_first_line_of_the_log_is_the_egress(tmp_path: Path) -> None:
+    """Without configuration loopback is allowed, and that is said first (9)."""
+    with serve(tmp_path / "data") as process:
+        process.wait_for_url()
+        assert '"egress"' in process.err[0]
+        assert "loopback is allowed" in process.err[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_well(tmp_path: Path, number: signal.Signals) -> None:
+    """Exit code 0, the history closed; started again it knows its jobs (14)."""
+    definition = {"jobName": "A", "creator": "1", "creatorName": "one", "timer": {"period": "external"}}
+    with serve(tmp_path / "data") as process:
+        url = process.wait_for_url()
+        step = {"method": "GET", "url": f"{url}/health/live"}
+        created = httpx.post(f"{url}/jobs/a", json=definition | {"request": [step]})
+        assert created.status_code == 201
+        process.send(number)
+        assert process.wait() == 0
+        assert '"stopped"' in process.err[-1]
+        assert process.out == []
+    with serve(tmp_path / "data") as process:
+        found = httpx.get(f"{process.wait_for_url()}/jobs/a").json()["data"]
+        assert found["uid"] == created.json()["data"]["uid"]
+
+
+def test_with_a_key_each_request_needs_it(tmp_path: Path) -> None:
+    """Also beyond loopback; health does not; the command line sends it (14, 16)."""
+    with serve(tmp_path / "data", "--host", "0.0.0.0", PUNCTUAL_SERVER__KEY=KEY) as process:
+        url = process.wait_for_url()
+        assert httpx.get(f"{url}/health/ready").status_code == 200
+        assert httpx.get(f"{url}/jobs").status_code == 401
+        refused = punctual("jobs", "list", "--url", url, cwd=tmp_path)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("punctual: 401: a key is needed")
+        assert punctual("jobs", "list", "--url", url, "--key", KEY, cwd=tmp_path).returncode == 0
+        shown = httpx.get(f"{url}/settings", headers={"Authorization": f"Bearer {KEY}"})
+        assert shown.json()["data"]["server.key"] == {"value": "(set)", "source": "environment"}
+        assert KEY not in "".join(process.err) + shown.text
+
+
+def test_variables_for_templates_come_from_settings(tmp_path: Path) -> None:
+    """`env_file` is read, `env` wins, the environment of the process is not visible (4)."""
+    (tmp_path / "env.sh").write_text("export PAGE=live\nWORD=file\n", encoding="utf-8")
+    environ = {"PUNCTUAL_ENV_FILE": "env.sh", "PUNCTUAL_ENV__default__WORD": "own"}
+    with serve(tmp_path / "data", **environ) as process:
+        url = process.wait_for_url()
+        step = {"method": "GET", "url": f"{url}/health/${{PAGE}}", "headers": {"X-Word": "${WORD}"}}
+        definition = {"jobName": "A", "creator": "1", "creatorName": "one", "timer": {"period": "external"}}
+        assert httpx.post(f"{url}/jobs/a", json=definition | {"request": [step]}).status_code == 201
+        done = punctual("jobs", "trigger", "a", "--wait", "-o", "json", "--url", url, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert '"X-Word": "own"' in done.stdout
+        hidden = step | {"headers": {"X-Path": "${PATH}"}}
+        assert httpx.post(f"{url}/jobs/b", json=definition | {"request": [hidden]}).status_code == 201
+        done = punctual("jobs", "trigger", "b", "--wait", "--url", url, cwd=tmp_path)
+        assert done.returncode == 5
+        assert "template" in done.stderr
+
+
+def test_a_configuration_file_without_egress_refuses_loopback(tmp_path: Path) -> None:
+    """What was configured is all that counts (9)."""
+    (tmp_path / "p.toml").write_text("[limits]\nready = 10\n", encoding="utf-8")
+    with serve(tmp_path / "data", "--config", "p.toml") as process:
+        url = process.wait_for_url()
+        definition = {"jobName": "A", "creator": "1", "creatorName": "one", "timer": {"period": "external"}}
+        step = {"method": "GET", "url": f"{url}/health/live"}
+        assert httpx.post(f"{url}/jobs/a", json=definition | {"request": [step]}).status_code == 201
+        done = punctual("jobs", "trigger", "a", "--wait", "--url", url, cwd=tmp_path)
+        assert done.returncode == 5
+        assert "ended terminated egress" in done.stderr
+
+
+def test_the_demo_tells_of_each_execution(tmp_path: Path) -> None:
+    """One line per execution as it ends, with its end state; all on loopback; nothing is kept (16)."""
+    with Process([*COMMAND, "demo", "--port", "0"], cwd=tmp_path) as process:
+        url = process.wait_for_line(r"Punctual answers at (http://127\.0\.0\.1:\d+) ").group(1)
+        process.wait_for_line(r"^\S+Z  demo-chain +#1 +succeeded +\d+ ms, 1 attempt$")
+        process.wait_for_line(r"^\S+Z  demo-flaky +#1 +succeeded +\d+ ms, 3 attempts$")
+        process.wait_for_line(r"^\S+Z  demo-report +#1 +succeeded +\d+ ms, 1 attempt$")
+        found = httpx.get(f"{url}/executions", params={"jobId": "demo-report"}).json()["data"]["items"]
+        assert found[-1]["progress"] == "3/3"
+        assert process.stop() == 0
+        assert "Traceback" not in "".join(process.err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_can_be_kept(tmp_path: Path) -> None:
+    """With a folder its jobs are there at the next start, and are brought to its new target."""
+    lives = []
+    for _ in range(2):
+        with Process([*COMMAND, "demo", "--port", "0", "--data", "data"], cwd=tmp_path) as process:
+            url = process.wait_for_line(r"Punctual answers at (\S+) ").group(1)
+            lives.append(httpx.get(f"{url}/jobs/demo-chain").json()["data"])
+            assert process.stop() == 0
+    assert [(life["uid"], life["revision"]) for life in lives] == [(lives[0]["uid"], 1), (lives[0]["uid"], 2)]
