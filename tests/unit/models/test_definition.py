@@ -174,6 +174,21 @@ def test_what_is_wrong_is_named(members: dict[str, Any], pointer: str, code: str
     assert (pointer, code) in refuse(**members)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["Host", "content-length", "CONNECTION", "Transfer-Encoding", "X-Scheduling-Job-Id", "x-scheduling-"],
+)
+@pytest.mark.parametrize("place", ["request", "checkUrl", "cancelUrl", "notification"])
+def test_headers_that_the_platform_sets_are_refused(name: str, place: str) -> None:
+    """In steps and everywhere else where something is sent (SPEC section 4)."""
+    sent: Any = {"url": "http://target.example/", "headers": {name: "x"}}
+    is_list = place in ("request", "notification")
+    pointer = f"/{place}/0/headers/{name}" if is_list else f"/{place}/headers/{name}"
+    assert refuse(**{place: [sent] if is_list else sent}) == [(pointer, "header")]
+    allowed = {**sent, "headers": {"X-Host": "x", "Idempotency-Key": "own", "Traceparent": "own"}}
+    parse(**{place: [allowed] if is_list else allowed})
+
+
 def test_everything_wrong_is_said_at_once() -> None:
     """A refusal holds all that is wrong, not only the first (SPEC section 10)."""
     assert {pointer for pointer, _ in refuse(qos=7, jobNmae="x", request=[{}])} == {

@@ -1,0 +1,1 @@
+"""What settings make of a service."""
