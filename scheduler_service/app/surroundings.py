@@ -1,6 +1,7 @@
 """What settings say to the core."""
 
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -12,7 +13,7 @@ from scheduler_service.settings import Settings
 from scheduler_service.settings.model import Defaults
 from scheduler_service.settings.sources import read_env_file
 
-TENANT = "default"
+TENANT: Final = "default"
 # A job that comes back from the store was checked when it was posted; these belong to the platform instead.
 NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds"})
 
