@@ -10,6 +10,8 @@ from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 TIMEOUT = 30.0
+# A command asks little and ends: each connection is closed with its answer.
+NOTHING_OPEN = httpx.Limits(max_keepalive_connections=0)
 
 
 class Connection:
@@ -20,7 +22,9 @@ class Connection:
             raise CommandError("the API key has characters that no key has; look at --key", Exit.USAGE)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            self._client = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT, trust_env=False)
+            self._client = httpx.Client(
+                base_url=url, headers=headers, timeout=TIMEOUT, trust_env=False, limits=NOTHING_OPEN
+            )
         except (httpx.InvalidURL, ValueError) as error:
             raise _no_address(url, str(error)) from error
         if self._client.base_url.scheme not in ("http", "https") or not self._client.base_url.host:

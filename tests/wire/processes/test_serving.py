@@ -155,8 +155,10 @@ def test_the_demo_tells_of_each_execution(tmp_path: Path) -> None:
 def test_the_demo_can_be_kept(tmp_path: Path) -> None:
     """With a folder its jobs are there at the next start, and are brought to its new target."""
     lives = []
+    arguments = [*COMMAND, "demo", "--port", "0", "--data", "data"]
+    environ = bare_environment(PUNCTUAL_SERVER__DRAIN_SECONDS="0")
     for _ in range(2):
-        with Process([*COMMAND, "demo", "--port", "0", "--data", "data"], cwd=tmp_path) as process:
+        with Process(arguments, cwd=tmp_path, environ=environ) as process:
             url = process.wait_for_line(r"Punctual answers at (\S+) ").group(1)
             lives.append(httpx.get(f"{url}/jobs/demo-chain").json()["data"])
             assert process.stop() == 0

@@ -1,0 +1,177 @@
+"""What README and the pages show is run as it stands, on a free port (DESIGN section 8, rule 22)."""
+
+import itertools
+import json
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from scheduler_service.cli.main import make_app
+from tests.unit.docs.pages import ROOT, fences, read
+from tests.wire.processes.process import COMMAND, Process, bare_environment
+from tests.wire.processes.terminal import Terminal
+
+PLACEHOLDER = "0f3c…-7"
+OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db")
+
+
+def free_port() -> str:
+    """A port that nobody uses at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return str(listener.getsockname()[1])
+
+
+def as_prepared(command: str) -> str:
+    """The command with the environment that this test runs in, where the scripts have not prepared one."""
+    if any((ROOT / ".venv").glob(".prepared-*")):
+        return command
+    _, *arguments = shlex.split(command, comments=True)
+    return shlex.join([*COMMAND, *(arguments or ["demo"])])
+
+
+def run_shell(block: str, *, cwd: Path, url: str) -> str:
+    """What a block of commands prints; it ends at the first one that fails."""
+    done = subprocess.run(
+        ["sh", "-euc", block.replace("curl ", "curl -sS --fail-with-body ")],
+        cwd=cwd,
+        env=bare_environment(PUNCTUAL_URL=url),
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def read_values(text: str) -> Iterator[dict[str, object]]:
+    """The JSON values that several curl commands print one behind the other."""
+    decoder, at = json.JSONDecoder(), 0
+    while at < len(text):
+        value, at = decoder.raw_decode(text, at)
+        yield value
+        at += len(text[at:]) - len(text[at:].lstrip())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _curl() -> None:
+    """The commands need it."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is missing")
+
+
+def test_the_demo_of_readme_runs() -> None:
+    """`./scripts/run` without arguments; the port comes from the environment, nothing else is changed."""
+    start, test = fences(read("README.md"), "sh")[0].splitlines()
+    assert test.split()[0] == "./scripts/test"
+    environ = bare_environment(PUNCTUAL_SERVER__PORT="0")
+    with Process(["sh", "-c", f"exec {as_prepared(start)}"], cwd=ROOT, environ=environ) as process:
+        process.wait_for_line("Punctual answers at http://127.0.0.1:")
+        process.wait_for_line(r"demo-chain +#1 +succeeded")
+        assert process.stop() == 0
+
+
+def test_the_first_job_of_readme_runs(tmp_path: Path) -> None:
+    """The service as README starts it, and every curl command behind it, in order."""
+    _, start, *blocks = fences(read("README.md"), "sh")
+    port = free_port()
+    own = start.replace("8000", port).replace("--data data", f"--data {shlex.quote(str(tmp_path / 'data'))}")
+    assert own != start
+    with Process(["sh", "-c", f"exec {as_prepared(own.strip())}"], cwd=ROOT) as process:
+        url = process.wait_for_url()
+        assert url == f"http://127.0.0.1:{port}"
+        printed = [run_shell(block.replace("8000", port), cwd=tmp_path, url=url) for block in blocks]
+        answers = list(itertools.chain.from_iterable(map(read_values, printed)))
+        assert process.stop() == 0
+    assert [answer["resp_code"] for answer in answers] == [200] * 5
+    created, executions, coming, triggered, destroyed = [answer["data"] for answer in answers]
+    assert isinstance(created, dict)
+    assert created["state"] == "active"
+    assert isinstance(executions, dict)
+    assert isinstance(executions["items"], list)
+    assert isinstance(coming, dict)
+    assert len(coming["firings"]) == 3
+    assert isinstance(triggered, dict)
+    assert triggered["state"] in ("processing", "skipped")
+    assert destroyed == {"jobId": "hello", "state": "destroyed"}
+
+
+def test_the_examples_of_the_api_run(service: str, tmp_path: Path) -> None:
+    """Every curl command of docs/api.md, in order, is answered as a success."""
+    blocks = fences(read("docs/api.md"), "sh")
+    text = "\n".join(blocks).replace("http://127.0.0.1:8000", service)
+    answers = list(read_values(run_shell(text, cwd=tmp_path, url=service)))
+    assert len(answers) == len(re.findall(r"^curl", text, re.MULTILINE))
+    assert all(answer["resp_code"] == 200 for answer in answers)
+
+
+def write_files(folder: Path, service: str) -> None:
+    """The files of which docs/cli.md speaks."""
+    definition = json.loads(fences(read("docs/cli.md"), "json")[0].replace("http://127.0.0.1:8000", service))
+    (folder / "nightly.json").write_text(json.dumps(definition), encoding="utf-8")
+    jobs = [definition, definition | {"jobId": "weekly"}]
+    (folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
+
+
+def test_the_examples_of_the_command_line_run(service: str, tmp_path: Path) -> None:
+    """Every command of docs/cli.md, in order, with the file that it shows."""
+    write_files(tmp_path, service)
+    printed = run_shell("\n".join(fences(read("docs/cli.md"), "sh")), cwd=tmp_path, url=service)
+    assert "no difference" in printed
+    assert "succeeded" in printed
+
+
+def test_the_examples_of_the_guide_run(service: str, tmp_path: Path) -> None:
+    """Every command of docs/guide.md."""
+    printed = run_shell("\n".join(fences(read("docs/guide.md"), "sh")), cwd=tmp_path, url=service)
+    assert len(printed.splitlines()) == 4
+
+
+def examples() -> list[str]:
+    """The command behind each `Example:` of the commands' help."""
+    found: list[str] = []
+
+    def walk(command: object) -> None:
+        for inner in getattr(command, "commands", {}).values():
+            walk(inner)
+        found.extend(re.findall(r"Example: (.*)", getattr(command, "help", None) or ""))
+
+    walk(typer.main.get_command(make_app()))
+    return found
+
+
+@pytest.mark.parametrize("example", [one for one in examples() if not one.startswith(OWN_PROCESS)])
+def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
+    """Each with the files and jobs that it speaks of; none is wrong, refused or unreachable."""
+    write_files(terminal.folder, terminal.service)
+    terminal.done("jobs", "apply", "-f", "nightly.json")
+    arguments = shlex.split(example)[1:]
+    if PLACEHOLDER in arguments:
+        is_live = "cancel" in arguments
+        extra = ["--delay", "3600"] if is_live else ["--wait"]
+        started = terminal.done("jobs", "trigger", "nightly", *extra, "-o", "json").data
+        arguments[arguments.index(PLACEHOLDER)] = started["executionId"]
+    # A step that no example job has is left out, and nobody waits a minute for a line.
+    arguments = [{"1": "0", "60": "1"}.get(word, word) for word in arguments]
+    terminal.done(*arguments)
+    terminal.enter("jobs", "delete", "nightly")
+
+
+def test_the_examples_that_start_a_service_run(tmp_path: Path) -> None:
+    """`punctual serve`, `punctual demo` and `punctual db` as their help shows them."""
+    own = {example.split()[1]: example for example in examples() if example.startswith(OWN_PROCESS)}
+    for name, sign in (("serve", '"listening"'), ("demo", "Punctual answers")):
+        command = own[name].replace("8000", free_port())
+        environ = bare_environment(PUNCTUAL_SERVER__DRAIN_SECONDS="0")
+        with Process(["sh", "-c", f"exec {command}"], cwd=tmp_path, environ=environ) as process:
+            process.wait_for_line(sign)
+            assert process.stop() == 0
+    for example in (one for one in examples() if one.startswith("punctual db")):
+        assert run_shell(example, cwd=tmp_path, url="") == ""
