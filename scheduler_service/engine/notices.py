@@ -94,7 +94,7 @@ def notify(draft: Draft, run: Open, notice: Notice) -> None:
 def notify_end(draft: Draft, run: Open, state: ExecutionState, error: str | None, message: str) -> None:
     """Tells that the execution ended; the last event's `response` with the final status."""
     program = draft.program_of(run)
-    if not program.notifications or run.execute_number not in draft.contexts:
+    if not program.notifications:
         return
     final = FINAL_SUCCEED if state is ExecutionState.SUCCEEDED else FINAL_FAILED
     told = draft.contexts[run.execute_number].told

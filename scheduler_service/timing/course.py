@@ -75,7 +75,7 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
         case TimerKind.CRON:
             after = begin(timer, cursor.anchor + 1) - 1
             return _cron(timer).next(after if cursor.last is None else max(after, cursor.last), timer.zone)
-        case TimerKind.TIMING:
+        case _:
             index, last = _indices(timer, cursor)
             return None if index > last else _nth(timer, _origin(timer, cursor.anchor), index)
 
@@ -123,9 +123,8 @@ def _search_calendar(timer: Timer, origin: int, moment: int) -> int:
         return found is None or found >= moment
 
     guess = (moment - origin) // mean_length(_period(timer))
-    step = 2
-    while (low := max(0, guess - step)) > 0 and is_reached(low):
-        step *= 2
+    # The calendar runs behind its mean by less than two periods, and ahead of it where a zone left a day out.
+    low, step = max(0, guess - 2), 2
     while not is_reached(high := guess + step):
         step *= 2
     return low + bisect_left(range(low, high), True, key=is_reached)

@@ -54,7 +54,7 @@ def _marked(mark: Mark, first: int, length: int) -> int:
             day = _nearest_weekday(length - mark.value, first, length)
         case "nth":
             day = 1 + (mark.value - first) % 7 + 7 * (mark.nth - 1)
-        case "final":
+        case _:  # final
             day = length - (first + length - 1 - mark.value) % 7
     return 1 << (day - 1) if 1 <= day <= length else 0
 

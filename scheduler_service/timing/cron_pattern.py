@@ -78,7 +78,7 @@ class Pattern(msgspec.Struct, frozen=True, gc=False):
         if rest:
             return day + _lowest(rest) + 1
         year, months = start.year, self.months >> start.month << start.month
-        while year - FIRST_YEAR < YEARS:
+        while True:
             while months:
                 month = _lowest(months) + 1
                 months &= months - 1
@@ -89,7 +89,6 @@ class Pattern(msgspec.Struct, frozen=True, gc=False):
             if not rest:
                 return None
             year, months = year + 1 + _lowest(rest), self.months
-        return None
 
     def _day_before(self, day: int) -> int | None:
         end = date.fromordinal(day + _ORIGIN)

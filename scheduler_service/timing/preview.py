@@ -86,7 +86,7 @@ def _describe_kind(timer: Timer) -> str:
         case TimerKind.CRON:
             assert timer.cron is not None
             return f"{cron_words.describe(timer.cron)}, {timer.zone.name} time"
-        case TimerKind.TIMING:
+        case _:
             return _describe_timing(timer)
 
 

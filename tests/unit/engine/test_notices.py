@@ -254,3 +254,13 @@ def test_datetime_is_of_the_default_zone() -> None:
     rig.deliver(Triggered())
     rig.answer(200)
     assert rig.told()[0][1]["response"]["datetime"] == "2023-11-15 06:13:20"
+
+
+def test_the_end_by_a_cancellation_repeats_the_last_event() -> None:
+    """With its own status, and with the error that ended it."""
+    rig = triggered(notification=EVERY, retry=[{"errorEquals": "500", "intervalSeconds": 60}])
+    rig.answer(500, b"down")
+    rig.deliver(CancelRequested(1))
+    (_, told), (final, last) = rig.told()
+    assert final == "finalFailed"
+    assert last["response"] == {**told["response"], "status": "finalFailed", "error": "cancelled"}

@@ -6,6 +6,7 @@ from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.events import AlarmRang, Paused, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Due
+from scheduler_service.domain.records import without_params
 from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS, WAITING, follow
 from scheduler_service.engine.status import due, revisions, summarize
 from tests.unit.engine.rig import START, STEADY, Rig, program
@@ -75,3 +76,14 @@ def test_the_table_of_states() -> None:
         follow(S.SUCCEEDED, S.FAILED)
     assert set(S) == LIVE | WAITING | TERMINAL == set(TRANSITIONS)
     assert not LIVE & TERMINAL
+
+
+def test_parameters_that_are_not_kept() -> None:
+    """Without its parameters an execution says that there were some; that there were none it may say."""
+    rig = Rig().create()
+    rig.deliver(Triggered(params=b'{"a":1}'))
+    rig.deliver(Triggered())
+    bare = without_params(rig.execution(1))
+    assert (bare.params, bare.params_complete) == (None, False)
+    assert without_params(bare) == bare
+    assert without_params(rig.execution(2)) == rig.execution(2)
