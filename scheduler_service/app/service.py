@@ -126,7 +126,9 @@ async def open_service(
     settings = loaded.settings
     folder = None if settings.store.data == MEMORY else Path(settings.store.data)
     surroundings = make_surroundings(settings, served)
-    compiler = Compiler(defaults=settings.defaults, surroundings=surroundings)
+    compiler = Compiler(
+        defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
+    )
     store = await SqliteStateStore.open(
         folder=folder,
         durability=settings.store.durability,

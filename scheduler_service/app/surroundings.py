@@ -42,11 +42,14 @@ def make_surroundings(settings: Settings, served: str) -> Surroundings:
 class Compiler:
     """Compiles definitions under the platform's defaults, those that are posted and those that are stored."""
 
-    def __init__(self, *, defaults: Defaults, surroundings: Surroundings) -> None:
+    def __init__(
+        self, *, defaults: Defaults, surroundings: Surroundings, history_detail: str = "all"
+    ) -> None:
         self._values = {
             name: value for name, value in defaults.model_dump().items() if name not in NO_JOB_FIELDS
         }
         self._surroundings = surroundings
+        self._history_detail = history_detail
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
         """A definition on its way in. Raises DefinitionError."""
@@ -62,7 +65,8 @@ class Compiler:
     def options(self) -> dict[str, object]:
         """The effective defaults by their names on the wire."""
         fields = JobDefinition.model_fields
-        return {fields[name].alias or name: value for name, value in self._values.items()}
+        own = {fields[name].alias or name: value for name, value in self._values.items()}
+        return {**own, "historyDetail": self._history_detail}
 
     def _fill(self, definition: JobDefinition) -> JobDefinition:
         absent = {name: value for name, value in self._values.items() if self._is_absent(definition, name)}

@@ -91,6 +91,37 @@ def test_a_signal_ends_it_well(tmp_path: Path, number: signal.Signals) -> None:
         assert found["uid"] == created.json()["data"]["uid"]
 
 
+def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
+    """While it drains it is not ready, and still takes feedback; a second signal is an end at once (14)."""
+    with serve(tmp_path / "data", PUNCTUAL_SERVER__DRAIN_SECONDS="600") as process:
+        url = process.wait_for_url()
+        definition = {"jobName": "A", "creator": "1", "creatorName": "one", "async": True}
+        step = {"method": "GET", "url": f"{url}/health/live"}
+        assert httpx.post(f"{url}/jobs/a", json=definition | {"request": [step]}).status_code == 201
+        process.send(signal.SIGTERM)
+        process.wait_for_line('"draining"')
+        ready = httpx.get(f"{url}/health/ready")
+        assert ready.status_code == 503
+        assert ready.json()["errors"][0]["code"] == "not_ready"
+        assert httpx.post(f"{url}/jobs/a/feedback/1", json={"status": ""}).status_code == 403
+        assert process.stop() == 1
+        assert "Traceback" not in "".join(process.err)
+
+
+def test_the_effective_options_of_a_job_are_shown(tmp_path: Path) -> None:
+    """Each with its value and where it comes from, history.detail among them (13)."""
+    environ = {"PUNCTUAL_HISTORY__DETAIL": "failures", "PUNCTUAL_DEFAULTS__QOS": "1"}
+    with serve(tmp_path / "data", **environ) as process:
+        url = process.wait_for_url()
+        definition = {"jobName": "A", "creator": "1", "creatorName": "one", "timer": {"period": "external"}}
+        step = {"url": "http://127.0.0.1:9/"}
+        own = definition | {"request": [step], "maxRetries": 0}
+        options = httpx.post(f"{url}/jobs/a", json=own).json()["data"]["options"]
+        assert options["historyDetail"] == {"value": "failures", "source": "default"}
+        assert options["qos"] == {"value": 1, "source": "default"}
+        assert options["maxRetries"] == {"value": 0, "source": "job"}
+
+
 def test_with_a_key_each_request_needs_it(tmp_path: Path) -> None:
     """Also beyond loopback; health does not; the command line sends it (14, 16)."""
     with serve(tmp_path / "data", "--host", "0.0.0.0", PUNCTUAL_SERVER__KEY=KEY) as process:
