@@ -1,5 +1,7 @@
 """Brings the history's tables up to date, and says what is not (`punctual db migrate|check`)."""
 
+import threading
+
 import msgspec
 import sqlalchemy as sa
 
@@ -7,6 +9,8 @@ from scheduler_service.persistence.history.schema import metadata
 
 VERSION_TABLE = "history_version"
 HEAD = "0001"
+# Alembic keeps what it works on in its modules.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -23,11 +27,14 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def upgrade(engine: sa.Engine) -> None:
-    """Runs the migrations that are missing; none of them: costs one query."""
+    """Runs the migrations that are missing, all or nothing; none of them: costs one query."""
     with engine.connect() as connection:
         if current_version(connection) == HEAD:
             return
-        _migrate(connection)
+        # Tables without their version, as a killed process would leave them, could not be migrated again.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        with _ONE_AT_A_TIME:
+            _migrate(connection)
         connection.commit()
 
 

@@ -63,3 +63,26 @@ def test_a_url_is_all_that_the_command_line_needs(tmp_path: Path) -> None:
     assert inspect(url=url).up_to_date
     with pytest.raises(StoreUnavailable):
         inspect(url=f"sqlite:///{tmp_path}/missing/history.db")
+
+
+class Broken(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("statement", [5, 9, 14])
+def test_a_migration_that_is_cut_off_is_done_again(tmp_path: Path, statement: int) -> None:
+    """All or nothing: a process that dies over its first start leaves no half of the tables."""
+    engine = open_engine(f"sqlite:///{tmp_path / 'history.db'}")
+    left = iter(range(statement))
+
+    def count(*_: object) -> None:
+        if next(left, None) is None:
+            raise Broken
+
+    sa.event.listen(engine, "before_cursor_execute", count)
+    with pytest.raises(Broken):
+        upgrade(engine)
+    sa.event.remove(engine, "before_cursor_execute", count)
+    upgrade(engine)
+    assert check(engine).up_to_date
+    engine.dispose()
