@@ -183,10 +183,10 @@ class Courier:
             now = self._clock.now()
             after = after_try(delivery, outcome, now, retries=self._retries, interval=self._interval)
             batch = self._batch(after, outcome)
-            self._place(after)
             if after.durable:
                 await self._settle(after, batch)
             self._hand_over(after, batch)
+            self._place(after)  # not before: a retry that came due over the settling would find it taken
         finally:
             self._pending.end(delivery_id)
 

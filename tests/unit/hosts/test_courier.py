@@ -154,6 +154,24 @@ async def test_what_became_of_a_delivery_outlives_the_process() -> None:
     assert house.disk.unwritten == {}
 
 
+async def test_a_retry_that_comes_due_while_the_store_is_away_is_not_lost() -> None:
+    """It is planned once the first try is settled: else nobody would try again before the next start."""
+    house = await House().start()
+    await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
+    house.sender.answers(TOLD, 500)
+    house.sender.hold(TOLD)
+    await house.trigger()
+    await house.settle()
+    house.store.is_down = True
+    house.sender.release(TOLD)
+    await house.advance(40_000)
+    assert events(house) == ["finalSucceed"]
+    house.store.is_down = False
+    await house.advance(1_000)
+    assert events(house) == ["finalSucceed", "finalSucceed"]
+    assert house.disk.deliveries == {}
+
+
 async def test_a_retry_keeps_its_moment_over_a_crash() -> None:
     """`due` lies in the store, on the steady line."""
     house = await House().start()
