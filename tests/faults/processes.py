@@ -26,6 +26,37 @@ class Crashed(Exception):
     """The service died while something was asked of it or awaited."""
 
 
+class Caller:
+    """Asks a service and awaits what becomes of it."""
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether there is nobody to ask any more."""
+        raise NotImplementedError
+
+    async def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """One request. Raises Crashed where the service is dead, or dies over it."""
+        raise NotImplementedError
+
+    async def read(self, path: str, **query: Any) -> Any:
+        """`data` of an answer. Raises Crashed."""
+        answer = await self.ask("GET", path, params=query)
+        assert answer.status_code == 200, (path, answer.text)
+        return answer.json()["data"]
+
+    async def until(self, condition: Callable[[], Awaitable[Any]], what: str) -> Any:
+        """The first answer of `condition` that is true. Raises Crashed when the service dies before."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not (found := await condition()):
+                    if self.is_dead:
+                        raise Crashed
+                    await asyncio.sleep(LOOK)
+                return found
+        except TimeoutError:
+            raise AssertionError(f"in {PATIENCE} s it never came to this: {what}") from None
+
+
 class Fleet:
     """The parent process of the services of one test."""
 
@@ -51,7 +82,7 @@ class Fleet:
             self._runs[told["run"]].hear(told)
 
 
-class Run:
+class Run(Caller):
     """One life of a service."""
 
     def __init__(self, order: Order) -> None:
@@ -69,7 +100,9 @@ class Run:
         match told["what"]:
             case "listening":
                 self._url, self.pid = told["url"], told["pid"]
-                self._client = httpx.AsyncClient(base_url=told["url"], timeout=PATIENCE, trust_env=False)
+                self._client = httpx.AsyncClient(
+                    base_url=told["url"], timeout=PATIENCE, trust_env=False, verify=False
+                )
             case "point":
                 self.points.append(told["name"])
             case "killing":
@@ -113,21 +146,9 @@ class Run:
             await self._until(lambda: self.code is not None, f"dies, as its silence on {path} says")
             raise Crashed from None
 
-    async def read(self, path: str, **query: Any) -> Any:
-        """`data` of an answer. Raises Crashed."""
-        answer = await self.ask("GET", path, params=query)
-        assert answer.status_code == 200, (path, answer.text)
-        return answer.json()["data"]
-
-    async def until(self, condition: Callable[[], Awaitable[object]], what: str) -> Any:
-        """The first answer of `condition` that is true. Raises Crashed when the service dies before."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not (found := await condition()):  # noqa: ASYNC110 - nobody calls back over HTTP
-                    await asyncio.sleep(LOOK)
-                return found
-        except TimeoutError:
-            raise AssertionError(f"in {PATIENCE} s it never came to this: {what}") from None
+    @property
+    def is_dead(self) -> bool:
+        return self.code is not None
 
     async def _signal(self, number: signal.Signals) -> int:
         if self.code is None and self.pid:

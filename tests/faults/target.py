@@ -45,6 +45,7 @@ class Target:
         self.seen: list[Seen] = []
         self.life = 0
         self.url = ""
+        self._tasks: set[asyncio.Task[None] | None] = set()
 
     def to(self, *paths: str) -> list[Seen]:
         """The requests to these paths, in order of arrival."""
@@ -52,6 +53,8 @@ class Target:
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serves one connection, until the peer goes or dies."""
+        task = asyncio.current_task()
+        self._tasks.add(task)
         try:
             while True:
                 seen = await self._read(reader)
@@ -61,10 +64,18 @@ class Target:
                 head = f"HTTP/1.1 {status} OK\r\nContent-Type: application/json\r\n"
                 writer.write(f"{head}Content-Length: {len(payload)}\r\n\r\n".encode() + payload)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
+            self._tasks.discard(task)
             writer.close()
+
+    async def stop(self) -> None:
+        """Ends the connections that are open."""
+        tasks = [task for task in self._tasks if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, reader: asyncio.StreamReader) -> Seen:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -113,3 +124,4 @@ async def open_target() -> AsyncIterator[Target]:
         yield target
     finally:
         server.close()
+        await target.stop()

@@ -21,7 +21,7 @@ import uvloop
 from scheduler_service.app.running import serve
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import OutboundRequest, Outcome
-from scheduler_service.persistence.state.tap import Point
+from scheduler_service.persistence.history.database import IN_MEMORY, migrate
 from scheduler_service.ports import Sender
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import EventLog
@@ -178,9 +178,7 @@ class Parent:
             tell(self._runs.pop(pid), "ended", code=os.waitstatus_to_exitcode(status))
 
 
-STORE_POINTS = tuple(Point)
-
 if __name__ == "__main__":
-    # A first start loads what is imported late; it is done once, before there is anything to fork.
+    migrate(url=IN_MEMORY)  # loads what is imported late, once and not in each child
     Parent().work()
     sys.exit(0)
