@@ -168,6 +168,7 @@ async def test_a_retry_that_comes_due_while_the_store_is_away_is_not_lost() -> N
     assert events(house) == ["finalSucceed"]
     house.store.is_down = False
     await house.advance(1_000)
+    await house.advance(1)
     assert events(house) == ["finalSucceed", "finalSucceed"]
     assert house.disk.deliveries == {}
 
