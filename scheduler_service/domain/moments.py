@@ -42,4 +42,5 @@ def as_moment(value: datetime) -> int:
 
 def rfc3339(moment: int) -> str:
     """`moment` as RFC 3339 in UTC with milliseconds, as in `2026-01-31T09:00:00.000Z`."""
-    return as_datetime(moment).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment % SECOND:03d}Z"
+    # Not strftime: it writes the year 92 without its zeros.
+    return as_datetime(moment).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
