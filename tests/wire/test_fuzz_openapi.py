@@ -1,0 +1,127 @@
+"""What `/openapi.json` says, tried operation by operation over a real socket (SPEC section 10)."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from scheduler_service.api.routes import OPERATIONS
+from scheduler_service.app.running import listen, make_server
+from tests.wire.service import definition, running
+
+CHECKS: Any = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+FREE = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
+FEW = settings(FREE, max_examples=15)
+MANY = settings(FREE, max_examples=300)
+
+
+class Served:
+    """A service on a socket of loopback, in a thread of its own, and its description."""
+
+    def __init__(self) -> None:
+        self.listener = listen("127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="served")
+        self.schema: Any = None
+
+    def __enter__(self) -> "Served":
+        self._thread.start()
+        assert self._ready.wait(30)
+        self.schema = schemathesis.openapi.from_dict(self._document)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)
+
+    def fill(self) -> dict[str, str]:
+        """Something for every list, and ids by which it is found."""
+        noted = [{"url": "service://jobsclient/told"}]
+        child = definition(timer={"period": "0 * * * * ?"}, parentJob="known")
+        with httpx.Client(base_url=self.url) as client:
+            client.post("/jobs/known", json=definition(notification=noted, labels={"a": "b"}))
+            client.post("/jobs/child", json=child)
+            execution_id = client.post("/jobs/known/trigger").json()["data"]["executionId"]
+            assert client.get(f"/executions/{execution_id}").status_code == 200
+        return {"jobId": "known", "executionId": execution_id, "deliveryId": f"{execution_id}-0"}
+
+    async def _serve(self) -> None:
+        async with running() as world:
+            self._document = (await world.client.get("/openapi.json")).json()
+            self._server = make_server(world.service.api)
+            self._ready.set()
+            await self._server.serve(sockets=[self.listener])
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """One service for the operations of a module."""
+    with Served() as served:
+        yield served
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("chosen", [FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
+@pytest.mark.parametrize("name", [one.name for one in OPERATIONS])
+def test_answers_are_as_described(served: Served, name: str, chosen: settings) -> None:
+    """No 5xx, no status, content type or body that the description does not name (SPEC section 10)."""
+    operation = served.schema.find_operation_by_id(name)
+
+    @chosen
+    @given(operation.as_strategy())
+    def each(case: Any) -> None:
+        case.call_and_validate(base_url=served.url, checks=CHECKS)
+
+    each()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("chosen", [FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
+@pytest.mark.parametrize("name", [one.name for one in OPERATIONS if "{" in one.path])
+def test_answers_about_what_is_there_are_as_described(served: Served, name: str, chosen: settings) -> None:
+    """The same with ids of what exists: successes have the shape that the description gives them."""
+    operation = served.schema.find_operation_by_id(name)
+    known = served.fill()
+    wanted = {key: value for key, value in known.items() if f"{{{key}}}" in operation.path}
+
+    @chosen
+    @given(operation.as_strategy(path_parameters=wanted))
+    def each(case: Any) -> None:
+        case.call_and_validate(base_url=served.url, checks=CHECKS)
+
+    each()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("chosen", [FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
+@pytest.mark.parametrize("name", [one.name for one in OPERATIONS if one.query or one.body])
+def test_what_is_not_as_described_is_refused_as_described(
+    served: Served, name: str, chosen: settings
+) -> None:
+    """What the description rules out is answered by a problem that it describes (SPEC section 10)."""
+    operation = served.schema.find_operation_by_id(name)
+    negative = schemathesis.GenerationMode.NEGATIVE
+
+    @chosen
+    @given(operation.as_strategy(generation_mode=negative))
+    def each(case: Any) -> None:
+        case.call_and_validate(base_url=served.url, checks=CHECKS)
+
+    each()
