@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ("scripts/run", "scripts/test", "scripts/check", ".ci/run")
-SHELLS = [shell for shell in ("sh", "dash", "bash") if shutil.which(shell)]
+# Where sh is dash, as on Debian, once is enough.
+SHELLS = sorted(
+    {str(Path(path).resolve()) for shell in ("sh", "dash", "bash") if (path := shutil.which(shell))}
+)
 TOOLS = ("cat", "cksum", "dirname", "env", "sh", "mkdir", "chmod", "cp", "rm")
 # A virtual environment whose pip notes what it was asked for, and whose `punctual` says how it was called.
 MAKES_VENV = """#!/bin/sh
@@ -37,11 +40,10 @@ def checkout(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Run]
     tools.mkdir()
     for tool in TOOLS:
         (tools / tool).symlink_to(str(shutil.which(tool)))
-    shell = str(shutil.which(request.param))
 
     def run(script: str, *arguments: str, cwd: Path = tmp_path) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [shell, str(root / script), *arguments],
+            [request.param, str(root / script), *arguments],
             cwd=cwd,
             env={"PATH": str(tools)},
             capture_output=True,
