@@ -133,7 +133,7 @@ class Sweep:
             "POST", f"{JOB}/trigger", json={"by": "hand"}, headers={"Idempotency-Key": "once"}
         )
         assert again.json()["data"]["executeNumber"] == self._triggered
-        executions = await _in_full(run)
+        executions = await in_full(run)
         check_ledger((await run.read(f"{JOB}/firings"))["items"], executions)
         assert [one["executeNumber"] for one in executions] == [1, 2, 3]
         if self._qos == 1 or not self._durable:
@@ -242,7 +242,8 @@ async def check_tidy(folder: Path) -> None:
         await store.close()
 
 
-async def _in_full(run: Caller) -> list[dict[str, Any]]:
+async def in_full(run: Caller) -> list[dict[str, Any]]:
+    """Every execution of the job with its attempts, the first one first."""
     items = (await run.read(f"{JOB}/executions"))["items"]
     found = [await run.read(f"/executions/{one['executionId']}") for one in items]
     return sorted(found, key=lambda one: one["executeNumber"])

@@ -11,7 +11,7 @@ from tests.faults.target import Target, open_target
 
 # What lies between these is not durable and was not sent: BEGIN and WRITE are for the long sweep.
 DURABLE = ("state.commit", "history.commit", "send")
-AT_ONCE = 3
+AT_ONCE = 5
 SETTINGS = {"notification.interval_seconds": 0.2, "store.durability": "process"}
 
 Tell = Callable[[Target], Story]

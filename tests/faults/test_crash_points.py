@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.callers import Feedback, Operations
 from tests.faults.processes import Fleet
 from tests.faults.stories import Sweep
 from tests.faults.sweeping import sweep_group
@@ -27,3 +28,15 @@ async def test_qos_0_loses_what_was_running_and_nothing_else(
     """What a crash cuts off ends as lost and is told so; triggers and firings that wait go on."""
     swept = await sweep_group(fleet, tmp_path, partial(Sweep, qos=0), first=group, stride=GROUPS)
     assert swept > 10
+
+
+@pytest.mark.parametrize("group", range(1, 4))
+async def test_every_accepted_feedback_has_its_effect(fleet: Fleet, tmp_path: Path, group: int) -> None:
+    """A report that was answered 200 is never needed again; one that was not may be repeated."""
+    assert await sweep_group(fleet, tmp_path, Feedback, first=group, stride=3) > 5
+
+
+@pytest.mark.parametrize("group", range(1, 4))
+async def test_what_a_caller_asked_for_counts_once(fleet: Fleet, tmp_path: Path, group: int) -> None:
+    """Creation, triggers with a key, update, pause, destruction: done or not done, whatever was answered."""
+    assert await sweep_group(fleet, tmp_path, Operations, first=group, stride=3) > 5
