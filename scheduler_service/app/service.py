@@ -15,7 +15,7 @@ from scheduler_service.api.parts import ApiParts
 from scheduler_service.app.cleaning import Cleaner
 from scheduler_service.app.database import history_url
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
-from scheduler_service.app.system import CLEAN, OUTBOX, as_function, install
+from scheduler_service.app.system import CLEAN, NAMES, OUTBOX, as_function, install
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.machine import decide
@@ -149,7 +149,7 @@ async def open_service(
     history, carrier = wrap(writer) if wrap else writer, carry(sender) if carry else sender
     host = _make_host(settings, store, history, carrier, clock, compiler, log)
     outbox.host = host
-    reads = HistoryReads(database=database)
+    reads = HistoryReads(database=database, system_jobs=frozenset(NAMES))
     parts = Parts(store, database, writer, reads, sender, host, compiler)
     api = create_api(_api_parts(loaded, parts, cleaner, clock, surroundings))
     return Service(loaded=loaded, parts=parts, api=api, log=log)

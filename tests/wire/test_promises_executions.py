@@ -414,7 +414,6 @@ async def test_figures_count_what_happened(world: World) -> None:
     assert sum(minute["total"] for minute in figures["perMinute"]) >= 2
 
 
-@pytest.mark.xfail(reason="lists and figures of executions know no system jobs yet")
 async def test_the_scheduler_s_own_work_is_not_among_the_users_(world: World) -> None:
     """System jobs show where they are asked for: lists and figures are of the others (SPEC section 11)."""
     await create(world.client)

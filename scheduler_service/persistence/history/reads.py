@@ -49,15 +49,20 @@ READERS = 2
 
 class HistoryReads:
     """Answers in wire form (SPEC section 10). Everything raises StoreUnavailable; lists by a cursor that is
-    none of theirs ExpressionError with code `cursor`. None: there is no such thing in this tenant."""
+    none of theirs ExpressionError with code `cursor`. None: there is no such thing in this tenant.
 
-    def __init__(self, *, database: HistoryDatabase) -> None:
+    Executions of `system_jobs` show only where one of these is asked for: they are the scheduler's own work.
+    """
+
+    def __init__(self, *, database: HistoryDatabase, system_jobs: frozenset[str] = frozenset()) -> None:
         self._database = database
+        self._system_jobs = system_jobs
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="history-reader")
 
     async def executions(self, query: ExecutionQuery) -> Page:
         """Executions, newest first."""
-        return await self._page(select_executions(query), query.limit, execution_wire, _execution_place)
+        selection = select_executions(query, self._system_jobs)
+        return await self._page(selection, query.limit, execution_wire, _execution_place)
 
     async def firings(self, query: FiringQuery) -> Page:
         """The ledger, latest planned moment first."""
@@ -121,7 +126,8 @@ class HistoryReads:
 
     async def statistics(self, tenant: str, now: int) -> Wire:
         """`byState`, `lateness` and `perMinute` over the hour before `now` (wall ms)."""
-        return await self._run(lambda connection: collect_statistics(connection, tenant, now))
+        own = self._system_jobs
+        return await self._run(lambda connection: collect_statistics(connection, tenant, now, own))
 
     async def close(self) -> None:
         """Ends the reading threads; the database is its opener's to close."""

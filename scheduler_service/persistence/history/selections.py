@@ -24,14 +24,18 @@ Selection = sa.Select[tuple[object, ...]]
 MOST_ENTRIES = 5_000
 
 
-def select_executions(query: ExecutionQuery) -> Selection:
-    """One more row than `query.limit`, so that the page knows whether something follows."""
+def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Selection:
+    """One more row than `query.limit`, so that the page knows whether something follows. Executions of the
+    jobs `without` are there only where one of these is asked for by its id.
+    """
     table = executions.c
     conditions = [table.tenant == query.tenant]
     if query.job_id is not None:
         conditions.append(table.job_id == query.job_id)
     if query.job_ids is not None:
         conditions.append(table.job_id.in_(query.job_ids))
+    if query.job_id is None and without:
+        conditions.append(table.job_id.not_in(without))
     if query.state is not None:
         conditions.append(table.state == query.state.value)
         if query.state is not ExecutionState.SUCCEEDED:

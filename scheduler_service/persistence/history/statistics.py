@@ -29,29 +29,31 @@ class Minute(msgspec.Struct, frozen=True):
         return self.total - self.others.total()
 
 
-def collect_statistics(connection: sa.Connection, tenant: str, now: int) -> Wire:
+def collect_statistics(connection: sa.Connection, tenant: str, now: int, without: frozenset[str]) -> Wire:
     """`byState` and `perMinute` (oldest first, empty minutes too) count executions by their creation.
 
-    `lateness` (ms; None where there is nothing to judge) is that of the timer's newest 10,000.
+    `lateness` (ms; None where there is nothing to judge) is that of the timer's newest 10,000. Jobs of
+    `without` do not count; it pays only while they run seldom.
     """
-    minutes = _count(connection, tenant, now)
+    minutes = _count(connection, tenant, now, without)
     by_state = {state.value: sum(minute.others[state] for minute in minutes) for state in ExecutionState}
     by_state[ExecutionState.SUCCEEDED.value] = sum(minute.succeeded for minute in minutes)
     return {
         "byState": by_state,
-        "lateness": _judge(_latenesses(connection, tenant, now)),
+        "lateness": _judge(_latenesses(connection, tenant, now, without)),
         "perMinute": [_minute_wire(minute) for minute in minutes],
     }
 
 
-def _count(connection: sa.Connection, tenant: str, now: int) -> list[Minute]:
+def _count(connection: sa.Connection, tenant: str, now: int, without: frozenset[str]) -> list[Minute]:
     """Whole minutes, oldest first. Most executions succeed: only the others are counted by state."""
-    minutes = [_count_minute(connection, tenant, start) for start in _minutes(now)]
+    apart = _count_apart(connection, tenant, _minutes(now), without)
+    minutes = [_count_minute(connection, tenant, start, apart[start]) for start in _minutes(now)]
     table = executions.c
     others = (
         sa.select(table.created_at, table.state)
         .where(table.tenant == tenant, NOT_SUCCEEDED, table.created_at >= minutes[0].start)
-        .where(table.created_at < minutes[-1].start + MINUTE)
+        .where(table.created_at < minutes[-1].start + MINUTE, table.job_id.not_in(without))
     )
     for created_at, state in connection.execute(others):
         minutes[(created_at - minutes[0].start) // MINUTE].others[state] += 1
@@ -63,17 +65,30 @@ def _minutes(now: int) -> range:
     return range(newest - WINDOW + MINUTE, newest + MINUTE, MINUTE)
 
 
-def _count_minute(connection: sa.Connection, tenant: str, start: int) -> Minute:
+def _count_apart(
+    connection: sa.Connection, tenant: str, minutes: range, without: frozenset[str]
+) -> Counter[int]:
+    """How many executions of the jobs `without` each minute has, by its start."""
+    table = executions.c
+    found = connection.execute(
+        sa.select(table.created_at).where(
+            table.tenant == tenant, table.job_id.in_(without), table.created_at >= minutes[0]
+        )
+    ).scalars()
+    return Counter(moment - moment % MINUTE for moment in found)
+
+
+def _count_minute(connection: sa.Connection, tenant: str, start: int, apart: int) -> Minute:
     table = executions.c
     total = connection.execute(
         sa.select(sa.func.count()).where(
             table.tenant == tenant, table.created_at >= start, table.created_at < start + MINUTE
         )
     ).scalar_one()
-    return Minute(start, total, Counter())
+    return Minute(start, total - apart, Counter())
 
 
-def _latenesses(connection: sa.Connection, tenant: str, now: int) -> list[int]:
+def _latenesses(connection: sa.Connection, tenant: str, now: int, without: frozenset[str]) -> list[int]:
     table = executions.c
     selection = (
         sa.select(table.planned_at, table.started_at)
@@ -82,6 +97,7 @@ def _latenesses(connection: sa.Connection, tenant: str, now: int) -> list[int]:
             table.created_at > now - WINDOW,
             table.triggered_by == TriggeredBy.TIMER.value,
             table.started_at.is_not(None),
+            table.job_id.not_in(without),
         )
         .order_by(table.created_at.desc())
         .limit(SAMPLE)

@@ -19,6 +19,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
+from scheduler_service.persistence.history.reads import HistoryReads
 from tests.unit.persistence_history.conftest import Room
 from tests.unit.persistence_history.samples import START, attempt, batch, exchange, execution
 
@@ -407,6 +408,23 @@ async def test_statistics_of_the_last_hour(room: Room) -> None:
     assert sum(minute["failed"] for minute in found["perMinute"]) == 1
     empty: Any = await room.reads.statistics("elsewhere", now)
     assert empty["lateness"] == {"p50": None, "p99": None, "max": None}
+
+
+async def test_the_scheduler_s_own_work_is_apart(room: Room) -> None:
+    """Executions of system jobs show where they are asked for, and count nowhere (SPEC section 11)."""
+    own = [batch(n, execution(n, "succeeded"), uid="u2", job_id="outbox") for n in (1, 2)]
+    failed = batch(3, execution(3, "terminated", started_at=START), uid="u2", job_id="outbox")
+    await write(room, batch(1, execution(1, "succeeded")), *own, failed)
+    reads = HistoryReads(database=room.database, system_jobs=frozenset({"outbox"}))
+    listed = await reads.executions(ExecutionQuery(tenant="default"))
+    asked = await reads.executions(ExecutionQuery(tenant="default", job_id="outbox"))
+    figures: Any = await reads.statistics("default", START)
+    await reads.close()
+    assert [one["jobId"] for one in listed.items] == ["job"]
+    assert [one["executeNumber"] for one in asked.items] == [3, 2, 1]
+    assert (figures["byState"]["succeeded"], figures["byState"]["terminated"]) == (1, 0)
+    assert sum(minute["total"] for minute in figures["perMinute"]) == 1
+    assert figures["lateness"]["max"] is None
 
 
 async def test_free_text_comes_back_unchanged(room: Room, conformance: Any) -> None:
