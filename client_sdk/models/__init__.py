@@ -4,7 +4,13 @@ from client_sdk.models.definition import JobDefinition, RetryPolicy
 from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel
 from client_sdk.models.parse import find_foreign, parse_definition, parse_model
 from client_sdk.models.problems import ModelError, Problem, write_pointer
-from client_sdk.models.requests import Activation, Cancellation, PreviewRequest, ReplayRequest
+from client_sdk.models.requests import (
+    Activation,
+    Cancellation,
+    PreviewRequest,
+    ReplayRequest,
+    TemplateRequest,
+)
 from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestStep
 from client_sdk.models.timer import Misfire, Timer
 
@@ -24,6 +30,7 @@ __all__ = [
     "ReplayRequest",
     "RequestStep",
     "RetryPolicy",
+    "TemplateRequest",
     "Timer",
     "WireModel",
     "find_foreign",

@@ -274,6 +274,30 @@ class Preview(AnswerModel):
     firings: list[PreviewedFiring]
 
 
+class PlannedRetry(AnswerModel):
+    """A retry: by which policy, after which wait; `jitter` `full`: after 0 to that wait."""
+
+    retry: int
+    policy: int
+    wait_ms: int
+    after_ms: int
+    jitter: Literal["none", "full"]
+
+
+class RetryPlan(AnswerModel):
+    """The retries of an execution, and why there is no further one; `reason` null: there are more."""
+
+    error: str
+    items: list[PlannedRetry]
+    reason: Literal["limit", "policy_spent", "no_policy", "never_retried"] | None
+
+
+class TemplateValue(AnswerModel):
+    """What a template becomes."""
+
+    value: Any
+
+
 class DeliveryLine(Told):
     """A notification in a list."""
 

@@ -1,6 +1,6 @@
 """The small bodies of the API's other routes (SPEC section 10)."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -37,3 +37,11 @@ class PreviewRequest(WireModel):
     from_: Text | None = None
     until: Text | None = None
     count: Annotated[int, Field(ge=1, le=1_000)] | None = None
+
+
+class TemplateRequest(WireModel):
+    """`POST /templates/preview`: a text, in a body any JSON value; tried on `root` as if it stood there."""
+
+    template: Any
+    root: dict[str, Any] = Field({})
+    place: Literal["body", "url", "header"] = "body"

@@ -28,3 +28,8 @@ PARAMETERS: dict[str, Any] = {"day": "2026-01-31"}
 FEEDBACK: dict[str, Any] = {"status": "succeed", "message": "done", "progress": "60/60", "data": {"rows": 7}}
 PREVIEW: dict[str, Any] = {"timer": {"dueTime": "0s", "period": "0 0/5 * * * ?"}, "count": 5}
 REPLAY: dict[str, Any] = {"fromStep": 0, "params": {"day": "2026-01-31"}}
+TEMPLATE: dict[str, Any] = {
+    "template": {"school": "${$.student}|json", "first": "number ${$.student[0].number}"},
+    "root": {"student": [{"number": 1}, {"number": 8}]},
+    "place": "body",
+}

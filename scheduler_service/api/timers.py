@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -24,7 +24,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.engine.compile import timer_text
 from scheduler_service.ports import CatalogueEntry
-from scheduler_service.timing.firings import advance, between, latest
+from scheduler_service.timing.firings import advance, between, latest, warnings_at
 from scheduler_service.timing.preview import COUNT_MAX, Shown, preview, show
 from scheduler_service.timing.timer import Timer, compile_timer
 from scheduler_service.timing.times import parse_time
@@ -61,9 +61,9 @@ async def try_timer(call: Call) -> Response:
         shown = preview(timer, anchor=anchor, count=count, until=until)
         return _write(shown, shown.firings)
 
-    return succeed(
-        await take_once(call.parts, call.remembered("timers/preview", raw), work), warnings=timer.warnings
-    )
+    remembered = call.remembered("timers/preview", raw)
+    warnings = _below_timer((*timer.warnings, *warnings_at(timer, anchor)))
+    return succeed(await take_once(call.parts, remembered, work), warnings=warnings)
 
 
 async def list_upcoming(call: Call) -> Response:
@@ -129,9 +129,11 @@ def _compile(parts: ApiParts, asked: PreviewRequest) -> Timer:
         text = timer_text(JobDefinition.model_construct(timer=asked.timer))
         return compile_timer(text, default_zone=parts.surroundings.default_zone)
     except DefinitionError as error:
-        raise invalid_all(
-            Problem(f"/timer{problem.pointer}", problem.code, problem.message) for problem in error.problems
-        ) from None
+        raise invalid_all(_below_timer(error.problems)) from None
+
+
+def _below_timer(problems: Iterable[Problem]) -> list[Problem]:
+    return [Problem(f"/timer{problem.pointer}", problem.code, problem.message) for problem in problems]
 
 
 def _parse(value: object) -> PreviewRequest:

@@ -35,6 +35,11 @@ class ExpressionError(PunctualError):
         self.code = code
         self.column = column
 
+    @property
+    def told(self) -> str:
+        """The message with its place in the text, counted from 1 as people do."""
+        return self.message if self.column is None else f"{self.message} (column {self.column + 1})"
+
 
 class DefinitionError(PunctualError):
     """A definition that is refused; `problems` holds all that is wrong with it, never empty."""

@@ -1,7 +1,6 @@
 """Whether a failed attempt is tried again, and after which wait (SPEC section 6). Pure."""
 
 import re
-from collections.abc import Iterator
 
 import msgspec
 
@@ -36,6 +35,13 @@ class GiveUp(msgspec.Struct, frozen=True):
     """
 
     reason: str
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Retries in order, jitter at its full length; `reason` as in `GiveUp`, None: there are more."""
+
+    retries: tuple[Retry, ...]
+    reason: str | None
 
 
 def judge(
@@ -81,18 +87,18 @@ def find_policy(policies: tuple[Policy, ...], failure: Failure) -> int | None:
     return index
 
 
-def plan_waits(
-    policies: tuple[Policy, ...],
-    max_retries: int,
-    code: str,
-    failure_type: FailureType = FailureType.HTTP,
-) -> tuple[int, ...]:
-    """The waits (ms) of a job that fails with `code` every time, at most 1,000; jitter at its full length."""
-    failure = Failure(code, failure_type)
-    index = None if code in NEVER_RETRIED else find_policy(policies, failure)
-    if index is None:
-        return ()
-    return tuple(_waits(policies[index], min(max_retries, PLANNED_MOST)))
+def plan_retries(policies: tuple[Policy, ...], max_retries: int, failure: Failure) -> Plan:
+    """What an execution would do whose every attempt fails with `failure`: the first 1,000 of its retries."""
+    bare = tuple(msgspec.structs.replace(policy, jitter=False) for policy in policies)
+    planned: list[Retry] = []
+    while len(planned) < PLANNED_MOST:
+        # The same failure goes to the same policy each time: what is spent is spent of that one.
+        spent = (len(planned),) * len(bare)
+        verdict = judge(bare, spent, len(planned), max_retries, failure)
+        if isinstance(verdict, GiveUp):
+            return Plan(tuple(planned), verdict.reason)
+        planned.append(verdict)
+    return Plan(tuple(planned), None)
 
 
 def _first_match(policies: tuple[Policy, ...], code: str) -> int | None:
@@ -107,11 +113,6 @@ def _names(code: str) -> frozenset[str]:
     if _STATUS.fullmatch(code):
         return frozenset({code, f"{code[0]}xx", "*"})
     return frozenset({code, "*"})
-
-
-def _waits(policy: Policy, most: int) -> Iterator[int]:
-    for n in range(1, min(policy.attempts, most) + 1):
-        yield _wait(policy, n)
 
 
 def _wait(policy: Policy, n: int) -> int:

@@ -198,8 +198,7 @@ class TargetCompiler:
         try:
             return make()
         except ExpressionError as error:
-            at = "" if error.column is None else f" (column {error.column + 1})"
-            self._problems.append(Problem(pointer, error.code, f"{error.message}{at}"))
+            self._problems.append(Problem(pointer, error.code, error.told))
         except DefinitionError as error:
             self._problems.extend(
                 Problem(pointer + problem.pointer, problem.code, problem.message)

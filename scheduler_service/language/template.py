@@ -182,8 +182,7 @@ class _Body:
             pieces = list(scan(text, names=self.names))
             _check_json(pieces)
         except ExpressionError as error:
-            where = "" if error.column is None else f" (at character {error.column + 1})"
-            self.problems.append(Problem(pointer, error.code, error.message + where))
+            self.problems.append(Problem(pointer, error.code, error.told))
             return None
         parts = _plain(pieces)
         used = _expressions(parts)

@@ -179,7 +179,7 @@ class _Reader:
         try:
             return parse(text)
         except ExpressionError as error:
-            self._refuse(pointer, error.message, error.code)
+            self._refuse(pointer, error.told, error.code)
             return None
 
     def _refuse(self, pointer: str, message: str, code: str = "invalid") -> None:

@@ -24,7 +24,7 @@ SECTIONS = {
 }
 LATER = (
     "queue://", "sign", "route", "Declared timers", "instances", "Keys, roles, tenants", "Audit", "Nodes",
-    "Events", "Metrics", "Dapr", "Redis", "PostgreSQL", "MySQL", "console", "templates", "Retry plan",
+    "Events", "Metrics", "Dapr", "Redis", "PostgreSQL", "MySQL", "console",
 )  # fmt: skip
 NAMED = re.compile(r"`(tests/[\w/]+/test_\w+\.py)::(test_\w+)`")
 ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")

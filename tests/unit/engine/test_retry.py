@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.engine.program import Policy
-from scheduler_service.engine.retry import Failure, GiveUp, Retry, judge, plan_waits
+from scheduler_service.engine.retry import Failure, GiveUp, Retry, judge, plan_retries
 from scheduler_service.timing.backoff import LONGEST
 
 
@@ -125,10 +125,21 @@ def test_full_jitter_is_stable_and_within_the_wait(seed: str, used: int, retry_a
 
 def test_the_waits_of_a_job_that_always_fails() -> None:
     """SPEC 17: retries drawn on a time line."""
-    policies = (policy("500", attempts=9, ceiling=5_000), policy("timeout", attempts=3, rate=1.0))
-    assert plan_waits(policies, 5, "500") == (1_000, 2_000, 4_000, 5_000, 5_000)
-    assert plan_waits(policies, 5, "timeout") == (1_000, 1_000, 1_000)
-    assert plan_waits(policies, 5, "404") == ()
-    assert plan_waits((policy("*"),), 5, "lost") == ()
-    assert plan_waits((policy("timeout"),), 5, "500", FailureType.TIMEOUT) == (1_000, 2_000)
-    assert len(plan_waits((policy("*", attempts=10**9),), 10**9, "x")) == 1_000
+
+    def plan(
+        policies: list[Policy], code: str, failure_type: FailureType = FailureType.HTTP, most: int = 5
+    ) -> tuple[list[tuple[int, int]], str | None]:
+        found = plan_retries(tuple(policies), most, Failure(code, failure_type))
+        return [(retry.policy, retry.wait) for retry in found.retries], found.reason
+
+    policies = [policy("500", attempts=9, ceiling=5_000), policy("timeout", attempts=3, rate=1.0)]
+    waits = [(0, 1_000), (0, 2_000), (0, 4_000), (0, 5_000), (0, 5_000)]
+    assert plan(policies, "500") == (waits, "limit")
+    assert plan(policies, "timeout") == ([(1, 1_000)] * 3, "policy_spent")
+    assert plan(policies, "404") == ([], "no_policy")
+    assert plan([policy("*")], "lost") == ([], "never_retried")
+    timeout = plan([policy("timeout")], "500", FailureType.TIMEOUT)
+    assert timeout == ([(0, 1_000), (0, 2_000)], "policy_spent")
+    assert plan([policy("*", jitter=True)], "x") == ([(0, 1_000), (0, 2_000)], "policy_spent")
+    endless, reason = plan([policy("*", attempts=10**9)], "x", most=10**9)
+    assert (len(endless), reason) == (1_000, None)

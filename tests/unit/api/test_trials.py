@@ -1,0 +1,175 @@
+"""Templates and retries tried without creating anything (SPEC sections 4, 6 and 10)."""
+
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+
+from scheduler_service.engine.program import Surroundings
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+ROOT = {"a": {"b": "x y/é"}, "list": [1, 2], "up": "..", "next": "http://t.test/2", "bad": "a\nb"}
+POLICIES = [
+    {"errorEquals": "500", "maxAttempts": 9, "maxIntervalSeconds": 3},
+    {"errorEquals": "timeout", "intervalSeconds": 2, "maxAttempts": 1, "jitter": "full"},
+]
+
+
+async def preview(client: httpx.AsyncClient, template: Any, **members: Any) -> httpx.Response:
+    return await client.post("/templates/preview", json={"template": template, "root": ROOT} | members)
+
+
+@pytest.mark.parametrize(
+    ("place", "template", "value"),
+    [
+        ("body", "${$.a.b}", "x y/é"),
+        ("body", {"k": ["${list}|json", "n ${list}", "$${a}", 7]}, {"k": [[1, 2], "n [1,2]", "${a}", 7]}),
+        ("body", ["${$..b}"], ['["x y/é"]']),
+        ("url", "http://t.test/p/${a.b}?q=${a.b}", "http://t.test/p/x%20y%2F%C3%A9?q=x%20y%2F%C3%A9"),
+        ("url", "${BASE}/p", "http://base.test/p"),
+        ("header", "v ${a.b}", "v x y/é"),
+        ("body", "${jobId} ${executeNumber}", "preview 1"),
+    ],
+)
+async def test_a_template_becomes_what_a_job_would_send(place: str, template: Any, value: Any) -> None:
+    """`{template, root, place}` answers `value` (SPEC section 10); the environment counts as in a job."""
+    world = World(surroundings=Surroundings(environment={"BASE": "http://base.test"}))
+    async with world.client() as client:
+        response = await preview(client, template, place=place)
+    assert response.status_code == 200, response.text
+    assert response.json()["data"] == {"value": value}
+    assert response.json()["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("template", "place", "errors"),
+    [
+        ("${nothing}", "body", [("/template", "template")]),
+        ("${$.a.none}", "url", [("/template", "template")]),
+        ("http://t.test/${$.a.none}", "url", [("/template", "template")]),
+        ("http://t.test/${up}", "url", [("/template", "template")]),
+        ("http://t.test/${list}|json", "url", [("/template", "invalid")]),
+        ("http://${a.b}/", "url", [("/template", "invalid")]),
+        ("${bad}", "header", [("/template", "template")]),
+        ({"x/y": ["${$.[}", "${schedulingNope}"]}, "body",
+         [("/template/x~1y/0", "invalid"), ("/template/x~1y/1", "invalid")]),
+        ("${schedulingNotifyBody}", "body", [("/template", "invalid")]),
+        ({"a": 1}, "url", [("/template", "type")]),
+        (5, "header", [("/template", "type")]),
+        ("x", "cookie", [("/place", "choice")]),
+        ("${bad}", "url", [("/template", "template")]),
+    ],
+)  # fmt: skip
+async def test_a_template_is_refused_as_a_job_would_refuse_it(
+    client: httpx.AsyncClient, template: Any, place: str, errors: list[tuple[str, str]]
+) -> None:
+    """422 with pointers, also for what a job finds only at run time: there the code is `template`."""
+    response = await preview(client, template, place=place)
+    assert response.status_code == 422
+    assert pointers(response) == errors
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"root": {}}, "/template"),
+        ({"template": "x", "root": []}, "/root"),
+        ({"template": "x", "roots": {}}, "/roots"),
+        ([], ""),
+    ],
+)
+async def test_a_trial_has_its_form(client: httpx.AsyncClient, body: Any, pointer: str) -> None:
+    """Unknown members are refused, `template` is required, a root is an object (SPEC section 10)."""
+    response = await client.post("/templates/preview", json=body)
+    assert response.status_code == 422
+    assert pointers(response)[0][0] == pointer
+
+
+async def test_what_a_trial_cannot_know_is_said(client: httpx.AsyncClient) -> None:
+    """System variables have stand-ins; the origin of a whole URL is judged by the job alone."""
+    response = (await preview(client, "${schedulingJobId}/${schedulingRequestCounts}")).json()
+    assert response["data"]["value"] == "preview/1"
+    assert [warning["code"] for warning in response["warnings"]] == ["stand_in"]
+    assert "schedulingJobId, schedulingRequestCounts" in response["warnings"][0]["message"]
+    for url in ("${next}", "${a.b}"):
+        whole = await preview(client, url, place="url", root=ROOT | {"a": {"b": "/relative"}})
+        assert [warning["code"] for warning in whole.json()["warnings"]] == ["origin_not_checked"]
+
+
+async def test_a_message_has_the_column_of_the_expression(client: httpx.AsyncClient) -> None:
+    """The place inside the text, counted from 1, as in the refusal of a job."""
+    refused = (await preview(client, "ab ${$.[}")).json()["errors"][0]["message"]
+    assert refused.endswith("(column 8)")
+    body = definition(request=[{"url": "http://t.test/", "body": "ab ${$.[}"}])
+    assert (await client.post("/jobs/a", json=body)).json()["errors"][0]["message"] == refused
+
+
+async def test_a_known_key_recalls_the_value(client: httpx.AsyncClient) -> None:
+    """`Idempotency-Key` is honoured on every POST (SPEC section 10)."""
+    key = {"Idempotency-Key": "k"}
+    asked = {"template": "${v}", "root": {"v": "1"}}
+    for _ in range(2):
+        answer = await client.post("/templates/preview", json=asked, headers=key)
+        assert answer.json()["data"] == {"value": "1"}
+    other = await client.post("/templates/preview", json={"template": "x"}, headers=key)
+    assert pointers(other) == [("/Idempotency-Key", "key_reused")]
+
+
+async def test_a_retry_plan_has_the_waits_and_the_end(client: httpx.AsyncClient) -> None:
+    """`GET /jobs/{jobId}/retry-plan?error=`: which policy, after which wait, when, and why it ends."""
+    await client.post("/jobs/a", json=definition(retry=POLICIES, maxRetries=4))
+    plan = (await client.get("/jobs/a/retry-plan?error=500")).json()["data"]
+    assert [(one["retry"], one["policy"], one["waitMs"], one["afterMs"]) for one in plan["items"]] == [
+        (1, 0, 1_000, 1_000),
+        (2, 0, 2_000, 3_000),
+        (3, 0, 3_000, 6_000),
+        (4, 0, 3_000, 9_000),
+    ]
+    assert (plan["error"], plan["reason"]) == ("500", "limit")
+    for error, reason in [("404", "no_policy"), ("lost", "never_retried"), ("egress", "no_policy")]:
+        plan = (await client.get(f"/jobs/a/retry-plan?error={error}")).json()["data"]
+        assert (plan["items"], plan["reason"]) == ([], reason)
+
+
+async def test_a_retry_plan_knows_what_a_timeout_raises(client: httpx.AsyncClient) -> None:
+    """A synchronous attempt raises `500` and may fall to `timeout`, an asynchronous one `timeout` (5)."""
+    await client.post("/jobs/sync", json=definition(retry=POLICIES))
+    await client.post("/jobs/falls", json=definition(retry=POLICIES[1:]))
+    await client.post("/jobs/async", json=definition(retry=POLICIES, **{"async": True}))
+    found = {}
+    for job in ("sync", "falls", "async"):
+        plan = (await client.get(f"/jobs/{job}/retry-plan?error=timeout")).json()["data"]
+        found[job] = (plan["error"], [(one["waitMs"], one["jitter"]) for one in plan["items"]])
+    assert found["sync"] == ("500", [(1_000, "none"), (2_000, "none")] + [(3_000, "none")] * 3)
+    assert found["falls"] == ("500", [(2_000, "full")])
+    assert found["async"] == ("timeout", [(2_000, "full")])
+
+
+async def test_a_retry_plan_wants_a_job_and_an_error(client: httpx.AsyncClient) -> None:
+    """404 without the job, 422 without the error code (SPEC section 10)."""
+    assert (await client.get("/jobs/none/retry-plan?error=500")).status_code == 404
+    await client.post("/jobs/a", json=definition())
+    assert pointers(await client.get("/jobs/a/retry-plan"))[0][0] == "/error"
+
+
+async def test_trials_answer_as_described(client: httpx.AsyncClient) -> None:
+    """The answers fit their schemas in OpenAPI."""
+    document = (await client.get("/openapi.json")).json()
+    await client.post("/jobs/a", json=definition(retry=POLICIES))
+    for path, method, answer in [
+        ("/jobs/{jobId}/retry-plan", "get", await client.get("/jobs/a/retry-plan?error=500")),
+        ("/templates/preview", "post", await preview(client, "${a}|json")),
+    ]:
+        schema = document["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"]
+        jsonschema.validate(answer.json(), {**schema, "components": document["components"]})
+
+
+async def test_a_timer_s_warnings_point_into_the_request(client: httpx.AsyncClient) -> None:
+    """`POST /timers/preview` warns as a job would: below `/timer`, of what has passed too (3)."""
+    timer = {"dueTime": "2020-01-01 00:00:00", "period": "0s"}
+    past = (await client.post("/timers/preview", json={"timer": timer})).json()["warnings"]
+    assert [(one["pointer"], one["code"]) for one in past] == [("/timer", "in_the_past")]
+    ignored = (await client.post("/timers/preview", json={"timer": {"dueTime": "5s"}})).json()["warnings"]
+    assert [(one["pointer"], one["code"]) for one in ignored] == [("/timer/dueTime", "due_time_ignored")]
