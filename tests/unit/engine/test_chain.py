@@ -112,6 +112,25 @@ def test_a_retry_repeats_the_chain() -> None:
     assert rig.execution(1).attempt_count == 2
 
 
+def test_counters_are_kept_over_the_attempts_of_an_execution() -> None:
+    """Per policy and per execution: a policy is spent after its own retries, another one still has its own."""
+    policies = [
+        {"errorEquals": "500", "maxAttempts": 2, "backoffRate": 3},
+        {"errorEquals": "timeout", "maxAttempts": 1},
+        {"errorEquals": "404", "maxAttempts": 1, "intervalSeconds": 7},
+    ]
+    rig = Rig(retry=policies).create()
+    waits: list[int | None] = []
+    for number in (1, 2):
+        rig.deliver(Triggered())
+        for status in (500, 404, 500, 500):
+            rig.answer(status)
+            waits.append(rig.record_of(AttemptEnded).retry_in)
+            rig.pass_time(waits[-1] or 0)
+        assert rig.execution(number).state is ExecutionState.TERMINATED
+    assert waits == [1_000, 7_000, 3_000, None] * 2
+
+
 def test_retry_from_the_step() -> None:
     """`retryFrom: step` goes on at the failed step, with the earlier responses kept."""
     rig = retried([TWO[0], {**TWO[1], "retryFrom": "step"}])

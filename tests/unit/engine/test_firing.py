@@ -83,6 +83,9 @@ def test_cancel_running_ends_the_oldest() -> None:
     rig.pass_time(20_000)
     assert rig.states() == [S.CANCELLED, S.PROCESSING]
     assert rig.execution(1).error == "cancelled"
+    two = ticking(overlapPolicy="cancel_running", maxConcurrency=2)
+    two.pass_time(30_000)
+    assert two.states() == [S.CANCELLED, S.PROCESSING, S.PROCESSING]
 
 
 def test_allow_counts_no_limit() -> None:
@@ -129,6 +132,8 @@ def test_fire_all_runs_the_newest_in_a_line() -> None:
     rig.steady += 100_000
     rig.deliver(AlarmRang())
     assert rig.states()[:3] == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
+    planned = [rig.execution(number).planned_at - START for number in (1, 2, 3)]
+    assert planned == [70_000, 80_000, 90_000]
 
 
 def test_long_runs_are_counted_outside() -> None:
