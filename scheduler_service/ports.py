@@ -66,13 +66,17 @@ class CatalogueEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
-    """An answer kept under an Idempotency-Key: `scope` is the route's subject, `digest` that of the body."""
+    """An answer kept under an Idempotency-Key: `scope` is the route's subject, `digest` that of the body.
+
+    `job_id`: the job whose turn it guards; it is forgotten when that life of the job ends. Empty: no job's.
+    """
 
     scope: str
     key: str
     digest: bytes
     answer: bytes
     created_at: int
+    job_id: str = ""
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):

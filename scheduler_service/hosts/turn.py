@@ -112,7 +112,7 @@ class Turn:
         decision = stamp(
             held.job_id, self._core.decide(Job(held.document, programs, self._holder), event, now)
         )
-        kept = None if remembered is None else _keep(remembered, decision.reply, answer)
+        kept = None if remembered is None else _keep(held.job_id, remembered, decision.reply, answer)
         if kept is None and _is_idle(held.document, decision):
             if isinstance(event, AlarmRang):
                 await self._look_again(held, now)
@@ -215,11 +215,14 @@ class Turn:
         held.loaded = True
 
 
-def _keep(remembered: Remembered, reply: Reply, answer: Callable[[Reply], bytes] | None) -> Remembered | None:
+def _keep(
+    job_id: str, remembered: Remembered, reply: Reply, answer: Callable[[Reply], bytes] | None
+) -> Remembered | None:
     """What is kept under the Idempotency-Key; a refusal did nothing, and may be asked again."""
     if isinstance(reply, Refusal):
         return None
-    return remembered if answer is None else msgspec.structs.replace(remembered, answer=answer(reply))
+    said = remembered.answer if answer is None else answer(reply)
+    return msgspec.structs.replace(remembered, answer=said, job_id=job_id)
 
 
 def _is_idle(before: Document | None, decision: Decision) -> bool:

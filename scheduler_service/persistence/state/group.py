@@ -6,7 +6,6 @@ back from a busy event loop.
 
 import sqlite3
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -14,14 +13,30 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.state.rows import (
-    FACE,
-    TURN,
     face_columns,
     face_digest,
     pack_delivery,
     pack_records,
     select,
     turn_columns,
+)
+from scheduler_service.persistence.state.statements import (
+    CLEAR_DEFINITIONS,
+    DROP_BATCHES,
+    DROP_DEFINITIONS,
+    DROP_DELIVERIES,
+    DROP_JOBS,
+    DROP_REMEMBERED,
+    PRUNE_REMEMBERED,
+    PUT_BATCHES,
+    PUT_DEFINITIONS,
+    PUT_DELIVERIES,
+    PUT_JOBS,
+    PUT_META,
+    PUT_REMEMBERED,
+    TURN_JOBS,
+    Shape,
+    write_text,
 )
 from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoreConflict
 
@@ -78,6 +93,7 @@ class Group:
         self._deliveries: dict[str, Delivery | None] = {}
         self._batches: dict[tuple[str, int], Batch | None] = {}
         self._remembered: dict[tuple[str, str], Remembered] = {}
+        self._ended: set[str] = set()
         self._kept: dict[str, int] = {}
 
     def take(self, write: Write) -> object:
@@ -108,7 +124,7 @@ class Group:
         self._flush_deliveries()
         self._flush_batches()
         self._flush_remembered()
-        self._put(_PUT_META, list(self._kept.items()))
+        self._put(PUT_META, list(self._kept.items()))
 
     def _take_commit(self, commit: Commit) -> StoreConflict | None:
         entry = commit.entry
@@ -123,9 +139,17 @@ class Group:
         self._take_batch(commit.batch)
         for delivery in commit.deliveries:
             self._deliveries[delivery.delivery_id] = delivery
+        if commit.document is None:
+            self._forget_answers(entry.job_id)
         if commit.remembered is not None:
             self._remembered[commit.remembered.scope, commit.remembered.key] = commit.remembered
         return None
+
+    def _forget_answers(self, job_id: str) -> None:
+        """What was answered in a life that ends fits no later one."""
+        self._ended.add(job_id)
+        kept = self._remembered.items()
+        self._remembered = {place: one for place, one in kept if one.job_id != job_id}
 
     def _take_batch(self, batch: Batch | None) -> None:
         if batch is not None:
@@ -146,8 +170,8 @@ class Group:
 
     def _flush_forgotten(self) -> None:
         rows = [(job_id,) for job_id in self._forgotten]
-        self._put(_DROP_JOBS, rows)
-        self._put(_DROP_DEFINITIONS, rows)
+        self._put(DROP_JOBS, rows)
+        self._put(DROP_DEFINITIONS, rows)
 
     def _flush_jobs(self) -> None:
         turned: list[tuple[Any, ...]] = []
@@ -160,39 +184,43 @@ class Group:
                 turned.append((job_id, *turn_columns(commit)))
             else:
                 whole.append((job_id, digest, *columns, *turn_columns(commit)))
-        self._put(_TURN_JOBS, turned)
-        self._put(_PUT_JOBS, whole)
+        self._put(TURN_JOBS, turned)
+        self._put(PUT_JOBS, whole)
 
     def _flush_definitions(self) -> None:
         items = self._definitions.items()
-        self._put(_PUT_DEFINITIONS, [(*key, *kept) for key, kept in items if kept is not None])
-        self._put(_CLEAR_DEFINITIONS, [key for key, kept in items if kept is None])
+        self._put(PUT_DEFINITIONS, [(*key, *kept) for key, kept in items if kept is not None])
+        self._put(CLEAR_DEFINITIONS, [key for key, kept in items if kept is None])
 
     def _flush_deliveries(self) -> None:
         items = self._deliveries.items()
-        self._put(_PUT_DELIVERIES, [(key, pack_delivery(kept)) for key, kept in items if kept is not None])
-        self._put(_DROP_DELIVERIES, [(key,) for key, kept in items if kept is None])
+        self._put(PUT_DELIVERIES, [(key, pack_delivery(kept)) for key, kept in items if kept is not None])
+        self._put(DROP_DELIVERIES, [(key,) for key, kept in items if kept is None])
 
     def _flush_batches(self) -> None:
         items = self._batches.items()
-        self._put(_PUT_BATCHES, [_batch_row(batch) for _, batch in items if batch is not None])
-        self._put(_DROP_BATCHES, [key for key, batch in items if batch is None])
+        self._put(PUT_BATCHES, [_batch_row(batch) for _, batch in items if batch is not None])
+        self._put(DROP_BATCHES, [key for key, batch in items if batch is None])
 
     def _flush_remembered(self) -> None:
+        self._put(DROP_REMEMBERED, [(job_id,) for job_id in self._ended])
         if not self._remembered:
             return
-        rows = [(*key, kept.created_at, kept.digest, kept.answer) for key, kept in self._remembered.items()]
-        self._put(_PUT_REMEMBERED, rows)
+        rows = [
+            (*key, kept.created_at, kept.digest, kept.answer, kept.job_id)
+            for key, kept in self._remembered.items()
+        ]
+        self._put(PUT_REMEMBERED, rows)
         newest = max(kept.created_at for kept in self._remembered.values())
-        self._connection.execute(_PRUNE_REMEMBERED, (newest - DAY,))
+        self._connection.execute(PRUNE_REMEMBERED, (newest - DAY,))
 
-    def _put(self, shape: "_Shape", rows: Sequence[tuple[Any, ...]]) -> None:
+    def _put(self, shape: Shape, rows: Sequence[tuple[Any, ...]]) -> None:
         """Writes `rows` by statements of 256, 128, 64 … rows, so that few texts serve groups of any size."""
         start = 0
         while start < len(rows):
             count = min(_CHUNK, 1 << ((len(rows) - start).bit_length() - 1))
             part = rows[start : start + count]
-            self._connection.execute(_text(shape, count), [value for row in part for value in row])
+            self._connection.execute(write_text(shape, count), [value for row in part for value in row])
             start += count
 
 
@@ -237,60 +265,3 @@ def _batch_row(batch: Batch) -> tuple[Any, ...]:
     return (
         batch.uid, batch.sequence, batch.job_id, batch.tenant, batch.at, pack_records(batch.records),
     )  # fmt: skip
-
-
-class _Shape(msgspec.Struct, frozen=True):
-    """A statement over any number of rows of `width` values: `head`, the rows, `tail`."""
-
-    head: str
-    width: int
-    tail: str = ""
-
-
-@cache
-def _text(shape: _Shape, count: int) -> str:
-    row = f"({', '.join('?' * shape.width)})"
-    return f"{shape.head} {', '.join([row] * count)} {shape.tail}"
-
-
-def _put_into(table: str, columns: Sequence[str], tail: str = "") -> _Shape:
-    return _Shape(f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES", len(columns), tail)
-
-
-def _drop_pairs(table: str, number: str) -> _Shape:
-    """Deletes rows by their uid and `number`."""
-    # SQLite would search the whole table for a pair in a list; joined, each pair is looked up.
-    return _Shape(
-        "WITH gone (of, at) AS (VALUES",
-        2,
-        f") DELETE FROM {table} WHERE rowid IN (SELECT kept.rowid FROM gone CROSS JOIN {table} AS kept "  # noqa: S608
-        f"ON kept.uid = gone.of AND kept.{number} = gone.at)",
-    )
-
-
-_JOB = ("job_id", "face", *FACE, *TURN)
-_PUT_JOBS = _Shape(
-    f"INSERT INTO jobs ({', '.join(_JOB)}) VALUES",
-    len(_JOB),
-    f"ON CONFLICT (job_id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _JOB[1:])}",
-)
-_TURN_JOBS = _Shape(
-    f"WITH turned (id, {', '.join(f'new_{name}' for name in TURN)}) AS (VALUES",
-    1 + len(TURN),
-    f") UPDATE jobs SET {', '.join(f'{name} = turned.new_{name}' for name in TURN)} "  # noqa: S608
-    "FROM turned WHERE jobs.job_id = turned.id",
-)
-_DROP_JOBS = _Shape("DELETE FROM jobs WHERE job_id IN (VALUES", 1, ")")
-_PUT_DEFINITIONS = _put_into("definitions", ("uid", "revision", "job_id", "created_at", "text"))
-_CLEAR_DEFINITIONS = _drop_pairs("definitions", "revision")
-_DROP_DEFINITIONS = _Shape("DELETE FROM definitions WHERE job_id IN (VALUES", 1, ")")
-_PUT_DELIVERIES = _put_into("deliveries", ("delivery_id", "content"))
-_DROP_DELIVERIES = _Shape("DELETE FROM deliveries WHERE delivery_id IN (VALUES", 1, ")")
-_PUT_BATCHES = _put_into("unwritten", ("uid", "sequence", "job_id", "tenant", "at", "records"))
-_DROP_BATCHES = _drop_pairs("unwritten", "sequence")
-_PUT_REMEMBERED = _put_into("remembered", ("scope", "key", "created_at", "digest", "answer"))
-_PUT_META = _put_into("meta", ("key", "value"))
-_PRUNE_REMEMBERED = (
-    "DELETE FROM remembered WHERE rowid IN "
-    "(SELECT rowid FROM remembered WHERE created_at < ? ORDER BY created_at LIMIT 2000)"
-)

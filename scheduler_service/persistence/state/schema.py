@@ -73,10 +73,12 @@ MIGRATIONS: tuple[Migration, ...] = (
             created_at INTEGER NOT NULL,
             digest BLOB NOT NULL,
             answer BLOB NOT NULL,
+            job_id TEXT NOT NULL,
             PRIMARY KEY (scope, key)
         )
         """,
         "CREATE INDEX remembered_created ON remembered (created_at)",
+        "CREATE INDEX remembered_job ON remembered (job_id)",
         "CREATE TABLE deliveries (delivery_id TEXT PRIMARY KEY, content BLOB NOT NULL)",
         """
         CREATE TABLE unwritten (

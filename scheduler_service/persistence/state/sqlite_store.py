@@ -100,7 +100,7 @@ class SqliteStateStore:
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
         """The answer kept under this Idempotency-Key since `since` (wall ms). Raises StoreUnavailable."""
         text = (
-            "SELECT scope, key, digest, answer, created_at FROM remembered "
+            "SELECT scope, key, digest, answer, created_at, job_id FROM remembered "
             "WHERE scope = ? AND key = ? AND created_at >= ?"
         )
         rows = await self._reader.read(

@@ -196,6 +196,9 @@ class MemoryStore(StateStore):
             disk.unwritten[commit.batch.uid, commit.batch.sequence] = commit.batch
         for delivery in commit.deliveries:
             disk.deliveries[delivery.delivery_id] = delivery
+        if commit.document is None:
+            kept = disk.remembered.items()
+            disk.remembered = {place: one for place, one in kept if one.job_id != commit.entry.job_id}
         if commit.remembered is not None:
             disk.remembered[commit.remembered.scope, commit.remembered.key] = commit.remembered
 

@@ -27,7 +27,9 @@ numbers = st.integers(0, 3)
 def turns(draw: st.DrawFn) -> Write:
     """A turn that may or may not fit what stands there, with any of its parts."""
     is_last, number = draw(st.booleans()), draw(numbers)
-    remembered = Remembered("s", draw(st.sampled_from("kl")), b"", str(number).encode(), number)
+    remembered = Remembered(
+        "s", draw(st.sampled_from("kl")), b"", str(number).encode(), number, draw(st.sampled_from(["", "a"]))
+    )
     return commit(
         draw(jobs),
         expected=draw(st.sampled_from([0, 0, 1, 1, 2, 3])),

@@ -269,6 +269,17 @@ async def test_an_answer_is_recalled_for_a_day(store: SqliteStateStore) -> None:
     assert await store.recall("trigger", "key", 0) == of_turn
 
 
+async def test_a_life_takes_its_answers_along(store: SqliteStateStore) -> None:
+    """What was answered in a life that has ended fits no later one (SPEC section 1, uid)."""
+    of_job = Remembered("jobs/job/trigger", "key", b"", b"{}", created_at=1_000, job_id="job")
+    of_other = Remembered("jobs/b/trigger", "key", b"", b"{}", created_at=1_000, job_id="b")
+    await store.commit(commit(remembered=of_job))
+    await store.remember(of_other)
+    await store.commit(commit(expected=1, document=None, state=JobState.DESTROYED))
+    assert await store.recall("jobs/job/trigger", "key", 0) is None
+    assert await store.recall("jobs/b/trigger", "key", 0) == of_other
+
+
 async def test_the_clock_skew_is_kept(store: SqliteStateStore) -> None:
     """The host's steady line goes on from what was saved; never saved, it is 0."""
     assert await store.clock_skew() == 0
