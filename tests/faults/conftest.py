@@ -7,14 +7,14 @@ import pytest
 from tests.faults.processes import Fleet, open_fleet
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Asyncio alone: the processes run on uvloop, as they do in service."""
     return "asyncio"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 async def fleet(anyio_backend: str) -> AsyncIterator[Fleet]:
-    """Services in processes of their own; they are gone after the test."""
+    """Services in processes of their own; they are gone after the tests."""
     async with open_fleet() as opened:
         yield opened

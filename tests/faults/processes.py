@@ -18,7 +18,7 @@ import msgspec
 from tests.faults.victim import Order
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 20.0
+PATIENCE = 60.0
 LOOK = 0.02
 
 
@@ -131,6 +131,10 @@ class Run(Caller):
     async def kill(self) -> None:
         """kill -9, unless it is dead already."""
         await self._signal(signal.SIGKILL)
+
+    def signal_stop(self) -> None:
+        """SIGTERM, without waiting for what becomes of it."""
+        os.kill(self.pid, signal.SIGTERM)
 
     async def terminate(self) -> int:
         """SIGTERM; the exit code."""

@@ -150,7 +150,7 @@ class Sweep:
         if any(self._must_be_told(one) and not self._finals(one["executeNumber"]) for one in items):
             return False
         deliveries = (await run.read("/deliveries", jobId="job"))["items"]
-        may_be_lost = self._qos == 0 and self._durable
+        may_be_lost = self._qos == 0 and bool(self._durable)
         return may_be_lost or all(one["state"] == "delivered" for one in deliveries)
 
     def _must_be_told(self, execution: dict[str, Any]) -> bool:

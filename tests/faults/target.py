@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +20,7 @@ class Seen(msgspec.Struct, frozen=True):
     body: bytes
     text: bytes
     life: int
+    at: float
 
     @property
     def execution(self) -> int:
@@ -45,7 +47,12 @@ class Target:
         self.seen: list[Seen] = []
         self.life = 0
         self.url = ""
+        self.gates: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None] | None] = set()
+
+    def hold(self, path: str) -> asyncio.Event:
+        """From now on `path` is answered once the event is set."""
+        return self.gates.setdefault(path, asyncio.Event())
 
     def to(self, *paths: str) -> list[Seen]:
         """The requests to these paths, in order of arrival."""
@@ -60,6 +67,8 @@ class Target:
                 seen = await self._read(reader)
                 status, body = self._answer(seen)
                 self.seen.append(seen)
+                if seen.path in self.gates:
+                    await self.gates[seen.path].wait()
                 payload = json.dumps(body).encode()
                 head = f"HTTP/1.1 {status} OK\r\nContent-Type: application/json\r\n"
                 writer.write(f"{head}Content-Length: {len(payload)}\r\n\r\n".encode() + payload)
@@ -84,20 +93,28 @@ class Target:
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         kept = [first, *(line for line in lines if not line.lower().startswith("traceparent"))]
         path = first.split(" ")[1].partition("?")[0]
-        return Seen(path, headers, body, "\r\n".join(kept).encode("latin-1") + body, self.life)
+        return Seen(
+            path, headers, body, "\r\n".join(kept).encode("latin-1") + body, self.life, time.monotonic()
+        )
 
     def _answer(self, seen: Seen) -> Answer:
-        answers: dict[str, Callable[[Seen], Answer]] = {
-            "/two": self._fail_first_attempt,
-            "/three": lambda _: (202, {"accepted": True}),
-            "/check": self._check,
-            "/told": self._hear,
-        }
-        return answers.get(seen.path, lambda _: (200, {"value": "tea"}))(seen)
+        match seen.path:
+            case "/two":
+                return self._fail_first_attempt(seen)
+            case "/three":
+                return 202, {"accepted": True}
+            case "/check":
+                return self._check(seen)
+            case "/told":
+                return self._hear(seen)
+            case _:
+                return 200, {"value": "tea"}
 
     def _fail_first_attempt(self, seen: Seen) -> Answer:
         """Whoever asks again in the same attempt gets the same answer: a crash changes no outcome."""
-        first = min((one.attempt for one in self.seen if one.execution == seen.execution), default=0)
+        first = min(
+            (one.attempt for one in self.seen if one.execution == seen.execution), default=seen.attempt
+        )
         return (500, {"error": "try again"}) if seen.attempt == first else (200, {"ok": True})
 
     def _check(self, seen: Seen) -> Answer:

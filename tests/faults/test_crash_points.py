@@ -1,42 +1,74 @@
-"""Killed before and after each durable write and each send, a service goes on as it promised (SPEC 3, 8)."""
+"""Killed before and after each durable write and each send, a service goes on as it promised (SPEC 3, 5, 8).
 
+The usual run takes some groups of points, evenly spread; `--long` takes every point and crashed recoveries.
+"""
+
+import asyncio
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.faults.callers import Feedback, Operations
 from tests.faults.processes import Fleet
 from tests.faults.stories import Sweep
-from tests.faults.sweeping import sweep_group
+from tests.faults.sweeping import AT_ONCE, survive, sweep_group
 
-pytestmark = pytest.mark.anyio
-GROUPS = 6
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+INNER = ("state.begin", "state.write")
 
 
-@pytest.mark.parametrize("group", range(1, GROUPS + 1))
-async def test_qos_1_goes_on_from_where_it_stood(fleet: Fleet, tmp_path: Path, group: int) -> None:
+def every(stride: int, usual: Sequence[int]) -> list[Any]:
+    """The first points of groups of every `stride`-th; those that are not `usual` are for the long run."""
+    long = pytest.mark.long
+    return [pytest.param(one, marks=() if one in usual else long) for one in range(1, stride + 1)]
+
+
+@pytest.mark.parametrize("first", every(7, usual=(1, 4)))
+async def test_qos_1_goes_on_from_where_it_stood(fleet: Fleet, tmp_path: Path, first: int) -> None:
     """No recorded step is sent again, one in flight is with its key, nothing is doubled or forgotten."""
-    swept = await sweep_group(fleet, tmp_path, partial(Sweep, qos=1), first=group, stride=GROUPS)
-    assert swept > 10
+    assert await sweep_group(fleet, tmp_path, partial(Sweep, qos=1), first=first, stride=7) > 10
 
 
-@pytest.mark.parametrize("group", range(1, GROUPS + 1))
-async def test_qos_0_loses_what_was_running_and_nothing_else(
-    fleet: Fleet, tmp_path: Path, group: int
-) -> None:
+@pytest.mark.parametrize("first", every(7, usual=(3,)))
+async def test_qos_0_loses_what_was_running_and_no_more(fleet: Fleet, tmp_path: Path, first: int) -> None:
     """What a crash cuts off ends as lost and is told so; triggers and firings that wait go on."""
-    swept = await sweep_group(fleet, tmp_path, partial(Sweep, qos=0), first=group, stride=GROUPS)
+    assert await sweep_group(fleet, tmp_path, partial(Sweep, qos=0), first=first, stride=7) > 5
+
+
+@pytest.mark.parametrize("first", every(3, usual=(2,)))
+async def test_every_accepted_feedback_has_its_effect(fleet: Fleet, tmp_path: Path, first: int) -> None:
+    """A report that was answered 200 is never needed again; one that was not may be repeated."""
+    assert await sweep_group(fleet, tmp_path, Feedback, first=first, stride=3) > 5
+
+
+@pytest.mark.parametrize("first", every(3, usual=(1,)))
+async def test_what_a_caller_asked_for_counts_once(fleet: Fleet, tmp_path: Path, first: int) -> None:
+    """Creation, triggers with a key, update, pause, destruction: done or not done, whatever was answered."""
+    assert await sweep_group(fleet, tmp_path, Operations, first=first, stride=3) > 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_within_a_transaction_nothing_is_written(fleet: Fleet, tmp_path: Path, qos: int) -> None:
+    """Killed before its rows, over them, or after them and before the commit: it never was."""
+    swept = await sweep_group(fleet, tmp_path, partial(Sweep, qos=qos), first=1, stride=5, only=INNER)
     assert swept > 10
 
 
-@pytest.mark.parametrize("group", range(1, 4))
-async def test_every_accepted_feedback_has_its_effect(fleet: Fleet, tmp_path: Path, group: int) -> None:
-    """A report that was answered 200 is never needed again; one that was not may be repeated."""
-    assert await sweep_group(fleet, tmp_path, Feedback, first=group, stride=3) > 5
+@pytest.mark.long
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("second", [1, 2, 3, 5, 8, 13, 21])
+async def test_a_recovery_that_crashes_is_recovered(
+    fleet: Fleet, tmp_path: Path, second: int, qos: int
+) -> None:
+    """Killed once in the story and once more early in the next life."""
+    places = asyncio.Semaphore(AT_ONCE)
 
+    async def crash_twice(first: int) -> int:
+        async with places:
+            return len(await survive(fleet, tmp_path / str(first), partial(Sweep, qos=qos), (first, second)))
 
-@pytest.mark.parametrize("group", range(1, 4))
-async def test_what_a_caller_asked_for_counts_once(fleet: Fleet, tmp_path: Path, group: int) -> None:
-    """Creation, triggers with a key, update, pause, destruction: done or not done, whatever was answered."""
-    assert await sweep_group(fleet, tmp_path, Operations, first=group, stride=3) > 5
+    assert sum(await asyncio.gather(*map(crash_twice, range(9, 130, 11)))) > 10

@@ -1,0 +1,159 @@
+"""A service that is told to stop ends what runs, and hands over the rest (SPEC section 14)."""
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.processes import ROOT, Caller, Fleet, Run
+from tests.faults.stories import JOB, TERMINAL, check_tidy, in_full
+from tests.faults.target import Target, open_target
+
+pytestmark = pytest.mark.anyio
+
+
+def plain(target: Target, **members: Any) -> dict[str, Any]:
+    """A job of one step."""
+    base: dict[str, Any] = {
+        "jobId": "job", "jobName": "drained", "creator": "1", "creatorName": "one",
+        "timer": {"period": "external"}, "request": [{"url": f"{target.url}/one"}],
+    }  # fmt: skip
+    return base | members
+
+
+async def begin(run: Run, definition: dict[str, Any]) -> None:
+    """Creates the job in a service that has come up."""
+    assert await run.is_up(), run.message
+    answer = await run.ask("POST", JOB, json=definition)
+    assert answer.status_code == 201, answer.text
+
+
+async def ended(run: Caller, count: int) -> list[dict[str, Any]]:
+    """The executions, when there are `count` and all have ended."""
+
+    async def look() -> bool:
+        items = (await run.read(f"{JOB}/executions", limit=500))["items"]
+        return len(items) >= count and all(one["state"] in TERMINAL for one in items)
+
+    await run.until(look, f"{count} executions have ended")
+    return await in_full(run)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_what_runs_ends_and_is_recorded(fleet: Fleet, tmp_path: Path, qos: int) -> None:
+    """Readiness goes first; nothing new is started; the open call is awaited; the end is in the history."""
+    async with open_target() as target:
+        run = fleet.start(tmp_path / "data")
+        await begin(run, plain(target, qos=qos))
+        gate = target.hold("/one")
+        assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
+        await run.until(lambda: asked(target, 1), "the target was asked")
+        run.signal_stop()
+
+        async def is_draining() -> bool:
+            return (await run.ask("GET", "/health/ready")).status_code == 503
+
+        await run.until(is_draining, "readiness is gone")
+        refused = await run.ask("POST", f"{JOB}/trigger")
+        assert refused.status_code == 503
+        assert "stopping" in refused.text
+        gate.set()
+        assert await run.end() == 0
+        await check_tidy(tmp_path / "data")
+        again = fleet.start(tmp_path / "data")
+        assert await again.is_up()
+        assert [one["state"] for one in await ended(again, 1)] == ["succeeded"]
+        assert await again.terminate() == 0
+        assert len(target.seen) == 1
+
+
+async def asked(target: Target, count: int) -> bool:
+    return len(target.seen) >= count
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_nothing_is_doubled_or_lost_over_rolling_restarts(
+    fleet: Fleet, tmp_path: Path, qos: int
+) -> None:
+    """Twelve firings over four processes: each planned moment has one execution, each was sent once."""
+    async with open_target() as target:
+        definition = plain(target, qos=qos, timer={"dueTime": "0s", "period": "R12/PT0.2S"})
+        run = fleet.start(tmp_path / "data")
+        await begin(run, definition | {"overlapPolicy": "queue"})
+        for count in (3, 6, 9):
+            await run.until(partial(asked, target, count), f"{count} were sent")
+            assert await run.terminate() == 0
+            run = fleet.start(tmp_path / "data")
+            assert await run.is_up()
+        executions = await ended(run, 12)
+        firings = (await run.read(f"{JOB}/firings", limit=500))["items"]
+        assert await run.terminate() == 0
+    assert {one["state"] for one in executions} == {"succeeded"}
+    assert sorted(one["executionId"] for one in firings) == sorted(one["executionId"] for one in executions)
+    moments = sorted(one["plannedAt"] for one in firings)
+    assert len(set(moments)) == len({one.key for one in target.seen}) == len(target.seen) == 12
+
+
+@pytest.mark.parametrize(("qos", "state"), [(0, "terminated"), (1, "succeeded")])
+async def test_what_is_open_at_the_deadline_is_lost_or_goes_on(
+    fleet: Fleet, tmp_path: Path, qos: int, state: str
+) -> None:
+    """At qos 0 it ends as lost after the next start, at qos 1 it is sent again with its key."""
+    async with open_target() as target:
+        run = fleet.start(tmp_path / "data", settings={"server.drain_seconds": 0.1})
+        await begin(run, plain(target, qos=qos))
+        gate = target.hold("/one")
+        assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
+        await run.until(lambda: asked(target, 1), "the target was asked")
+        assert await run.terminate() == 0
+        gate.set()
+        again = fleet.start(tmp_path / "data")
+        assert await again.is_up()
+        executions = await ended(again, 1)
+        assert await again.terminate() == 0
+    assert [one["state"] for one in executions] == [state]
+    assert [one["error"] for one in executions] == ["lost" if qos == 0 else None]
+    assert len({one.text for one in target.seen}) == 1
+    assert len(target.seen) == 1 + qos
+
+
+async def test_a_second_signal_ends_the_waiting(fleet: Fleet, tmp_path: Path) -> None:
+    """Exit code 1, at once; what was open goes on after the next start as after a crash."""
+    async with open_target() as target:
+        run = fleet.start(tmp_path / "data")
+        await begin(run, plain(target, qos=1))
+        gate = target.hold("/one")
+        assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
+        await run.until(lambda: asked(target, 1), "the target was asked")
+        run.signal_stop()
+
+        async def is_draining() -> bool:
+            return (await run.ask("GET", "/health/ready")).status_code == 503
+
+        await run.until(is_draining, "readiness is gone")
+        assert await run.terminate() == 1
+        gate.set()
+        again = fleet.start(tmp_path / "data")
+        assert await again.is_up()
+        assert [one["state"] for one in await ended(again, 1)] == ["succeeded"]
+        assert await again.terminate() == 0
+        assert len({one.text for one in target.seen}) == 1
+
+
+async def test_a_second_service_over_a_folder_refuses_to_start(fleet: Fleet, tmp_path: Path) -> None:
+    """Exit code 3, and the message names the folder and the process that has it."""
+    folder = tmp_path / "data"
+    run = fleet.start(folder)
+    assert await run.is_up()
+    command = [sys.executable, "-m", "scheduler_service", "serve", "--port", "0", "--data", str(folder)]
+    second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)  # noqa: ASYNC221
+    assert second.returncode == 3
+    said = "".join(second.stderr.split())
+    assert "".join(str(folder).split()) in said
+    assert f"process{run.pid}" in said
+    assert "Traceback" not in second.stderr
+    assert (await run.ask("GET", "/health/ready")).status_code == 200
+    assert await run.terminate() == 0
