@@ -1,15 +1,18 @@
 """From a posted body to a checked definition, with the text that is kept of it."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from client_sdk.models import JobDefinition, ModelError, parse_definition
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import Flaw, invalid, invalid_all
-from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.ports import Definition
 from scheduler_service.timing.firings import warnings_at
 
 ADMIN = "admin"
+MAY_BE_TEXT = ("timer", "checkUrl")
 
 
 class Posted(msgspec.Struct, frozen=True):
@@ -35,13 +38,13 @@ def check_posted(parts: ApiParts, raw: bytes, value: object, job_id: str | None)
     try:
         compiled = parts.compile_definition(parsed, parts.surroundings)
     except DefinitionError as error:
-        raise invalid_all(error.problems) from None
+        raise invalid_all(_point(error.problems, value)) from None
     program = compiled.program
     late = warnings_at(program.timer, parts.clock.now().wall)
     return Posted(
         program.job_id,
         Definition(_put_in(raw, added) if added else raw, program),
-        (*compiled.warnings, *late),
+        _point((*compiled.warnings, *late), value),
         parsed.active if "active" in parsed.model_fields_set else None,
     )
 
@@ -53,11 +56,23 @@ def _left_out(parts: ApiParts, value: dict[str, object], job_id: str | None) -> 
     return {name: known[name] for name in known if value.get(name) is None}
 
 
-def _parse(value: object) -> JobDefinition:
+def _parse(value: dict[str, object]) -> JobDefinition:
     try:
         return parse_definition(value)
     except ModelError as error:
-        raise invalid_all(error.problems) from None
+        raise invalid_all(_point(error.problems, value)) from None
+
+
+def _point(flaws: Iterable[Flaw], value: dict[str, object]) -> tuple[Flaw, ...]:
+    """Points to a member that was posted: what was given as a text has no members of its own (RFC 6901)."""
+    texts = [f"/{name}" for name in MAY_BE_TEXT if isinstance(value.get(name), str)]
+    if not texts:
+        return tuple(flaws)
+    return tuple(Problem(_whole(flaw.pointer, texts), flaw.code, flaw.message) for flaw in flaws)
+
+
+def _whole(pointer: str, texts: list[str]) -> str:
+    return next((text for text in texts if pointer.startswith(f"{text}/")), pointer)
 
 
 def _put_in(raw: bytes, added: dict[str, object]) -> bytes:

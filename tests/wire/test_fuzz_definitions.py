@@ -8,14 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.wire.definitions import DEFINITIONS, JSON, near_definitions
 from tests.wire.service import World, data_of, definition, pointers, running
 
 BROKEN = frozenset({"turn_broke", "sender_broke", "look_failed", "wake_failed", "history_not_written"})
-FREE = settings(deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+FREE = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=QUICK)
 FEW = settings(FREE, max_examples=150)
 MANY = settings(FREE, max_examples=3_000)
 

@@ -76,6 +76,16 @@ async def test_what_is_wrong_is_said_with_pointers(client: httpx.AsyncClient) ->
     assert (await client.get("/jobs/j1")).status_code == 404
 
 
+async def test_what_is_wrong_in_a_text_is_wrong_with_the_text(client: httpx.AsyncClient) -> None:
+    """A pointer leads to a member that was posted, also where a text holds the object (SPEC sections 2, 4)."""
+    for members in ({"checkUrl": "system://clean"}, {"timer": '{"perod": "5m"}'}):
+        wrong = await client.post("/jobs/j1", json=definition(**members))
+        assert wrong.status_code == 422
+        assert [pointer for pointer, _ in pointers(wrong)] == [f"/{name}" for name in members]
+    warned = await client.post("/jobs/j1", json=definition(timer='{"dueTime": "5s", "period": "external"}'))
+    assert [warning["pointer"] for warning in warned.json()["warnings"]] == ["/timer"]
+
+
 async def test_warnings_stand_beside_the_data(client: httpx.AsyncClient) -> None:
     """A dropped dueTime and a moment in the past are warned of (SPEC section 3)."""
     dropped = await client.post("/jobs/a", json=definition(timer={"dueTime": "5s", "period": ""}))
