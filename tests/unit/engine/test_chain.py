@@ -113,7 +113,7 @@ def test_a_retry_repeats_the_chain() -> None:
 
 
 def test_counters_are_kept_over_the_attempts_of_an_execution() -> None:
-    """Per policy and per execution: a policy is spent after its own retries, another one still has its own."""
+    """Per policy and per execution: one that is spent leaves the others what they have."""
     policies = [
         {"errorEquals": "500", "maxAttempts": 2, "backoffRate": 3},
         {"errorEquals": "timeout", "maxAttempts": 1},

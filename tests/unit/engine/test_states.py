@@ -2,11 +2,11 @@
 
 import pytest
 
-from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered
+from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS, WAITING, follow
-from tests.unit.engine.rig import START, Rig
+from tests.unit.engine.rig import START, Rig, program
 
 S = ExecutionState
 MAY_FOLLOW = {
@@ -124,3 +124,15 @@ def test_a_skipped_execution_sends_nothing() -> None:
     rig.pass_time(20_000)
     assert rig.states() == [S.PROCESSING, S.SKIPPED]
     assert rig.told() == []
+
+
+def test_what_is_relative_counts_from_the_update() -> None:
+    """`ttl` and a relative `dueTime` count from the update, not from the creation (SPEC section 10)."""
+    timer = {"dueTime": "10s", "period": "10s", "ttl": "25s"}
+    rig = Rig(timer=timer, overlapPolicy="allow").create()
+    rig.pass_time(12_000)
+    rig.programs[2] = program(timer=timer, overlapPolicy="allow")
+    rig.deliver(Updated(2))
+    rig.pass_time(100_000)
+    assert [moment for moment, _, _ in rig.ledger()] == [10_000, 22_000, 32_000]
+    assert rig.summary.next_fire is None
