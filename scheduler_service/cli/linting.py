@@ -13,6 +13,7 @@ from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 
+UNNAMED = "unnamed"
 Found = tuple[str, str, str]
 
 
@@ -46,7 +47,12 @@ def _print_all(document: Document, prefix: str, grade: str, found: list[Found]) 
 
 
 def check(definition: Any) -> tuple[list[Found], list[Found]]:
-    """(errors, warnings) of one definition, each a pointer, a code and a message."""
+    """(errors, warnings) of one definition, each a pointer, a code and a message.
+
+    A definition may leave its `jobId` to the path under which it will be posted.
+    """
+    if isinstance(definition, dict) and "jobId" not in definition:
+        definition = {"jobId": UNNAMED, **definition}
     try:
         compiled = compile_definition(parse_definition(definition), Surroundings())
     except (ModelError, DefinitionError) as error:

@@ -11,6 +11,7 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format, show
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.settings import Loaded, SettingsError, load_settings
+from scheduler_service.settings.sources import read_env_file
 
 Host = Annotated[str | None, typer.Option(help="Where to listen; default 127.0.0.1.")]
 Port = Annotated[int | None, typer.Option(help="The port; default 8000, 0 takes a free one.")]
@@ -81,7 +82,10 @@ def read_settings(arguments: Mapping[str, object], config: Path | None) -> Loade
     given = {name: value for name, value in arguments.items() if value is not None}
     named = config or (Path(os.environ["PUNCTUAL_CONFIG"]) if os.environ.get("PUNCTUAL_CONFIG") else None)
     try:
-        return load_settings(given, os.environ, named)
+        loaded = load_settings(given, os.environ, named)
+        if loaded.settings.env_file is not None:
+            read_env_file(Path(loaded.settings.env_file))
+        return loaded
     except SettingsError as error:
         raise CommandError(str(error), Exit.USAGE) from error
 

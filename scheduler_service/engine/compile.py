@@ -17,6 +17,8 @@ from scheduler_service.engine.targets import TargetCompiler
 from scheduler_service.language.template import SYSTEM_VARIABLES
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
+RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
+NEVER_RETRIED = frozenset({"lost", "cancelled"})
 ROOT_NAMES = frozenset({"responses", "trigger"})
 PER_ATTEMPT = frozenset(
     {
@@ -50,14 +52,16 @@ def compile_definition(
     problems.extend(_check_names(definition))
     if definition.params_schema is not None:
         problems.extend(check_schema(definition.params_schema))
-    if definition.job_id is None:
-        problems.append(Problem("/jobId", "required", "jobId is required"))
+    problems.extend(_check_id(definition, system=system))
+    problems.extend(_check_policies(definition))
     if problems or timer is None:
         raise DefinitionError(problems)
     check = check if definition.asynchronous else None
     parts = _mark_kept(steps, check, cancel, notifications)
     program = _assemble(definition, surroundings, timer, parts, check, cancel, notifications, system)
-    return Compiled(program, (*_below_timer(timer.warnings), *_warn_final(notifications)))
+    return Compiled(
+        program, (*_below_timer(timer.warnings), *_warn_policies(definition), *_warn_final(notifications))
+    )
 
 
 def fingerprint(definition: JobDefinition) -> bytes:
@@ -112,6 +116,32 @@ def timer_text(definition: JobDefinition) -> TimerText | None:
         jitter=round(timer.jitter_seconds * SECOND),
         **known,
     )
+
+
+def _check_id(definition: JobDefinition, *, system: bool) -> list[Problem]:
+    if definition.job_id is None:
+        return [Problem("/jobId", "required", "jobId is required")]
+    if definition.job_id in RESERVED_IDS and not system:
+        text = f"{definition.job_id!r} is the id of one of the scheduler's own jobs; choose another"
+        return [Problem("/jobId", "reserved", text)]
+    return []
+
+
+def _check_policies(definition: JobDefinition) -> list[Problem]:
+    text = 'errorEquals names no error; write a code as "500" or "timeout", a list of them, or "*"'
+    return [
+        Problem(f"/retry/{index}/errorEquals", "empty", text)
+        for index, policy in enumerate(definition.retry)
+        if not policy.errors or "" in policy.errors
+    ]
+
+
+def _warn_policies(definition: JobDefinition) -> list[Problem]:
+    return [
+        Problem(f"/retry/{index}/errorEquals", "never_retried", f"{code} is never retried; remove it")
+        for index, policy in enumerate(definition.retry)
+        for code in sorted(policy.errors & NEVER_RETRIED)
+    ]
 
 
 def _check_names(definition: JobDefinition) -> list[Problem]:

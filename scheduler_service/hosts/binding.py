@@ -17,8 +17,8 @@ Bound = tuple[Event, Mapping[int, Program]]
 def bind(held: Held, event: Event, definition: Definition | None, lives: Lives) -> Bound:
     """The event with the numbers that only the job's own state can give, and the programs of the turn.
 
-    A life goes on counting where the one before it ended, also its revisions; its uid and key are made here
-    unless the event brings them.
+    A life goes on counting where the one before it ended, but its revisions begin anew; its uid and key are
+    made here unless the event brings them.
     """
     if definition is None:
         return event, held.programs
@@ -51,7 +51,6 @@ def _bind_life(held: Held, event: Created, definition: Definition, lives: Lives)
         event,
         uid=uid,
         key=key,
-        revision=event.revision if buried is None else buried.revision + 1,
         execute_number=event.execute_number if buried is None else buried.execute_number,
         request_counts=event.request_counts if buried is None else buried.request_counts,
         fingerprint=definition.program.fingerprint,

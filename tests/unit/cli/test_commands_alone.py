@@ -14,6 +14,25 @@ RIGHT = (
 NOBODY = "http://127.0.0.1:1"
 
 
+def test_a_definition_may_leave_its_id_to_the_path(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """`lint` takes a definition without `jobId`, as it is posted to `/jobs/{jobId}` (SPEC section 2)."""
+    file = tmp_path / "job.json"
+    file.write_text(RIGHT.replace('"jobId": "a", ', ""), encoding="utf-8")
+    assert ended(capsys, "lint", str(file))[0] == 0
+
+
+def test_an_env_file_that_cannot_be_read_is_named_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong setting is refused at the start with exit code 2 (SPEC section 16)."""
+    monkeypatch.setenv("PUNCTUAL_ENV_FILE", "missing.sh")
+    code, out, err = ended(capsys, "serve")
+    assert (code, out) == (2, "")
+    assert "env_file missing.sh" in err
+
+
 def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     """(exit code, output, messages) of a command."""
     code = run(list(arguments))

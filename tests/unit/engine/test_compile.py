@@ -43,6 +43,10 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
         ({"request": [{"url": URL, "serviceName": "${$[}"}]}, "/request/0/serviceName", "invalid"),
         ({"request": [{"url": URL, "timeoutSeconds": 60.001}]}, "/request/0/timeoutSeconds", "range"),
         ({"request": [{"url": URL, "body": "${schedulingNotifyBody}"}]}, "/request/0/body", "invalid"),
+        ({"jobId": "clean"}, "/jobId", "reserved"),
+        ({"jobId": "check-timers"}, "/jobId", "reserved"),
+        ({"retry": [{"errorEquals": ""}]}, "/retry/0/errorEquals", "empty"),
+        ({"retry": [{"errorEquals": "500"}, {"errorEquals": []}]}, "/retry/1/errorEquals", "empty"),
         ({"request": [{"url": URL, "respEnvName": "trigger"}]}, "/request/0/respEnvName", "reserved"),
         ({"request": [{"url": URL, "respEnvName": "responses"}]}, "/request/0/respEnvName", "reserved"),
         ({"request": [{"url": URL, "respEnvName": "schedulingJobId"}]}, "/request/0/respEnvName", "reserved"),
@@ -122,6 +126,7 @@ def test_system_urls_are_for_system_jobs() -> None:
         ({"timer": {"dueTime": "5s", "period": ""}}, [("/timer/dueTime", "due_time_ignored")]),
         ({"timer": {"dueTime": "5s", "period": "external"}}, [("/timer/dueTime", "due_time_ignored")]),
         ({"notification": [{"url": URL}]}, []),
+        ({"retry": [{"errorEquals": ["500", "lost"]}]}, [("/retry/0/errorEquals", "never_retried")]),
         (
             {"notification": [{"url": URL, "stateEquals": "finalSucceed"}]},
             [("/notification", "no_final_notification")],

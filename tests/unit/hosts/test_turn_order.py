@@ -369,7 +369,7 @@ async def test_destroying_is_one_commit_and_sends_only_after_it() -> None:
 
 
 async def test_a_later_life_goes_on_counting() -> None:
-    """After a destruction: a new uid, the next revision, counters go on (SPEC section 10)."""
+    """After a destruction: a new uid, the first revision, counters go on (SPEC section 10)."""
     bench = Bench()
     await bench.create()
     await bench.run(Triggered())
@@ -377,7 +377,7 @@ async def test_a_later_life_goes_on_counting() -> None:
     after = Bench(bench.disk, boot=2)
     await after.create()
     head = head_of(bench.disk.jobs["job"])
-    assert (head.uid, head.revision, head.execute_number, head.request_counts) == ("uid2", 2, 1, 1)
+    assert (head.uid, head.revision, head.execute_number, head.request_counts) == ("uid2", 1, 1, 1)
 
 
 async def test_an_unknown_destruction_is_completed_when_the_store_has_it() -> None:
