@@ -4,13 +4,14 @@ import difflib
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
 from client_sdk.models.definition import JobDefinition
 from client_sdk.models.fields import WireModel
 from client_sdk.models.problems import ModelError, Problem, write_pointer
+from client_sdk.models.timer import Timer
 
 DEEPEST = 64
 Model = TypeVar("Model", bound=WireModel)
@@ -39,6 +40,18 @@ PHRASES = {
     "finite_number": "must be a finite number",
     "too_short": "must have at least one entry",
     "string_too_short": "must not be empty",
+}
+_KIND = "the kind follows from dueTime and period"
+TIMER_HINTS: Mapping[str | int, str] = {
+    "kind": _KIND,
+    "type": _KIND,
+    "timing": _KIND,
+    "timeing": _KIND,
+    "cron": "a cron expression is written as period",
+    "expression": "a cron expression is written as period",
+    "schedule": "a cron expression is written as period",
+    "interval": "it is written as period",
+    "every": "it is written as period",
 }
 HINTS = {
     "jobId": "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit",
@@ -168,8 +181,30 @@ def _show(value: object) -> str:
 
 
 def _suggest(model: type[WireModel], path: Path) -> str:
-    near = difflib.get_close_matches(str(path[-1]), _names(model), n=1)
-    return f"; did you mean {near[0]!r}?" if near and len(path) == 1 else "; remove it or check its spelling"
+    found = _model_at(model, path[:-1])
+    if found is Timer and path[-1] in TIMER_HINTS:
+        return f"; {TIMER_HINTS[path[-1]]}"
+    known = {name.lower(): name for name in _names(found)} if found else {}
+    near = difflib.get_close_matches(str(path[-1]).lower(), known, n=1)
+    return f"; did you mean {known[near[0]]!r}?" if near else "; remove it or check its spelling"
+
+
+def _model_at(model: type[WireModel] | None, path: Path) -> type[WireModel] | None:
+    """The model of the value at `path`, as far as the path is known."""
+    for part in path:
+        fields = {} if model is None else {field.alias: field for field in model.model_fields.values()}
+        if part in fields:
+            model = next(_models_in(fields[str(part)].annotation), None)
+        elif isinstance(part, str):
+            return None
+    return model
+
+
+def _models_in(annotation: Any) -> Iterator[type[WireModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, WireModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
 
 
 def _names(model: type[WireModel]) -> list[str]:

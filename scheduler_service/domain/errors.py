@@ -26,19 +26,23 @@ class ExpressionError(PunctualError):
     """A text that cannot be read, or that asks for what cannot be honoured.
 
     `code` is stable and machine-readable (`invalid`, `never_fires`, …); `column` is the place in the text,
-    counted from 0, or None where the whole text is meant.
+    counted from 0, or None where the whole text is meant; `advice` is what to write instead, or empty.
     """
 
-    def __init__(self, message: str, *, code: str = "invalid", column: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str = "invalid", column: int | None = None, advice: str = ""
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
         self.column = column
+        self.advice = advice
 
     @property
     def told(self) -> str:
-        """The message with its place in the text, counted from 1 as people do."""
-        return self.message if self.column is None else f"{self.message} (column {self.column + 1})"
+        """The message with its place in the text, counted from 1 as people do, and the advice."""
+        place = "" if self.column is None else f" (column {self.column + 1})"
+        return f"{self.message}{place}{'; ' if self.advice else ''}{self.advice}"
 
 
 class DefinitionError(PunctualError):

@@ -176,11 +176,13 @@ def _unreadable(text: str, column: int) -> ExpressionError:
 
 def _hint(text: str) -> str:
     """What to write instead, where it can be guessed."""
-    words = text.split()
+    words = text.replace(",", " ").split()
     if "${" in text:
         return "holds an expression inside another one; write them one after the other"
     if _PIPED.search(text):
         return f"has |json inside; write ${{{_PIPED.sub('', text)}}}|json"
+    if text != text.strip() and len(words) == 1:
+        return f"has blanks beside it; write ${{{words[0]}}}"
     if len(words) > 1 and all(word[0] == "$" or _NAME.match(word) for word in words):
         return "holds more than one expression; write " + " ".join(f"${{{word}}}" for word in words)
     return ""

@@ -121,9 +121,20 @@ def _read(text: str) -> JSONPathQuery:
         return JSONPathEnvironment().compile(text)
     except JSONPathError as error:
         column = None if error.token is None else error.token.index
-        raise ExpressionError(f"this is no JSONPath: {error.args[0]}", column=column) from error
+        raise ExpressionError(f"this is no JSONPath: {_explain(error.args[0])}", column=column) from error
     except (ValueError, OverflowError, RecursionError) as error:
         raise ExpressionError("this is no JSONPath: a number is out of range or it nests too deep") from error
+
+
+def _explain(message: str) -> str:
+    """The library's words, and what to do where they name its own tokens."""
+    if message.startswith("expected 'COMMA'"):
+        return "a comma is missing between two selectors"
+    if message.endswith("selector token '='"):
+        return "'=' compares nothing; write =="
+    if message.startswith("expected '.', '..'"):
+        return f"{message}; write other names in brackets, as in ['a-b']"
+    return message
 
 
 def _steps(query: JSONPathQuery) -> tuple[str | int, ...]:

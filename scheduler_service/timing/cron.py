@@ -4,8 +4,9 @@ import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.timing.cron_advice import advise
 from scheduler_service.timing.cron_pattern import Pattern
-from scheduler_service.timing.cron_text import Dialect, read_expression
+from scheduler_service.timing.cron_text import Dialect, Reading, read_expression
 from scheduler_service.timing.zones import Zone
 
 
@@ -69,7 +70,7 @@ def parse_cron(text: str) -> Cron:
     Raises ExpressionError that names the field, the value and the remedy; with code `never_fires` where no
     moment from 1970 to 2199 fits.
     """
-    reading = read_expression(text)
+    reading = _read(text)
     if reading.pattern.first(0) is None:
         raise ExpressionError(
             f"{reading.normal_form!r} has no moment from 1970 to 2199; check day-of-month, month and year",
@@ -81,3 +82,13 @@ def parse_cron(text: str) -> Cron:
         pattern=reading.pattern,
         recurring=reading.recurring,
     )
+
+
+def _read(text: str) -> Reading:
+    try:
+        return read_expression(text)
+    except ExpressionError as error:
+        advice = advise(text)
+        if not advice:
+            raise
+        raise ExpressionError(error.message, code=error.code, column=error.column, advice=advice) from None

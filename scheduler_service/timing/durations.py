@@ -28,6 +28,16 @@ _NANOSECONDS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
+_WORDS = (
+    (("sec", "secs", "second", "seconds"), "{}s"),
+    (("min", "mins", "minute", "minutes"), "{}m"),
+    (("hr", "hrs", "hour", "hours"), "{}h"),
+    (("day", "days"), "{}d"),
+    (("w", "week", "weeks"), "P{}W"),
+    (("mo", "month", "months"), "P{}M"),
+    (("y", "year", "years"), "P{}Y"),
+)
+_SPOKEN = re.compile(r"([0-9]{1,9}) ?([A-Za-z]*)")
 _PART = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)"
 _PARTS = re.compile(rf"\+?((?:{_PART})+)")
 _EACH = re.compile(_PART)
@@ -133,12 +143,25 @@ def _read_units(text: str) -> Duration:
     match = _PARTS.fullmatch(text)
     if match is None:
         raise ExpressionError(
-            f"{text!r} is no duration; write it like 2h30m, 1d2h0m2s, 500ms, PT2H30M or P1DT1H20M10S"
+            f"{text!r} is no duration; write it like 2h30m, 1d2h0m2s, 500ms, PT2H30M or P1DT1H20M10S",
+            advice=_advise(text),
         )
     total = sum(_nanoseconds(part[1], part[2]) for part in _EACH.finditer(match[1]))
     if total > NANOSECONDS_MAX:
         raise ExpressionError(f"{text!r} is too long; give at most 292 years")
     return Duration(ms=_to_ms(total))
+
+
+def _advise(text: str) -> str:
+    """What to write for one number with another word behind it, or with none."""
+    found = _SPOKEN.fullmatch(text)
+    if found is None:
+        return ""
+    number, word = found[1], found[2].lower()
+    if not word:
+        return f"name the unit: {number}s, {number}m, {number}h or {number}d"
+    written = next((form for words, form in _WORDS if word in words), None)
+    return "" if written is None else f"write {written.format(number)!r}"
 
 
 def _nanoseconds(number: str, unit: str) -> int:

@@ -192,9 +192,21 @@ def _parse_period(text: str) -> tuple[int | None, Duration]:
     except ExpressionError as error:
         if text[:1] in {"P", "R"} or text[:1].isdigit():
             raise
-        raise ExpressionError(
+        message = (
             f"{text[:80]!r} is no period; give a duration (5m, PT5M), R4/PT3S, a cron expression or external"
-        ) from error
+        )
+        raise ExpressionError(message, advice=_advise_period(text)) from error
+
+
+def _advise_period(text: str) -> str:
+    """A kind is nothing to write down: it follows from `dueTime` and `period`."""
+    match text.strip().lower():
+        case "external":
+            return "write it 'external'"
+        case "timing" | "timeing" | "cron" | "one_time":
+            return "the kind follows from dueTime and period: 0s fires once, 5m every five minutes"
+        case _:
+            return ""
 
 
 def _warn(kind: TimerKind, text: TimerText) -> list[Problem]:

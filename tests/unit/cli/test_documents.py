@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import json5
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,6 +55,27 @@ def test_what_is_no_json5_is_refused_in_its_place(text: str) -> None:
     with pytest.raises(Json5Error) as caught:
         Json5Reader(text).read()
     assert 0 <= caught.value.at <= len(text)
+
+
+PIECES = [*"{}[]:,'\"\\/*ab1.-+e \n\tu0x", "true", "null", "NaN", "Infinity", "//", "/*", "*/", "0x1", "1e5"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=9).map("".join))
+@settings(deadline=None, max_examples=500)
+def test_another_reader_of_json5_agrees(text: str) -> None:
+    """What is read has the value that the package json5 gives it; what is refused it refuses too.
+
+    But for NaN and Infinity, which JSON cannot hold, and a name that is given twice.
+    """
+    try:
+        value = Json5Reader(text).read()
+    except Json5Error as error:
+        if error.message.startswith(("a value is expected", "the name")):
+            return
+        with pytest.raises(ValueError):
+            json5.loads(text)
+        return
+    assert json5.loads(text) == value
 
 
 @pytest.mark.parametrize(

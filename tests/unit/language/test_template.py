@@ -248,3 +248,22 @@ def test_a_url_of_one_expression_tells_whose_response_it_reads(text: str, source
 def test_a_url_that_the_definition_decides_is_not_whole(text: str) -> None:
     """SPEC section 4: variables of the environment go in as they are."""
     assert not compile_url(text, names=NAMES).whole
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "column"),
+    [
+        ("x ${a, b}", "write ${a} ${b}", 4),
+        ("${ a }", "has blanks beside it; write ${a}", 2),
+        ("${$['a' 'b']}", "a comma is missing between two selectors", 9),
+        ("${$[?@.a=1]}", "'=' compares nothing; write ==", 8),
+        ("${a.b-c}", "write other names in brackets, as in ['a-b']", 5),
+        ("${$..}", "bald descendant segment", 5),
+    ],
+)
+def test_a_mistake_gets_its_remedy_and_its_column(text: str, said: str, column: int) -> None:
+    """The message names what to write instead, and the place inside the text (SPEC section 4: 422)."""
+    error = refusal(text)
+    assert said in error.message
+    assert error.column == column
+    assert error.told.endswith(f"(column {column + 1})")

@@ -204,6 +204,25 @@ def test_a_typo_is_answered_with_the_right_name() -> None:
         parse(jobNmae="x")
 
 
+@pytest.mark.parametrize(
+    ("members", "remedy"),
+    [
+        ({"timeing": {}}, "did you mean 'timer'?"),
+        ({"timer": {"kind": "timeing"}}, "the kind follows from dueTime and period"),
+        ({"timer": {"cron": "0 0 9 * * ?"}}, "a cron expression is written as period"),
+        ({"timer": {"duetime": "0s"}}, "did you mean 'dueTime'?"),
+        ({"timer": {"misfire": {"graceSecond": 1}}}, "did you mean 'graceSeconds'?"),
+        ({"retry": [{"errorEquals": "500", "maxAttemps": 3}]}, "did you mean 'maxAttempts'?"),
+        ({"timer": {"zzz": 1}}, "remove it or check its spelling"),
+    ],
+)
+def test_a_typo_inside_is_answered_as_well(members: dict[str, Any], remedy: str) -> None:
+    """The names that are suggested are those of the object in which the unknown one stands."""
+    with pytest.raises(ModelError) as caught:
+        parse(**members)
+    assert caught.value.problems[0].message.endswith(remedy)
+
+
 @pytest.mark.parametrize("data", [None, 5, "x", [], [1], True])
 def test_only_an_object_is_a_definition(data: object) -> None:
     """Anything but an object is refused."""

@@ -1,0 +1,110 @@
+"""What to write instead of a cron expression that is refused, where that can be told (SPEC section 3)."""
+
+import re
+from collections.abc import Iterator
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.timing.cron_fields import MONTHS, WEEKDAYS
+from scheduler_service.timing.cron_text import read_expression
+from scheduler_service.timing.durations import parse_duration
+
+LONGEST = 100
+"""Longer texts get no advice: it is found by trying, and nobody wrote them by hand."""
+
+_QUARTZ_FIELDS = 6
+_SPOKEN = re.compile(r"(?:every )?([0-9]+ [a-z]+)", re.IGNORECASE)
+_OPEN = frozenset({"*", "?"})
+_FULL_NAME = re.compile(rf"\b({'|'.join((*MONTHS, *WEEKDAYS))})[A-Z]+\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![0-9A-Z/#])[0-7](?![0-9A-Z])", re.IGNORECASE)
+_GIVEN = re.compile(r"[0-9A-Z]+(-[0-9A-Z]+)?", re.IGNORECASE)
+_YEAR = re.compile(r"(19|20|21)[0-9]{2}")
+
+
+def advise(text: str) -> str:
+    """What to do about a text that `read_expression` refuses, each suggestion tried; empty: nobody knows."""
+    if len(text) > LONGEST:
+        return ""
+    fields = text.strip().strip("\"'`;").split()
+    for candidate, reason in (*_as_duration(fields), *_rewritten(fields)):
+        if candidate != text and _is_read(candidate):
+            return f"{reason}: write {candidate!r}"
+    return _spoken(" ".join(fields))
+
+
+def _spoken(text: str) -> str:
+    """`every 5 minutes` is a duration, as `parse_duration` knows to say."""
+    found = _SPOKEN.fullmatch(text)
+    if found is None:
+        return ""
+    try:
+        parse_duration(found[1])
+    except ExpressionError as error:
+        return error.advice
+    return ""
+
+
+def _as_duration(fields: list[str]) -> Iterator[tuple[str, str]]:
+    """`@every 5m` and `5 m` are durations."""
+    yield (
+        "".join(fields[1:] if fields[:1] == ["@every"] else fields),
+        "a duration stands alone, without blanks",
+    )
+
+
+def _rewritten(fields: list[str]) -> Iterator[tuple[str, str]]:
+    plain = " ".join(fields)
+    yield plain, "the expression stands alone, without quotes and semicolons"
+    yield re.sub(r" *, *", ",", plain), "no blank stands beside a comma"
+    yield _FULL_NAME.sub(r"\1", plain), "names have three letters"
+    if len(fields) == _QUARTZ_FIELDS - 1:
+        yield f"0 {plain}", "with '?' the second comes first"
+    if len(fields) == _QUARTZ_FIELDS:
+        yield from _without_second(fields)
+    if len(fields) > _QUARTZ_FIELDS - 1:
+        yield from _from_unix_weekdays(fields)
+        yield from _joined(fields)
+
+
+def _without_second(fields: list[str]) -> Iterator[tuple[str, str]]:
+    """Six fields of which the first was meant to be the minute."""
+    # Read with a second in front it must be sound too: Unix takes any step, as an hour of */90.
+    quartz = " ".join(_with_question_mark(["0", *fields[:4], _named(fields[4])]))
+    if fields[-1] in _OPEN and _is_read(quartz):
+        yield " ".join(fields[:5]), "six fields begin with the second; without it"
+    if _YEAR.fullmatch(fields[-1]):
+        yield f"{quartz} {fields[-1]}", "with a year the second comes first"
+
+
+def _from_unix_weekdays(fields: list[str]) -> Iterator[tuple[str, str]]:
+    """Unix counts weekdays from Sunday, 0; Quartz from Sunday, 1: names mean the same in both."""
+    named = [*fields[:5], _named(fields[5]), *fields[6:]]
+    yield " ".join(_with_question_mark(named)), "in six fields Sunday is 1, not 0; with names nobody errs"
+
+
+def _joined(fields: list[str]) -> list[tuple[str, str]]:
+    """One field too many, because a comma is missing between two values: if that can be one place only."""
+    joined = [
+        " ".join([*fields[:at], f"{fields[at]},{fields[at + 1]}", *fields[at + 2 :]])
+        for at in range(len(fields) - 1)
+        if _GIVEN.fullmatch(fields[at]) and _GIVEN.fullmatch(fields[at + 1])
+    ]
+    read = [candidate for candidate in joined if _is_read(candidate)]
+    return [(read[0], "a comma is missing between two values")] if len(read) == 1 else []
+
+
+def _named(week: str) -> str:
+    return _NUMBER.sub(lambda found: WEEKDAYS[int(found.group()) % 7], week)
+
+
+def _with_question_mark(fields: list[str]) -> list[str]:
+    return [*fields[:3], "?" if fields[3] == "*" and fields[5] not in _OPEN else fields[3], *fields[4:]]
+
+
+def _is_read(text: str) -> bool:
+    for read in (read_expression, parse_duration):
+        try:
+            read(text)
+        except ExpressionError:
+            continue
+        return True
+    return False
