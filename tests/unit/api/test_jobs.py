@@ -77,7 +77,7 @@ async def test_what_is_wrong_is_said_with_pointers(client: httpx.AsyncClient) ->
 
 
 async def test_what_is_wrong_in_a_text_is_wrong_with_the_text(client: httpx.AsyncClient) -> None:
-    """A pointer leads to a member that was posted, also where a text holds the object (SPEC sections 2, 4)."""
+    """A pointer leads to a member that was posted, also where a text holds the object (SPEC section 4)."""
     for members in ({"checkUrl": "system://clean"}, {"timer": '{"perod": "5m"}'}):
         wrong = await client.post("/jobs/j1", json=definition(**members))
         assert wrong.status_code == 422
