@@ -96,6 +96,8 @@ class Courier:
             if delivery.state != PENDING or delivery.delivery_id in self._pending:
                 continue
             self._pending.put(delivery)
+            if delivery.tries == 0:
+                self._record(delivery, None)  # what an earlier process said of it went down with it
             if delivery.due is None:
                 self._line_up(delivery)
             else:

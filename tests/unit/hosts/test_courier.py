@@ -131,7 +131,11 @@ async def test_a_durable_delivery_goes_on_after_a_crash_under_the_same_key() -> 
     await house.settle()
     first = house.sender.requests[-1]
     await house.crash()
+    house.sender.hold(TOLD)
     await house.start()
+    assert house.delivery_states() == {"200": "pending", "finalSucceed": "pending"}, "seen before it is tried"
+    house.sender.release(TOLD)
+    await house.settle()
     assert house.sender.requests[0] == first
     assert events(house) == ["succeed", "finalSucceed"]
     assert house.disk.deliveries == {}
