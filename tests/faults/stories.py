@@ -154,8 +154,9 @@ class Sweep:
         return may_be_lost or all(one["state"] == "delivered" for one in deliveries)
 
     def _must_be_told(self, execution: dict[str, Any]) -> bool:
-        """At qos 0 a notification lives in memory, and may go down with its process; not that of a loss."""
-        return self._qos == 1 or not self._durable or execution["state"] != "succeeded"
+        """At qos 0 a notification lives in memory and may go down with its process: that of a loss too."""
+        crashes = len(self._durable)
+        return self._qos == 1 or crashes == 0 or (crashes == 1 and execution["state"] != "succeeded")
 
     def _finals(self, number: int) -> set[str]:
         told = [one for one in self._target.to("/told") if one.execution == number]
