@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from client_sdk.models.fields import (
     Bit,
@@ -50,6 +50,15 @@ def _check_schema(value: object) -> object:
     if value is None or isinstance(value, dict | bool):
         return value
     raise refuse("type", "must be a JSON Schema: an object, true or false")
+
+
+def _check_label(name: str) -> str:
+    if ":" in name or not name:
+        raise refuse("label", "must be a name without ':', which stands between name and value in filters")
+    return name
+
+
+LabelName = Annotated[Text, AfterValidator(_check_label)]
 
 
 class RetryPolicy(WireModel):
@@ -103,7 +112,7 @@ class JobDefinition(WireModel):
     lead_seconds: Seconds | None = None
     start_policy: Literal["auto", "manual"] = "auto"
     history_detail: Literal["all", "failures", "none"] | None = None
-    labels: dict[Text, Text] = Field({})
+    labels: dict[LabelName, Text] = Field({})
     params_schema: Annotated[
         Any, BeforeValidator(_check_schema, json_schema_input_type=dict[str, Any] | bool | None)
     ] = None

@@ -25,6 +25,8 @@ async def trigger(call: Call) -> Response:
     raw, _ = await call.object()
     event = Triggered(params=raw, planned_at=_planned_at(call))
     remembered = call.remembered(f"jobs/{job_id}/trigger", raw)
+    if remembered is None and call.query["reset"] is not None:
+        raise invalid("/reset", "no_key", "reset starts a known execution afresh; send its Idempotency-Key")
     if remembered is None:
         return show_started(await take_turn(call.parts, job_id, event))
     # What follows a `?` says when and how, not what: the same key is the same trigger (SPEC section 10).

@@ -14,7 +14,6 @@ from scheduler_service.engine.parameters import check_schema
 from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
 from scheduler_service.engine.scope import ANYTHING, members_in, names_in
 from scheduler_service.engine.targets import TargetCompiler
-from scheduler_service.language.template import SYSTEM_VARIABLES
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
@@ -152,7 +151,7 @@ def _check_names(definition: JobDefinition) -> list[Problem]:
         if name is None:
             continue
         pointer = f"/request/{index}/respEnvName"
-        if name in ROOT_NAMES or name in SYSTEM_VARIABLES or name == "schedulingNotifyBody":
+        if name in ROOT_NAMES or name.startswith("scheduling"):
             text = f"respEnvName {name!r} is a name of the scheduler's own; choose another"
             problems.append(Problem(pointer, "reserved", text))
         elif name in seen:

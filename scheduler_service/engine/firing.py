@@ -10,6 +10,7 @@ from scheduler_service.engine.admission import enrol, new_execution
 from scheduler_service.engine.draft import Draft
 from scheduler_service.timing.firings import Firing, upcoming
 from scheduler_service.timing.misfire import Run, plan
+from scheduler_service.timing.timer import TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"
 ASK_AGAIN = 10_000
@@ -32,8 +33,9 @@ def fire_due(draft: Draft) -> None:
 
 
 def fire(draft: Draft, firing: Firing, *, queued: bool = False) -> None:
-    """One planned firing becomes an execution, unless a debug switch holds the job's timer."""
-    if draft.program.surroundings.hold_recurring:
+    """One planned firing becomes an execution, unless a debug switch holds timers that recur."""
+    recurs = draft.program.timer.kind is not TimerKind.ONE_TIME
+    if recurs and draft.program.surroundings.hold_recurring:
         record = FiringRecord(planned_at=firing.planned_at, outcome=FiringOutcome.SKIPPED, reason=DEBUG)
         draft.records.append(record)
         return

@@ -6,6 +6,7 @@ from scheduler_service.domain.document import Open, Report, Told
 from scheduler_service.domain.effects import Delivery, Notify
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import SECOND, as_datetime
+from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.program import Notification, Program
@@ -162,7 +163,7 @@ def _deliver(draft: Draft, run: Open, program: Program, entry: Notification, not
     )
     draft.adjust(run.execute_number, deliveries=ordinal + 1)
     if isinstance(request, Refused):
-        draft.note(run, "notification", f"not sent, {request.code}: {request.message}")
+        _refuse(draft, run, entry, notice, delivery_id, request)
         return
     delivery = Delivery(
         delivery_id=delivery_id,
@@ -179,6 +180,27 @@ def _deliver(draft: Draft, run: Open, program: Program, entry: Notification, not
         created_at=draft.now.wall,
     )
     draft.effects.append(Notify(delivery))
+
+
+def _refuse(
+    draft: Draft, run: Open, entry: Notification, notice: Notice, delivery_id: str, refused: Refused
+) -> None:
+    """A delivery that cannot be made failed for good: it is seen among the others, and in the log."""
+    cause = f"{refused.code}: {refused.message}"
+    draft.note(run, "notification", f"not sent, {cause}")
+    draft.records.append(
+        DeliveryRecord(
+            delivery_id=delivery_id,
+            execute_number=run.execute_number,
+            request_counts=run.request_counts,
+            event=notice.key,
+            url=entry.target.url.text,
+            state="failed",
+            name=entry.name,
+            created_at=draft.now.wall,
+            tries=(DeliveryTry(draft.now.wall, None, cause),),
+        )
+    )
 
 
 def _name_delivery(request: OutboundRequest, key: str) -> OutboundRequest:

@@ -83,6 +83,10 @@ Bit = Annotated[Literal[0, 1], BeforeValidator(_read_whole)]
 Bases = Annotated[tuple[Base, ...], BeforeValidator(_read_bases), Field(min_length=1, max_length=1)]
 
 
+ServiceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
 class Group(BaseModel):
     """The root of all groups: frozen, unknown names refused."""
 
@@ -184,7 +188,7 @@ class Notification(Group):
 class Services(Group):
     """Services that need no registration: name to base address; and the gateway's."""
 
-    static: dict[str, Bases] = {}
+    static: dict[ServiceName, Bases] = {}
     gateway: Base | None = None
 
 
@@ -216,5 +220,5 @@ class Settings(Group):
     services: Services = Services()
     debug: Debug = Debug()
     node: Node = Node()
-    env: dict[Literal["default"], dict[str, str]] = {}
+    env: dict[Literal["default"], dict[VariableName, str]] = {}
     env_file: str | None = None

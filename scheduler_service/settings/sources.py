@@ -51,6 +51,7 @@ def load_settings(
     """
     tree: dict[str, Any] = {}
     sources: dict[str, str] = {}
+    settings = Settings()
     for source, values in (
         (f"file {config}", _read_file(config)),
         ("environment", _read_environment(environ)),
@@ -60,7 +61,9 @@ def load_settings(
             _check_known(path, source)
             _put(tree, path, value)
             sources[".".join(path)] = source
-    return Loaded(_validate(tree, sources), sources, config is not None)
+        # After each source, so that a wrong value is refused also where a later source overrules it.
+        settings = _validate(tree, sources)
+    return Loaded(settings, sources, config is not None)
 
 
 def read_env_file(path: Path) -> dict[str, str]:

@@ -68,6 +68,7 @@ async def test_a_trigger_may_wait(
         ("?at=2026-02-30T00:00:00Z", "/at"),
         ("?delaySeconds=1&at=2026-01-01T00:00:00Z", "/at"),
         ("?reset=done", "/reset"),
+        ("?reset=failed", "/reset"),
         ("?delay=1", "/delay"),
         ("?at=%ff", ""),
         ("?at=a&at=b", "/at"),

@@ -49,6 +49,7 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
         ({"retry": [{"errorEquals": "500"}, {"errorEquals": []}]}, "/retry/1/errorEquals", "empty"),
         ({"request": [{"url": URL, "respEnvName": "trigger"}]}, "/request/0/respEnvName", "reserved"),
         ({"request": [{"url": URL, "respEnvName": "responses"}]}, "/request/0/respEnvName", "reserved"),
+        ({"request": [{"url": URL, "respEnvName": "schedulingMine"}]}, "/request/0/respEnvName", "reserved"),
         ({"request": [{"url": URL, "respEnvName": "schedulingJobId"}]}, "/request/0/respEnvName", "reserved"),
         (
             {"request": [{"url": URL, "respEnvName": "schedulingNotifyBody"}]},

@@ -206,6 +206,12 @@ def test_debug_switch_holds_the_timer() -> None:
     assert rig.summary.execute_number == 0
 
 
+def test_debug_switch_lets_one_time_jobs_go() -> None:
+    """What fires once is no recurring job."""
+    rig = Rig(Surroundings(hold_recurring=True), timer=None).create()
+    assert rig.states() == [S.PROCESSING]
+
+
 def test_debug_switch_holds_triggers_until_released() -> None:
     """`debug.hold_triggered` leaves executions enqueued until they are released, each once."""
     rig = Rig(Surroundings(hold_triggered=True)).create()

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.events import CancelRequested, FeedbackArrived, Triggered
-from scheduler_service.domain.records import Noted
+from scheduler_service.domain.records import DeliveryRecord, Noted
 from scheduler_service.domain.wire import FaultKind
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token
@@ -142,6 +142,9 @@ def test_a_notice_that_cannot_be_rendered_is_noted() -> None:
     rig.answer(200, {})
     assert rig.told() == []
     assert "template" in rig.of(Noted, rig.records)[0].text
+    failed = rig.of(DeliveryRecord, rig.records)
+    assert [(one.event, one.state) for one in failed] == [("200", "failed"), ("finalSucceed", "failed")]
+    assert "${$.nobody}" in (failed[0].tries[0].fault or "")
 
 
 def test_own_body_and_headers() -> None:

@@ -261,7 +261,14 @@ def test_nothing_but_a_model_error_leaves_the_parser(members: dict[str, Any]) ->
 def test_free_text_is_any_unicode(text: str) -> None:
     """Names are free text: kept as given, or refused where they are blank."""
     if text.strip():
-        assert parse(jobName=text, labels={text: text}).job_name == text
+        assert parse(jobName=text, labels={text.replace(":", "."): text}).job_name == text
+
+
+def test_a_label_is_named_without_a_colon() -> None:
+    """Filters write `label=name:value`: a name with a colon, or none, could never be asked for (SPEC 10)."""
+    for name in ("a:b", ""):
+        with pytest.raises(ModelError, match="without ':'"):
+            parse(labels={name: "x"})
 
 
 def test_pointers_escape_their_parts() -> None:

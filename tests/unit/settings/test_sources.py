@@ -75,7 +75,9 @@ def test_what_a_later_version_knows_is_refused_by_name(group: str) -> None:
         ("DATABASE__URL", "postgresql://localhost/x", "sqlite:///PATH"),
         ("SERVER__EXTERNAL_URL", "example.com", "write http(s)://host"),
         ("SERVICES__STATIC", '{"a": ["http://x:1", "http://x:2"]}', "services.static.a"),
+        ("SERVICES__STATIC", '{"a b": "http://x:1"}', "services.static.a b"),
         ("ENV__other__A", "1", "env.other"),
+        ("ENV__default__1A", "1", "env.default.1A"),
         ("NODE__ID", "-", "node.id"),
     ],
 )
@@ -84,6 +86,12 @@ def test_a_wrong_value_is_refused_with_its_name_and_source(name: str, value: str
     message = refusal({f"PUNCTUAL_{name}": value})
     assert said in message
     assert "(environment)" in message
+
+
+def test_a_wrong_value_is_refused_though_it_is_overruled() -> None:
+    """What stands in the environment is wrong whatever the command line says (16)."""
+    with pytest.raises(SettingsError, match=r"server\.port = 'abc' \(environment\)"):
+        load_settings({"server.port": 0}, {"PUNCTUAL_SERVER__PORT": "abc"})
 
 
 def test_switches_and_numbers_are_not_mixed_up(tmp_path: Path) -> None:
