@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -93,7 +94,10 @@ class HistoryReads:
         return await self._run(lambda connection: _log(connection, tenant, execution_id, start, limit))
 
     async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
-        """What the steps of the last attempt sent and were answered, masked and cut, by step (a replay)."""
+        """What the steps of the last attempt sent and were answered, masked and cut, by step (a replay).
+
+        Where that attempt began at a later step (`retryFrom`), the responses that it kept are among them.
+        """
         return await self._run(lambda connection: _exchanges(connection, tenant, execution_id))
 
     async def params(self, tenant: str, execution_id: str) -> bytes | None:
@@ -188,8 +192,21 @@ def _exchanges(connection: sa.Connection, tenant: str, execution_id: str) -> dic
     if row is None:
         return None
     steps = [record for record in _records(connection, row) if isinstance(record, StepEnded)]
-    last = max((step.request_counts for step in steps), default=0)
-    return {step.index: step.exchange for step in steps if step.request_counts == last}
+    return _chain_of_last(steps)
+
+
+def _chain_of_last(steps: Iterable[StepEnded]) -> dict[int, Exchange]:
+    """What the last attempt sent, and before its first step what it kept of earlier ones (`retryFrom`)."""
+    found: dict[int, Exchange] = {}
+    newest_first = sorted(steps, key=_attempt_of, reverse=True)
+    for _, sent in groupby(newest_first, key=_attempt_of):
+        first = min(found, default=None)
+        found |= {step.index: step.exchange for step in sent if first is None or step.index < first}
+    return found
+
+
+def _attempt_of(step: StepEnded) -> int:
+    return step.request_counts
 
 
 def _find(connection: sa.Connection, tenant: str, execution_id: str) -> AnyRow | None:

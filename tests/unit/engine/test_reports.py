@@ -3,7 +3,8 @@
 from typing import Any
 
 from scheduler_service.domain.events import FeedbackArrived, Triggered
-from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.records import AttemptEnded, FeedbackSeen
 from scheduler_service.engine.scope import feedback_token
 from tests.unit.engine.rig import Rig
 
@@ -51,6 +52,17 @@ def test_progress_is_kept_as_it_was_given() -> None:
     for given, kept in (("20/60", "20/60"), (None, "20/60"), ("30%", "30%")):
         rig.deliver(FeedbackArrived(1, token, {"progress": given}))
         assert rig.execution(1).progress == kept
+
+
+def test_feedback_during_the_chain_is_told_at_once() -> None:
+    """Recorded and notified at once, though its verdict waits for the chain's end (SPEC section 5)."""
+    rig = started(notification=[{"url": "http://caller.test/"}])
+    rig.deliver(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {"status": "failed", "error": "e"}))
+    assert [event for event, _ in rig.told()] == ["e"]
+    assert len(rig.of(FeedbackSeen, rig.records)) == 1
+    assert rig.states() == [ExecutionState.PROCESSING]
+    rig.answer(200)
+    assert rig.execution(1).error == "e"
 
 
 def test_a_feedback_token_fits_one_life_and_one_attempt() -> None:

@@ -388,6 +388,30 @@ async def test_the_exchanges_of_the_last_attempt(room: Room) -> None:
     assert {index: one.status for index, one in found.items()} == {0: 200}
 
 
+@pytest.mark.parametrize(
+    ("attempts", "expected"),
+    [
+        ([{0: 200, 1: 500}, {0: 201}], {0: 201}),
+        ([{0: 200, 1: 500}, {1: 201, 2: 500}, {2: 202}], {0: 200, 1: 201, 2: 202}),
+        ([{0: 200, 1: 201, 2: 500}, {0: 202, 1: 500}, {1: 203}], {0: 202, 1: 203}),
+        ([], {}),
+    ],
+)
+async def test_the_last_attempt_has_what_it_kept_of_earlier_ones(
+    room: Room, attempts: list[dict[int, int]], expected: dict[int, int]
+) -> None:
+    """With `retryFrom: step` it begins later; a step that it did not reach is not its own (SPEC 6, 10)."""
+    steps = [
+        StepEnded(1, counts, index, START + counts, exchange(status=status))
+        for counts, sent in enumerate(attempts, 1)
+        for index, status in sent.items()
+    ]
+    await write(room, batch(1, execution(), *steps))
+    found = await room.reads.exchanges("default", "u1-1")
+    assert found is not None
+    assert {index: one.status for index, one in found.items()} == expected
+
+
 async def test_statistics_of_the_last_hour(room: Room) -> None:
     """SPEC 10: `byState`, `lateness` and `perMinute` of /stats."""
     now = START + 200_000
