@@ -142,10 +142,11 @@ def _every(rule: Rule, step: int, slash: str) -> _Item:
 
 
 def _mask(rule: Rule, first: int, last: int, step: int) -> int:
-    mask = 0
-    for value in range(first, last + 1, step):
-        mask |= rule.bit(value)
-    return mask
+    """Every `step`-th value from `first` to `last`, by arithmetic: lists of many items stay cheap."""
+    count = (last - first) // step + 1
+    every = 1 if count == 1 else ((1 << step * count) - 1) // ((1 << step) - 1)
+    values = every << (first - rule.low)
+    return (values | values >> rule.cycle) & ((1 << rule.cycle) - 1)
 
 
 def _read_step(rule: Rule, item: str, text: str, column: int) -> int:

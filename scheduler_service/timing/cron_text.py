@@ -122,7 +122,7 @@ def read_expression(text: str) -> Reading:
 def _check_characters(text: str) -> None:
     if len(text) > LONGEST:
         raise ExpressionError(f"a cron expression has at most {LONGEST} characters; this one has {len(text)}")
-    for column, character in enumerate(text):
+    for column, character in enumerate("" if text.isascii() else text):
         if not character.isascii():
             raise ExpressionError(
                 f"{character!r} cannot stand in a cron expression; use plain ASCII digits, letters and signs",
