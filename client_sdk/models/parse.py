@@ -119,11 +119,18 @@ def _write_safely(path: Path) -> str:
 
 def _read_problems(model: type[WireModel], error: ValidationError) -> Iterator[Problem]:
     for item in error.errors(include_url=False):
-        path = tuple(item["loc"])
+        path = _locate(dict(item))
         if "member" in (context := item.get("ctx", {})):
             path = (*path, str(context["member"]))
         code = item["type"] if "own" in context else _name_code(item["type"])
         yield Problem(_write_safely(path), code, _phrase(model, path, dict(item)))
+
+
+def _locate(item: Mapping[str, Any]) -> Path:
+    """Where it is; a name that is wrong itself stands for its member, without pydantic's own mark."""
+    path = tuple(item["loc"])
+    is_name = len(path) > 1 and path[-1] == "[key]" and path[-2] == item["input"]
+    return path[:-1] if is_name else path
 
 
 def _name_code(kind: str) -> str:
@@ -157,7 +164,7 @@ def _name_value(path: Path) -> str:
     if not path:
         return "the value"
     return (
-        str(path[-1])
+        path[-1] or "''"
         if isinstance(path[-1], str)
         else f"{path[-2]}[{path[-1]}]"
         if path[1:]

@@ -144,7 +144,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "leadSeconds": SECONDS,
     "startPolicy": st.sampled_from(["auto", "manual"]),
     "historyDetail": st.sampled_from(["all", "failures", "none"]),
-    "labels": st.dictionaries(TEXT, TEXT, max_size=3),
+    "labels": st.dictionaries(FILLED.filter(lambda name: ":" not in name), TEXT, max_size=3),
     "paramsSchema": st.sampled_from([True, {"type": "object"}, {"properties": {"n": {"type": "integer"}}}]),
 }
 DEFINITIONS = st.builds(

@@ -18,7 +18,7 @@ BROKEN = frozenset({"turn_broke", "sender_broke", "look_failed", "wake_failed", 
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 FREE = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=QUICK)
 FEW = settings(FREE, max_examples=150)
-MANY = settings(FREE, max_examples=3_000)
+MANY = settings(FREE, max_examples=1_500)
 
 
 class Room:
