@@ -1,7 +1,7 @@
 """Measures the pure core: cron, templates, decisions. `python -m tests.bench.timing`.
 
-Prints microseconds; on a busy machine the fastest run tells what the work itself costs. The contract's limits:
-a usual expression's next firing under 20 µs, a hostile one parsed within 5 ms, its next firing within 5 ms.
+Prints microseconds; on a busy machine the fastest run tells what the work itself costs. The limits are: a
+usual expression's next firing under 20 µs, a hostile one parsed within 5 ms, its next firing within 5 ms.
 """
 
 import gc
