@@ -9,7 +9,7 @@ from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_json
 from scheduler_service.api.call import Call
 from scheduler_service.api.problems import invalid
-from scheduler_service.api.turns import take_turn
+from scheduler_service.api.turns import take_turn, take_turn_or_recall
 from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import SECOND
@@ -63,23 +63,23 @@ def _planned_at(call: Call) -> int | None:
 
 async def _trigger_once(call: Call, job_id: str, event: Triggered, remembered: Remembered) -> Reply:
     """The key's execution. With `reset`, one that ended so is started afresh, under a key that follows."""
-    reply = await take_turn(call.parts, job_id, event, remembered=remembered)
+    turn = await take_turn_or_recall(call.parts, job_id, event, remembered=remembered)
     reset = call.query["reset"]
     followed = {remembered.key}
-    while reset is not None and isinstance(reply, Started) and await _has_ended(call, reply, ENDED_AS[reset]):
-        key = f"{remembered.key}\n{reply.uid}-{reply.execute_number}"
+    while reset is not None and turn.is_recalled and _has_ended(turn.reply, ENDED_AS[reset]):
+        key = _write_next_key(remembered.key, turn.reply)
         if key in followed:
             break
         followed.add(key)
-        reply = await take_turn(
-            call.parts, job_id, event, remembered=msgspec.structs.replace(remembered, key=key)
-        )
-    return reply
+        following = msgspec.structs.replace(remembered, key=key)
+        turn = await take_turn_or_recall(call.parts, job_id, event, remembered=following)
+    return turn.reply
 
 
-async def _has_ended(call: Call, started: Started, state: ExecutionState) -> bool:
-    parts = call.parts
-    found = await parts.history.execution(
-        parts.surroundings.tenant, f"{started.uid}-{started.execute_number}"
-    )
-    return found is not None and found["state"] == state
+def _has_ended(reply: Reply, state: ExecutionState) -> bool:
+    return isinstance(reply, Started) and reply.state is state
+
+
+def _write_next_key(key: str, reply: Reply) -> str:
+    assert isinstance(reply, Started)
+    return f"{key}\n{reply.uid}-{reply.execute_number}"

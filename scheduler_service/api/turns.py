@@ -7,12 +7,22 @@ import msgspec
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import ApiProblem, invalid, refused
 from scheduler_service.domain.events import Event
+from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
+from scheduler_service.engine.status import find_state
+from scheduler_service.persistence.history.queries import execution_id
 from scheduler_service.ports import Definition, Remembered
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Taken | Unchanged | Started | Reactivated)
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A reply; `is_recalled`: the turn was taken under this key before, and nothing was done now."""
+
+    reply: Reply
+    is_recalled: bool
 
 
 async def take_turn(
@@ -27,16 +37,32 @@ async def take_turn(
 
     Raises ApiProblem for a refusal and for a key that came with another body, StoreError.
     """
+    turn = await take_turn_or_recall(parts, job_id, event, definition=definition, remembered=remembered)
+    return turn.reply
+
+
+async def take_turn_or_recall(
+    parts: ApiParts,
+    job_id: str,
+    event: Event,
+    *,
+    definition: Definition | None = None,
+    remembered: Remembered | None = None,
+) -> Turn:
+    """As `take_turn`; an execution that a known key names is shown in its present state (SPEC section 10)."""
     reply = await parts.deliver(
         job_id, event, definition=definition, remembered=remembered, answer=_ENCODER.encode
     )
-    if isinstance(reply, Recalled):
-        if not reply.same_digest:
-            raise other_body()
-        return _DECODER.decode(reply.answer)
     if isinstance(reply, Refusal):
         raise refused(reply)
-    return reply
+    if not isinstance(reply, Recalled):
+        return Turn(reply, is_recalled=False)
+    if not reply.same_digest:
+        raise other_body()
+    known = _DECODER.decode(reply.answer)
+    if isinstance(known, Started):
+        known = msgspec.structs.replace(known, state=await _present_state(parts, job_id, known))
+    return Turn(known, is_recalled=True)
 
 
 async def take_once(
@@ -55,6 +81,22 @@ async def take_once(
     answer = _ENCODER.encode(result)
     await parts.store.remember(msgspec.structs.replace(remembered, answer=answer))
     return msgspec.Raw(answer)
+
+
+async def _present_state(parts: ApiParts, job_id: str, known: Started) -> ExecutionState:
+    """The execution's state from the job where that knows it, else from the history.
+
+    What the history does not keep any more has the state in which its turn left it.
+    """
+    job = await parts.read_job(job_id)
+    state = None if job is None else find_state(job, known.uid, known.execute_number)
+    if state is not None:
+        return state
+    await parts.flush()
+    found = await parts.history.execution(
+        parts.surroundings.tenant, execution_id(known.uid, known.execute_number)
+    )
+    return known.state if found is None else ExecutionState(str(found["state"]))
 
 
 def other_body() -> ApiProblem:

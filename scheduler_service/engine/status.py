@@ -63,6 +63,15 @@ def summarize(job: Job) -> Summary:
     )
 
 
+def find_state(job: Job, uid: str, execute_number: int) -> ExecutionState | None:
+    """The state of an execution as far as the job knows it: one that has not ended, or its newest one."""
+    head = None if job.document is None else job.document.head
+    if head is None or head.uid != uid:
+        return None
+    known = [run for run in (*head.opens, head.latest) if run and run.execute_number == execute_number]
+    return known[0].state if known else None
+
+
 def revisions(document: Document) -> frozenset[int]:
     """The revisions whose programs a turn on this document needs."""
     head = document.head

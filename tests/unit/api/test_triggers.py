@@ -103,6 +103,52 @@ async def test_a_known_key_returns_its_execution(client: httpx.AsyncClient, worl
     assert (other.status_code, pointers(other)) == (422, [("/Idempotency-Key", "key_reused")])
 
 
+async def test_a_known_key_shows_its_execution_as_it_is_now(client: httpx.AsyncClient, world: World) -> None:
+    """Not in the state of then, be it running, the newest or an older one (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition(overlapPolicy="queue"))
+    await client.post("/jobs/j1/trigger")
+
+    async def ask() -> dict[str, Any]:
+        answer = await client.post("/jobs/j1/trigger", headers={"Idempotency-Key": "k"})
+        data: dict[str, Any] = answer.json()["data"]
+        return data
+
+    assert (await ask())["state"] == "enqueued"
+    uid = (await ask())["executionId"].rpartition("-")[0]
+    await client.post(f"/executions/{uid}-1/cancel")
+    assert (await ask())["state"] == "processing"
+    await world.answer_calls()
+    assert await ask() == {"executionId": f"{uid}-2", "executeNumber": 2, "state": "succeeded"}
+    await client.post("/jobs/j1/trigger")
+    assert (await ask())["state"] == "succeeded"
+    del world.past.runs[uid, 2]
+    assert (await ask())["state"] == "enqueued"
+
+
+async def test_a_known_key_of_a_replay_shows_its_execution_as_it_is_now(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """A replay under a known key as a trigger (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    first = (await client.post("/jobs/j1/trigger")).json()["data"]["executionId"]
+    await world.answer_calls()
+    ask: Any = {"url": f"/executions/{first}/replay", "headers": {"Idempotency-Key": "k"}}
+    assert (await client.post(**ask)).json()["data"]["state"] == "processing"
+    await world.answer_calls()
+    again = (await client.post(**ask)).json()["data"]
+    assert (again["executeNumber"], again["state"]) == (2, "succeeded")
+
+
+async def test_reset_starts_one_execution_a_request(client: httpx.AsyncClient) -> None:
+    """One that fails in the very turn that starts it is not started afresh again (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition(request=[{"url": "http://t.test/${$.day}"}]))
+    numbers = []
+    for _ in range(3):
+        answer = await client.post("/jobs/j1/trigger?reset=failed", headers={"Idempotency-Key": "k"})
+        numbers.append(answer.json()["data"]["executeNumber"])
+    assert numbers == [1, 2, 3]
+
+
 async def test_a_key_belongs_to_its_route(client: httpx.AsyncClient) -> None:
     """The same key on another job is another key."""
     for job_id in ("j1", "j2"):
