@@ -9,6 +9,7 @@ from scheduler_service.domain.wire import Answer, Outcome
 
 PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
 OUTBOX, SUPERSEDED, DISMISSED = "outbox", "superseded", "dismissed"
+STATES = (PENDING, DELIVERED, FAILED, OUTBOX, SUPERSEDED, DISMISSED)
 
 RETRIES = 3
 INTERVAL = 20 * SECOND

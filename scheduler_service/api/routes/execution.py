@@ -12,6 +12,7 @@ from scheduler_service.api.call import Operation
 from scheduler_service.api.parameters import choice, label, moment, paging, text
 from scheduler_service.api.queries import Parameter
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.engine import delivery
 
 NOT_FOUND, CONFLICT = HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
 
@@ -116,7 +117,7 @@ DELIVERIES: tuple[Operation, ...] = (
         tag="deliveries",
         query=(
             text("jobId", "Only of this job."),
-            text("state", "Only in this state."),
+            choice("state", "Only in this state.", delivery.STATES),
             text("event", "Only of this event.", example="finalFailed"),
             *paging(),
         ),

@@ -3,7 +3,8 @@
 import httpx
 import pytest
 
-from tests.unit.api.world import definition
+from scheduler_service.domain.execution import ExecutionState
+from tests.unit.api.world import definition, pointers
 
 pytestmark = pytest.mark.anyio
 
@@ -16,3 +17,28 @@ async def test_a_list_has_fifty_unless_more_is_asked(client: httpx.AsyncClient) 
     assert (len(plain["items"]), plain["nextCursor"] is None) == (50, False)
     most = (await client.get("/jobs?limit=500")).json()["data"]
     assert (len(most["items"]), most["nextCursor"] is None) == (500, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "values"),
+    [
+        ("/deliveries", "state", "pending, delivered, failed, outbox, superseded, dismissed"),
+        ("/executions", "state", ", ".join(ExecutionState)),
+        ("/executions", "triggeredBy", "timer, manual, replay"),
+        ("/jobs/j1/executions", "state", ", ".join(ExecutionState)),
+        ("/jobs/j1/executions", "triggeredBy", "timer, manual, replay"),
+        ("/jobs", "state", "active, paused, finished, destroyed"),
+        ("/jobs", "kind", "one_time, timing, timeing, cron, external"),
+        ("/jobs", "sort", "jobId, -jobId"),
+        ("/jobs", "system", "0, 1, true or false"),
+    ],
+)
+@pytest.mark.parametrize("given", ["nonsense", "PENDING", ""])
+async def test_a_filter_of_known_values_names_them(
+    client: httpx.AsyncClient, path: str, name: str, values: str, given: str
+) -> None:
+    """Another value is 422 and not an empty list (SPEC section 10)."""
+    await client.post("/jobs/j1", json=definition())
+    response = await client.get(path, params={name: given})
+    assert (response.status_code, pointers(response)) == (422, [(f"/{name}", "invalid")])
+    assert values in response.json()["detail"]
