@@ -165,6 +165,7 @@ class Execution(AnswerModel):
     lateness_ms: int | None
     attempt_count: int
     progress: str | None
+    progress_fraction: float | None = Field(ge=0, le=1)
 
 
 class Message(AnswerModel):

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 import msgspec
 
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, CheckEnded, FeedbackSeen, StepEnded
+from scheduler_service.language.values import as_text
 from scheduler_service.persistence.history.entry import Detail
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.persistence.history.shapes import exchange_wire
@@ -93,6 +95,7 @@ def _check_wire(record: CheckEnded) -> Wire:
         "at": rfc3339(record.at),
         "status": record.status,
         "progress": record.progress,
+        "progressFraction": progress_fraction(record.progress),
         "error": record.error,
         "method": exchange.method,
         "url": exchange.url,
@@ -104,12 +107,22 @@ def _check_wire(record: CheckEnded) -> Wire:
 
 
 def _feedback_wire(record: FeedbackSeen) -> Wire:
+    body = parse_kept(record.body)
+    progress = _progress_in(body)
     return {
         "at": rfc3339(record.at),
         "stale": record.stale,
         "truncated": record.truncated,
-        "body": parse_kept(record.body),
+        "progress": progress,
+        "progressFraction": progress_fraction(progress),
+        "body": body,
     }
+
+
+def _progress_in(report: object) -> str | None:
+    """As a report says it, like a check's; None where it was cut, or says nothing."""
+    progress = report.get("progress") if isinstance(report, dict) else None
+    return None if progress in (None, "") else as_text(progress)
 
 
 def parse_kept(body: bytes) -> object:

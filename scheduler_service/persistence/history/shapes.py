@@ -6,6 +6,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.wire import Headers
 from scheduler_service.persistence.history.merging import DeliveryDetail
@@ -32,6 +33,7 @@ def execution_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
         "latenessMs": lateness(row.planned_at, row.started_at),
         "attemptCount": row.attempt_count,
         "progress": row.progress,
+        "progressFraction": progress_fraction(row.progress),
     }
 
 

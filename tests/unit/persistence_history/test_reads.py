@@ -67,6 +67,7 @@ async def test_an_execution_in_a_list_has_every_member(room: Room) -> None:
         "latenessMs": 250,
         "attemptCount": 3,
         "progress": "20/60",
+        "progressFraction": 0.3333,
     }
 
 
@@ -155,7 +156,9 @@ async def write_one_of_everything(room: Room) -> None:
         batch(1, execution(attempt_count=1), AttemptStarted(1, 7, START + 1_010)),
         batch(2, StepEnded(1, 7, 0, START + 1_100, exchange(), resp_env_name="first")),
         batch(3, StepEnded(1, 7, 1, START + 1_200, exchange(status=None, fault="refused"), error="500")),
-        batch(4, check, FeedbackSeen(1, 7, START + 1_400, b'{"status":"failed"}', stale=True)),
+        batch(
+            4, check, FeedbackSeen(1, 7, START + 1_400, b'{"status":"failed","progress":"30%"}', stale=True)
+        ),
         batch(5, Noted(1, START + 1_500, "recovered", "went on after a crash", 7, 1)),
         batch(
             6,
@@ -222,8 +225,16 @@ async def test_one_execution_has_every_member(room: Room) -> None:
     )
     (check,) = one["checks"]
     assert (check["serial"], check["status"], check["progress"], check["httpStatus"]) == (1, "", "1/2", 200)
+    assert check["progressFraction"] == 0.5
     assert one["feedback"] == [
-        {"at": rfc3339(START + 1_400), "stale": True, "truncated": False, "body": {"status": "failed"}}
+        {
+            "at": rfc3339(START + 1_400),
+            "stale": True,
+            "truncated": False,
+            "progress": "30%",
+            "progressFraction": 0.3,
+            "body": {"status": "failed", "progress": "30%"},
+        }
     ]
     (notification,) = found["notifications"]
     assert {name: notification[name] for name in ("name", "event", "url", "state")} == {

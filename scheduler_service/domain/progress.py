@@ -1,0 +1,23 @@
+"""How far work is, as a number: `20/60` and `30%` as a fraction (SPEC section 5)."""
+
+import re
+
+_NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
+_SHARE = re.compile(rf"{_NUMBER}/{_NUMBER}")
+_PERCENT = re.compile(rf"{_NUMBER}%")
+_PLACES = 4
+
+
+def progress_fraction(progress: str | None) -> float | None:
+    """From 0 to 1, to four places; more than all is all. None where `progress` is in neither form."""
+    if progress is None:
+        return None
+    if percent := _PERCENT.fullmatch(progress):
+        return _divide(float(percent[1]), 100.0)
+    if share := _SHARE.fullmatch(progress):
+        return _divide(float(share[1]), float(share[2]))
+    return None
+
+
+def _divide(done: float, whole: float) -> float | None:
+    return round(min(done / whole, 1.0), _PLACES) if whole else None

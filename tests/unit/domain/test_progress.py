@@ -1,0 +1,48 @@
+"""Progress as a fraction (SPEC section 5)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.progress import progress_fraction
+
+
+@pytest.mark.parametrize(
+    ("progress", "fraction"),
+    [
+        ("20/60", 0.3333),
+        ("40/60", 0.6667),
+        ("30%", 0.3),
+        ("0%", 0.0),
+        ("0/5", 0.0),
+        ("12.5%", 0.125),
+        ("1.5/3", 0.5),
+        ("60/60", 1.0),
+        ("100%", 1.0),
+        ("70/60", 1.0),
+        ("250%", 1.0),
+    ],
+)
+def test_progress_is_a_fraction(progress: str, fraction: float) -> None:
+    """`20/60` and `30%`, to four places; more than all is all."""
+    assert progress_fraction(progress) == fraction
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        None, "", "half", "5/0", "0/0", "30", "30 %", "-1/3", "1/-3", "1/2/3", "%", "/", "1/", "/2", "30%\n",
+        "1e3%", "nan%", "٣/٤", "9" * 400 + "/1", "0." + "0" * 400 + "1/2",
+    ],
+)  # fmt: skip
+def test_another_progress_is_no_fraction(progress: str | None) -> None:
+    """It is kept raw; nobody guesses what it means."""
+    assert progress_fraction(progress) is None
+
+
+@settings(deadline=None)
+@given(st.text("0123456789./% -e", max_size=40))
+def test_a_fraction_lies_between_nothing_and_all(progress: str) -> None:
+    """Whatever a target sends."""
+    fraction = progress_fraction(progress)
+    assert fraction is None or 0 <= fraction <= 1
