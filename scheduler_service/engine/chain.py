@@ -9,13 +9,12 @@ from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Ou
 from scheduler_service.engine.attempt import Broken, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.headers import find_header, read_retry_after
-from scheduler_service.engine.notices import answer_notice, notify, plain_notice
+from scheduler_service.engine.notices import OWN_FAULT, answer_notice, notify, plain_notice
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import Refused, make_request, whole_url
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.verdicts import settle
 
-OWN_FAULT = "500"
 FAILURE_TYPES = {
     FaultKind.CONNECT: (OWN_FAULT, FailureType.CONNECT),
     FaultKind.TIMEOUT: (OWN_FAULT, FailureType.TIMEOUT),

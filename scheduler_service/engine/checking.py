@@ -5,7 +5,7 @@ import msgspec
 from scheduler_service.domain.document import Checking, CheckWaiting, Open, Report
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.records import CheckEnded, Exchange
+from scheduler_service.domain.records import CheckEnded
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.chain import exchange_of, limit_of
@@ -73,14 +73,13 @@ def record_check(
     error: str | None = None,
 ) -> None:
     """Writes one check into the history."""
-    exchange: Exchange = exchange_of(checking, outcome)
     draft.records.append(
         CheckEnded(
             execute_number=run.execute_number,
             request_counts=run.request_counts,
             serial=draft.contexts[run.execute_number].checks,
             at=draft.now.wall,
-            exchange=exchange,
+            exchange=exchange_of(checking, outcome),
             status=report.status if report else None,
             progress=report.progress if report else None,
             error=error,

@@ -12,12 +12,12 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.notices import FINAL
 from scheduler_service.engine.parameters import check_schema
 from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
+from scheduler_service.engine.retry import NEVER_RETRIED
 from scheduler_service.engine.scope import ANYTHING, members_in, names_in
 from scheduler_service.engine.targets import TargetCompiler
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
-NEVER_RETRIED = frozenset({"lost", "cancelled"})
 ROOT_NAMES = frozenset({"responses", "trigger"})
 PER_ATTEMPT = frozenset(
     {
@@ -30,7 +30,7 @@ PER_ATTEMPT = frozenset(
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A definition that holds, and what is worth saying about it. `text` is what the store keeps."""
+    """A definition that holds, and what is worth saying about it."""
 
     program: Program
     warnings: tuple[Problem, ...]

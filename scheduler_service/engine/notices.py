@@ -11,6 +11,7 @@ from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
+from scheduler_service.language.template import NOTIFY_BODY
 from scheduler_service.language.values import as_json, parse_json
 from scheduler_service.timing.zones import load_zone
 
@@ -159,7 +160,7 @@ def _deliver(draft: Draft, run: Open, program: Program, entry: Notification, not
         entry.target,
         key=key,
         timeout=entry.target.timeout,
-        extra={"schedulingNotifyBody": body},
+        extra={NOTIFY_BODY: body},
     )
     draft.adjust(run.execute_number, deliveries=ordinal + 1)
     if isinstance(request, Refused):

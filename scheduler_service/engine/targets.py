@@ -11,6 +11,7 @@ from scheduler_service.domain.errors import DefinitionError, ExpressionError, Pr
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target
 from scheduler_service.language.template import (
+    NOTIFY_BODY,
     SYSTEM_VARIABLES,
     JsonTemplate,
     Names,
@@ -22,7 +23,6 @@ from scheduler_service.language.template import (
 )
 
 OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
-NOTIFY_BODY = "schedulingNotifyBody"
 LATER_FIELDS = (
     "sign",
     "route",

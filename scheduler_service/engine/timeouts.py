@@ -4,10 +4,10 @@ from scheduler_service.domain.document import Calling, Checking, Context, Open
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.attempt import Broken, abandon, fail, inform
-from scheduler_service.engine.chain import OWN_FAULT, record_step
+from scheduler_service.engine.chain import record_step
 from scheduler_service.engine.checking import record_check
 from scheduler_service.engine.draft import Draft
-from scheduler_service.engine.notices import TIMEOUT, notify, plain_notice
+from scheduler_service.engine.notices import OWN_FAULT, TIMEOUT, notify, plain_notice
 from scheduler_service.engine.retry import Failure
 
 
