@@ -131,7 +131,8 @@ class AnyCourse(RuleBasedStateMachine):
         if isinstance(event, Updated):
             # Another schedule may plan what the old one had.
             self.entries, self.runs = set(), {}
-        else:
+        elif not isinstance(event, MissedCounted):
+            # A count only repeats its run, which may be one of an earlier schedule.
             self.follow_ledger()
         for record in rig.of(AttemptStarted, rig.records):
             self.attempts.append(record.request_counts)
