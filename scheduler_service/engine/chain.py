@@ -1,13 +1,14 @@
 """The chain: one step after the other, each answer judged, the end handed on (SPEC sections 4 and 5)."""
 
-from scheduler_service.domain.document import Calling, Checking, CheckWaiting, FeedbackAwaited, Kept, Open
+from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwaited, Kept, Open
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.records import Exchange, StepEnded
+from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome
 from scheduler_service.engine.attempt import Broken, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.draft import Draft, replace
+from scheduler_service.engine.exchanges import exchange_of
 from scheduler_service.engine.headers import find_header, read_retry_after
 from scheduler_service.engine.notices import OWN_FAULT, answer_notice, notify, plain_notice
 from scheduler_service.engine.program import Step
@@ -97,37 +98,10 @@ def record_step(
             request_counts=run.request_counts,
             index=step.index,
             at=draft.now.wall,
-            exchange=exchange_of(calling, outcome),
+            exchange=exchange_of(calling.request, outcome, calling.sent_at),
             resp_env_name=step.resp_env_name,
             error=error,
         )
-    )
-
-
-def exchange_of(sent: Calling | Checking, outcome: Outcome) -> Exchange:
-    """A request and what came of it, for the history."""
-    request = sent.request
-    if isinstance(outcome, Fault):
-        return Exchange(
-            method=request.method,
-            url=request.url,
-            request_headers=request.headers,
-            request_body=request.body,
-            fault=outcome.message,
-            sent_at=sent.sent_at,
-            duration=outcome.elapsed,
-        )
-    return Exchange(
-        method=request.method,
-        url=request.url,
-        request_headers=request.headers,
-        request_body=request.body,
-        status=outcome.status,
-        response_headers=outcome.headers,
-        response_body=outcome.body,
-        response_truncated=outcome.truncated,
-        sent_at=sent.sent_at,
-        duration=outcome.elapsed,
     )
 
 

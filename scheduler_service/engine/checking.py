@@ -8,8 +8,9 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import CheckEnded
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
-from scheduler_service.engine.chain import exchange_of, limit_of
+from scheduler_service.engine.chain import limit_of
 from scheduler_service.engine.draft import Draft
+from scheduler_service.engine.exchanges import exchange_of
 from scheduler_service.engine.headers import read_retry_after
 from scheduler_service.engine.notices import OWN_FAULT, notify, plain_notice, report_notice
 from scheduler_service.engine.requests import Refused, make_request, own_headers, trace_of
@@ -79,7 +80,7 @@ def record_check(
             request_counts=run.request_counts,
             serial=draft.contexts[run.execute_number].checks,
             at=draft.now.wall,
-            exchange=exchange_of(checking, outcome),
+            exchange=exchange_of(checking.request, outcome, checking.sent_at),
             status=report.status if report else None,
             progress=report.progress if report else None,
             error=error,

@@ -4,8 +4,9 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, Exchange
+from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
 from scheduler_service.domain.wire import Answer, Outcome
+from scheduler_service.engine.exchanges import exchange_of
 
 PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
 OUTBOX, SUPERSEDED, DISMISSED = "outbox", "superseded", "dismissed"
@@ -56,7 +57,9 @@ def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> Delivery
         name=delivery.name,
         created_at=delivery.created_at,
         tries=delivery.past,
-        exchange=None if outcome is None else _exchange(delivery, outcome, now),
+        exchange=None
+        if outcome is None
+        else exchange_of(delivery.request, outcome, now.wall - outcome.elapsed),
     )
 
 
@@ -73,24 +76,3 @@ def _describe_try(outcome: Outcome, now: Now) -> DeliveryTry:
     if isinstance(outcome, Answer):
         return DeliveryTry(at, outcome.status, None, outcome.elapsed)
     return DeliveryTry(at, None, outcome.kind.value, outcome.elapsed)
-
-
-def _exchange(delivery: Delivery, outcome: Outcome, now: Now) -> Exchange:
-    request = delivery.request
-    sent = Exchange(
-        method=request.method,
-        url=request.url,
-        request_headers=request.headers,
-        request_body=request.body,
-        sent_at=now.wall - outcome.elapsed,
-        duration=outcome.elapsed,
-    )
-    if not isinstance(outcome, Answer):
-        return msgspec.structs.replace(sent, fault=outcome.message)
-    return msgspec.structs.replace(
-        sent,
-        status=outcome.status,
-        response_headers=outcome.headers,
-        response_body=outcome.body,
-        response_truncated=outcome.truncated,
-    )
