@@ -111,10 +111,9 @@ def _key(draft: Draft, run: Open, step: Step) -> str:
 
 
 def _refuse(draft: Draft, run: Open, index: int, refused: Refused) -> None:
-    kind = FailureType.EGRESS if refused.code == "egress" else FailureType.TEMPLATE
     draft.note(run, refused.code, refused.message, step=index)
     notify(draft, run, plain_notice(draft, OWN_FAULT, refused.code, refused.message))
-    fail(draft, run, Broken(Failure(refused.code, kind), refused.message, index))
+    fail(draft, run, Broken(Failure(refused.code, refused.failure_type), refused.message, index))
 
 
 def _judge(step: Step, outcome: Outcome, now: int) -> Broken | None:

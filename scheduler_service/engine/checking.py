@@ -34,9 +34,8 @@ def send_check(draft: Draft, run: Open) -> None:
     serial = context.checks + 1
     request = _request(draft, run, serial)
     if isinstance(request, Refused):
-        kind = FailureType.EGRESS if request.code == "egress" else FailureType.TEMPLATE
         draft.note(run, request.code, f"checkUrl: {request.message}")
-        _end(draft, run, Failure(request.code, kind), request.message, None)
+        _end(draft, run, Failure(request.code, request.failure_type), request.message, None)
         return
     draft.adjust(run.execute_number, phase=Checking(request, draft.now.wall), checks=serial)
     draft.effects.append(Call(draft.token(run, CallKind.CHECK, serial), request))

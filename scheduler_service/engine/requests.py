@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from scheduler_service.domain.document import Head, Kept, Open
+from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
 from scheduler_service.engine.program import Program, Target
@@ -25,6 +26,11 @@ class Refused(msgspec.Struct, frozen=True):
 
     code: str
     message: str
+
+    @property
+    def failure_type(self) -> FailureType:
+        """What kind of failure of the attempt it is."""
+        return FailureType.EGRESS if self.code == FaultKind.EGRESS else FailureType.TEMPLATE
 
 
 def make_request(
