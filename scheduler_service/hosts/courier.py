@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.wire import Fault, FaultKind, Outcome
+from scheduler_service.domain.wire import Outcome
 from scheduler_service.engine.delivery import (
     DELIVERED,
     DISMISSED,
@@ -24,6 +24,7 @@ from scheduler_service.engine.delivery import (
 from scheduler_service.hosts.clock import Alarm, Timekeeper
 from scheduler_service.hosts.core import Log, Redact
 from scheduler_service.hosts.pending import Pending
+from scheduler_service.hosts.sending import send_once
 from scheduler_service.ports import Batch, History, Sender, Settlement, StateStore, StoreError
 
 PAGE = 500
@@ -178,7 +179,7 @@ class Courier:
         if not self._pending.begin(delivery_id):
             return
         try:
-            outcome = await self._send(delivery)
+            outcome = await send_once(self._sender, delivery.request, self._log)
             was_dropped = delivery.state == PENDING and delivery_id not in self._pending
             if was_dropped:
                 return
@@ -191,13 +192,6 @@ class Courier:
             self._place(after)  # not before: a retry that came due over the settling would find it taken
         finally:
             self._pending.end(delivery_id)
-
-    async def _send(self, delivery: Delivery) -> Outcome:
-        try:
-            return await self._sender.send(delivery.request)
-        except Exception as error:  # noqa: BLE001 - a broken sender must not end the lane
-            self._log("sender_broke", error=repr(error))
-            return Fault(FaultKind.CONNECT, f"the notification could not be sent: {type(error).__name__}")
 
     def _place(self, after: Delivery) -> None:
         """Where the delivery waits from now on, if anywhere."""

@@ -3,9 +3,10 @@
 import asyncio
 
 from scheduler_service.domain.events import CallEnded
-from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest, Outcome, Token
+from scheduler_service.domain.wire import OutboundRequest, Token
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.insist import Insistence
+from scheduler_service.hosts.sending import send_once
 from scheduler_service.ports import Sender, StoreError
 
 INFORMS = 1_000
@@ -70,7 +71,7 @@ class Crew:
         self._calls.clear()
 
     async def _run(self, job_id: str, token: Token, request: OutboundRequest) -> None:
-        outcome = await self._send(request)
+        outcome = await send_once(self._sender, request, self._log)
         calls = self._calls.get(token.uid)
         if calls is None or token not in calls:
             return
@@ -82,15 +83,8 @@ class Crew:
         finally:
             self._forget(token)
 
-    async def _send(self, request: OutboundRequest) -> Outcome:
-        try:
-            return await self._sender.send(request)
-        except Exception as error:  # noqa: BLE001 - a broken sender must not leave a call without an end
-            self._log("sender_broke", error=repr(error))
-            return Fault(FaultKind.CONNECT, f"the request could not be sent: {type(error).__name__}")
-
     async def _inform(self, request: OutboundRequest) -> None:
-        await self._send(request)
+        await send_once(self._sender, request, self._log)
 
     def _forget(self, token: Token) -> None:
         calls = self._calls.get(token.uid)
