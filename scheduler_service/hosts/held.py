@@ -5,13 +5,12 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Due
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Program
+from scheduler_service.engine.states import LIVE
 from scheduler_service.ports import CatalogueEntry, Commit
 
-RUNNING = frozenset({ExecutionState.PROCESSING, ExecutionState.FAILED})
 NEVER = Due()
 
 
@@ -80,4 +79,4 @@ class Held:
 
 def is_cut_off(document: Document | None) -> bool:
     """Whether a document just loaded has executions that were running when it was written."""
-    return document is not None and any(run.state in RUNNING for run in document.head.opens)
+    return document is not None and any(run.state in LIVE for run in document.head.opens)
