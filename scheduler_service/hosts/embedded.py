@@ -1,7 +1,7 @@
 """The embedded host: turns run in this process, one at a time per job (DESIGN section 4)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -87,7 +87,6 @@ class EmbeddedHost:
         self._history = history
         self._clock = clock
         self._log = log
-        self._holder = holder
         self._actors = Actors(most=limits.hot)
         insistence = Insistence(take=self._take, clock=clock, lease=limits.lease)
         self._crew = Crew(sender=sender, insistence=insistence, log=log)
@@ -159,9 +158,7 @@ class EmbeddedHost:
         actor = self._actors.enter(job_id)
         await actor.acquire()
         try:
-            await self._turn.prepare(actor.held)
-            held = actor.held
-            return None if held.document is None else Job(held.document, held.programs, self._holder)
+            return await self._turn.read(actor.held)
         finally:
             self._actors.leave(actor)
 
@@ -223,21 +220,18 @@ class EmbeddedHost:
         """A ring never raises: who cannot be looked at now is looked at later."""
         if self._is_draining and not self._actors.is_live(job_id):
             return
-        try:
-            await self._take(job_id, AlarmRang())
-        except StoreError as error:
-            self._log("look_failed", jobId=job_id, error=str(error))
-            self._alarms.again(job_id)
-        except Exception as error:  # noqa: BLE001 - one job that cannot be decided must not stop the others
-            self._log("turn_broke", jobId=job_id, error=repr(error))
-            self._alarms.again(job_id, MINUTE)
+        await self._look_at(job_id, self._take(job_id, AlarmRang()), "look_failed")
 
     async def _wake(self, job_id: str) -> None:
+        """The same for a job that an earlier process left open."""
+        await self._look_at(job_id, self.read(job_id), "wake_failed")
+
+    async def _look_at(self, job_id: str, look: Awaitable[object], failed: str) -> None:
         try:
-            await self.read(job_id)
+            await look
         except StoreError as error:
-            self._log("wake_failed", jobId=job_id, error=str(error))
+            self._log(failed, jobId=job_id, error=str(error))
             self._alarms.again(job_id)
-        except Exception as error:  # noqa: BLE001 - one job that cannot be read must not stop the start
+        except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
             self._log("turn_broke", jobId=job_id, error=repr(error))
             self._alarms.again(job_id, MINUTE)

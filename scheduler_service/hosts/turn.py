@@ -75,15 +75,19 @@ class Turn:
         answer: Callable[[Reply], bytes] | None = None,
     ) -> Reply:
         """Takes one turn. Raises StoreError: no effect was started, and `held` is as it was or in doubt."""
-        if not held.is_ready:
-            await self.prepare(held)
+        await self._prepare(held)
         if remembered is not None:
             known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
         return await self._take(held, event, definition, remembered, answer)
 
-    async def prepare(self, held: Held) -> None:
+    async def read(self, held: Held) -> Job | None:
+        """The job as its latest turn left it, lost calls looked after first. Raises StoreError."""
+        await self._prepare(held)
+        return None if held.document is None else Job(held.document, held.programs, self._holder)
+
+    async def _prepare(self, held: Held) -> None:
         """Brings `held` to where a turn may start: loaded, without doubt, its lost calls looked after."""
         if held.is_ready:
             return
