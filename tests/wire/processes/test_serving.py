@@ -36,7 +36,7 @@ def test_without_a_key_only_this_machine_is_served(tmp_path: Path) -> None:
 
 
 def test_what_is_in_the_way_of_a_start_is_named(tmp_path: Path) -> None:
-    """A port that is taken, a folder that another service uses, a missing env_file: exit code 3."""
+    """A port that is taken, a folder that another service uses: 3; a wrong setting, as an env_file: 2."""
     with serve(tmp_path / "data") as process, socket.create_server(("127.0.0.1", 0)) as taken:
         process.wait_for_url()
         port = str(taken.getsockname()[1])
@@ -49,7 +49,7 @@ def test_what_is_in_the_way_of_a_start_is_named(tmp_path: Path) -> None:
             assert "is in use by process" in done.stderr
         assert punctual("db", "check", "--data", "data", cwd=tmp_path).returncode == 0
     done = punctual("serve", "--port", "0", cwd=tmp_path, PUNCTUAL_ENV_FILE="none.sh")
-    assert done.returncode == 3
+    assert done.returncode == 2
     assert "env_file none.sh cannot be read" in done.stderr
 
 
