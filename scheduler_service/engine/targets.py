@@ -10,6 +10,7 @@ from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target
+from scheduler_service.language.authority import check_authority
 from scheduler_service.language.template import (
     NOTIFY_BODY,
     SYSTEM_VARIABLES,
@@ -122,7 +123,7 @@ class TargetCompiler:
 
     def _request(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
         self._check_available(step, pointer)
-        url = self._try(lambda: self._url(step.url, names), f"{pointer}/url")
+        url = self._try(lambda: self._url(step, names), f"{pointer}/url")
         headers = self._headers(step.headers, pointer, names)
         body, service = self._body(step, pointer, names), self._service(step, pointer, names)
         timeout = self._timeout(step, pointer)
@@ -144,10 +145,13 @@ class TargetCompiler:
         opening = OPENING.match(url)
         return self._surroundings.environment.get(opening[1], "") if opening else url
 
-    def _url(self, text: str, names: Names) -> UrlTemplate:
-        if text.startswith("system:") and not self._system:
+    def _url(self, step: RequestStep, names: Names) -> UrlTemplate:
+        if step.url.startswith("system:") and not self._system:
             raise ExpressionError("system:// is for the scheduler's own jobs; use http(s):// or service://")
-        return compile_url(text, names=names)
+        template = compile_url(step.url, names=names)
+        if step.service_name is None:  # with one, the authority is the first segment of the path
+            check_authority(template)
+        return template
 
     def _headers(
         self, given: dict[str, str], pointer: str, names: Names

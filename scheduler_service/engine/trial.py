@@ -7,6 +7,7 @@ import msgspec
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.language.authority import check_authority
 from scheduler_service.language.rendering import (
     Rendered,
     Scope,
@@ -74,6 +75,7 @@ class Trial:
         """As a `url`. Whether a whole one may be asked depends on what answered: a warning says so."""
         try:
             template = compile_url(text, names=self._names)
+            check_authority(template)
         except ExpressionError as error:
             raise _refused(error) from None
         url = _rendered(render_url(template, self._scope))

@@ -34,6 +34,13 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
         ({"request": [{"url": "ftp://target.test/"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": "http://${$.host}/"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": "http://t.test/${schedulingNope}"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": "http://t.test:65536/"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": "http://:80/"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": "http://me:secret@t.test/"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": "service://{foo}/x"}]}, "/request/0/url", "invalid"),
+        ({"checkUrl": {"url": "service://name:80/x"}}, "/checkUrl/url", "invalid"),
+        ({"cancelUrl": {"url": "http://t.test:x/"}}, "/cancelUrl/url", "invalid"),
+        ({"notification": [{"url": "http://t.test:0/"}]}, "/notification/0/url", "invalid"),
         ({"request": [{"url": "system://clean"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": "queue://q"}]}, "/request/0/url", "not_available"),
         ({"request": [{"url": URL, "headers": {"X~A": "${"}}]}, "/request/0/headers/X~0A", "invalid"),
@@ -91,6 +98,11 @@ def test_what_is_refused(members: dict[str, Any], pointer: str, code: str) -> No
 def test_what_is_not_there_yet_is_refused_by_name(field: str, value: object) -> None:
     """Nothing is silently ignored."""
     assert problems(request=[{"url": URL, field: value}]) == [(f"/request/0/{field}", "not_available")]
+
+
+def test_behind_a_service_name_an_authority_is_a_segment() -> None:
+    """With `serviceName` the authority in `url` is the first path segment (SPEC section 4)."""
+    assert program(request=[{"url": "http://first:99999/x", "serviceName": "shop"}]).steps
 
 
 def test_all_problems_come_at_once() -> None:

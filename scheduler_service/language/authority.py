@@ -1,0 +1,56 @@
+"""What can be known of the host of a URL before it is called (SPEC sections 4, 9, RFC 3986 section 3.2)."""
+
+import re
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.language.compiled import UrlTemplate
+
+KNOWN_NAMES = ("{serviceName}", "{serviceGateway}")
+"""What may stand for a service's name in braces (SPEC section 9)."""
+
+_BEGIN = re.compile(r"([A-Za-z]+)://([^/?#]*)")
+_HOST = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([^:]*))?")
+_HIGHEST_PORT = 65_535
+
+
+def check_authority(template: UrlTemplate) -> None:
+    """Refuses a literal authority that no request could reach; one with a variable is judged when it is sent.
+
+    Of `http(s)` a host that is empty or cannot be told from its port, and a port that is none; of `service`
+    a port, and a name in braces that stands for nothing. Raises ExpressionError.
+    """
+    begin, *others = template.parts
+    found = _BEGIN.match(begin) if isinstance(begin, str) else None
+    if found is None or (others and found.end() == found.endpos):
+        return
+    scheme, authority = found[1].lower(), found[2]
+    if scheme in ("http", "https"):
+        _check_host(authority, found.start(2))
+    if scheme == "service":
+        _check_service(authority, found.start(2))
+
+
+def _check_host(authority: str, column: int) -> None:
+    host = _HOST.fullmatch(authority)
+    if host is None:
+        message = f"the host {authority[:80]!r} is not HOST or HOST:PORT; an IPv6 address stands in brackets"
+        raise ExpressionError(message, column=column)
+    if host[1] in ("", "[]"):
+        raise ExpressionError(f"the url names no host in {authority[:80]!r}", column=column)
+    if host[2] and not _is_port(host[2]):
+        message = f"the port {host[2][:80]!r} is none; write a number from 1 to {_HIGHEST_PORT}"
+        raise ExpressionError(message, column=column + host.start(2))
+
+
+def _is_port(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,5}", text) is not None and 0 < int(text) <= _HIGHEST_PORT
+
+
+def _check_service(name: str, column: int) -> None:
+    if ":" in name:
+        host = name.partition(":")[0]
+        message = f"a service has no port: its address is known by its name; write service://{host[:80]}/"
+        raise ExpressionError(message, column=column + len(host))
+    if name not in KNOWN_NAMES and ("{" in name or "}" in name):
+        message = f"{name[:80]!r} stands for no service; known are {' and '.join(KNOWN_NAMES)}"
+        raise ExpressionError(message, column=column)
