@@ -14,6 +14,9 @@ from client_sdk.models.problems import ModelError, Problem, write_pointer
 from client_sdk.models.timer import Timer
 
 DEEPEST = 64
+SUGGESTED = 50
+"""To how many problems the right name is looked for: looking takes longer than finding them."""
+
 Model = TypeVar("Model", bound=WireModel)
 Path = tuple[str | int, ...]
 
@@ -118,12 +121,14 @@ def _write_safely(path: Path) -> str:
 
 
 def _read_problems(model: type[WireModel], error: ValidationError) -> Iterator[Problem]:
-    for item in error.errors(include_url=False):
+    for index, item in enumerate(error.errors(include_url=False)):
         path = _locate(dict(item))
         if "member" in (context := item.get("ctx", {})):
             path = (*path, str(context["member"]))
         code = item["type"] if "own" in context else _name_code(item["type"])
-        yield Problem(_write_safely(path), code, _phrase(model, path, dict(item)))
+        yield Problem(
+            _write_safely(path), code, _phrase(model if index < SUGGESTED else None, path, dict(item))
+        )
 
 
 def _locate(item: Mapping[str, Any]) -> Path:
@@ -141,7 +146,7 @@ def _name_code(kind: str) -> str:
     return "range" if kind.startswith(("greater_than", "less_than")) else "invalid"
 
 
-def _phrase(model: type[WireModel], path: Path, item: Mapping[str, Any]) -> str:
+def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) -> str:
     kind, context = item["type"], item.get("ctx", {})
     name = _name_value(path)
     if "own" in context:
@@ -187,7 +192,7 @@ def _show(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _suggest(model: type[WireModel], path: Path) -> str:
+def _suggest(model: type[WireModel] | None, path: Path) -> str:
     found = _model_at(model, path[:-1])
     if found is Timer and path[-1] in TIMER_HINTS:
         return f"; {TIMER_HINTS[path[-1]]}"

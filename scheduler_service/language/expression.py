@@ -25,6 +25,9 @@ SYSTEM_VARIABLES = FEEDBACK_URLS | {
 LONGEST = 1_000
 """How many characters an expression may have."""
 
+MOST = 500
+"""How many expressions a text may have, or the texts of a body together."""
+
 _OPENING = re.compile(r"\$?\$\{")
 _STOP = re.compile(r"""['"}]""")
 _NAME = re.compile(r"[A-Za-z_\u0080-\uD7FF\uE000-\U0010FFFF][A-Za-z0-9_\u0080-\uD7FF\uE000-\U0010FFFF]*")
@@ -90,7 +93,7 @@ def scan(text: str, *, names: Names) -> Iterator[str | Found]:
     Raises ExpressionError with the column of what is wrong.
     """
     literal = ""
-    position = 0
+    position = count = 0
     while opening := _OPENING.search(text, position):
         literal += text[position : opening.start()]
         position = opening.end()
@@ -100,6 +103,9 @@ def scan(text: str, *, names: Names) -> Iterator[str | Found]:
         if literal:
             yield literal
             literal = ""
+        count += 1
+        if count > MOST:
+            raise ExpressionError(f"there are more than {MOST} expressions in it", column=opening.start())
         end = _closing(text, position)
         expression = _parse(text[position:end], position, names)
         marked = _JSON.match(text, end + 1)

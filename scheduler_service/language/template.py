@@ -18,6 +18,7 @@ from scheduler_service.language.compiled import (
 )
 from scheduler_service.language.expression import (
     FEEDBACK_URLS,
+    MOST,
     NOTIFY_BODY,
     SYSTEM_VARIABLES,
     Environment,
@@ -176,7 +177,7 @@ class _Body:
         return ObjectNode(tuple(nodes.items())) if _has_nodes(nodes.values()) else nodes
 
     def _text(self, text: str, pointer: str) -> object:
-        if "${" not in text:
+        if "${" not in text or len(self.used) > MOST:
             return text
         try:
             pieces = list(scan(text, names=self.names))
@@ -187,6 +188,9 @@ class _Body:
         parts = _plain(pieces)
         used = _expressions(parts)
         self.used.extend(used)
+        if len(self.used) > MOST:
+            message = f"the body has more than {MOST} expressions; splice larger values with |json"
+            self.problems.append(Problem(pointer, "too_many", message))
         if not used:
             return _constant(parts)
         return Splice(used[0]) if _is_json(pieces[0]) else Interpolation(parts)

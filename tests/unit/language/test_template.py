@@ -267,3 +267,14 @@ def test_a_mistake_gets_its_remedy_and_its_column(text: str, said: str, column: 
     assert said in error.message
     assert error.column == column
     assert error.told.endswith(f"(column {column + 1})")
+
+
+def test_a_text_and_a_body_have_so_many_expressions_and_no_more() -> None:
+    """What comes from outside is limited, so that no definition keeps the service busy (SPEC section 4)."""
+    many = "${a}" * 500
+    assert compile_text(many, names=NAMES).members == {"a"}
+    assert "more than 500 expressions" in refusal(many + "${a}").message
+    assert compile_json(["${a}"] * 500, names=NAMES).members == {"a"}
+    with pytest.raises(DefinitionError) as caught:
+        compile_json(["${a}"] * 700, names=NAMES)
+    assert [(one.pointer, one.code) for one in caught.value.problems] == [("/500", "too_many")]

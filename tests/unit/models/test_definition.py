@@ -226,6 +226,15 @@ def test_a_typo_inside_is_answered_as_well(members: dict[str, Any], remedy: str)
     assert caught.value.problems[0].message.endswith(remedy)
 
 
+def test_many_typos_are_all_said_and_the_first_ones_explained() -> None:
+    """Looking for the right name has its limit, so that no definition keeps the service busy."""
+    with pytest.raises(ModelError) as caught:
+        parse(**{f"jobNam{index:03}": 1 for index in range(300)})
+    messages = [problem.message for problem in caught.value.problems]
+    assert len(messages) == 300
+    assert sum("did you mean" in message for message in messages) == 50
+
+
 @pytest.mark.parametrize("data", [None, 5, "x", [], [1], True])
 def test_only_an_object_is_a_definition(data: object) -> None:
     """Anything but an object is refused."""

@@ -1,0 +1,89 @@
+"""Whatever stands in a template or a path, it is compiled or refused, and evaluated within limits (4)."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.errors import DefinitionError, ExpressionError
+from scheduler_service.language.budget import Budget
+from scheduler_service.language.jsonpath import NODES, TooMuch, compile_path, evaluate
+from scheduler_service.language.template import Names, compile_json, compile_text, compile_url
+from scheduler_service.language.urls import ForeignOrigin, NotAUrl, Whole, resolve_whole
+
+MANY = 10_000
+NAMES = Names(environment=frozenset({"BASE"}), resp_env_names=("ONE",))
+BYTES = st.binary(max_size=MANY).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
+SIGNS = ["${", "$${", "|json", "..", "-1", "==", "&&", *"}$.[]?@()'\"\\*:,0a!/\né"]
+PIECES = st.lists(
+    st.sampled_from([*SIGNS, "schedulingJobId", "BASE", "http://", "match(", "search(", "count("]),
+    max_size=2_000,
+).map(lambda pieces: "".join(pieces)[:MANY])
+REPEATED = st.builds(lambda piece, count: (piece * count)[:MANY], PIECES.filter(bool), st.integers(1, 1_000))
+TEXTS = BYTES | PIECES | REPEATED
+
+
+def refusal(compiling: Callable[..., object], text: str) -> ExpressionError | None:
+    try:
+        compiling(text, names=NAMES)
+    except ExpressionError as error:
+        return error
+    return None
+
+
+@settings(deadline=None, max_examples=100)
+@given(TEXTS)
+def test_any_text_is_compiled_or_refused(text: str) -> None:
+    """Each compiler raises its own error or nothing, with a place inside the text."""
+    for compiling in (compile_text, compile_url):
+        error = refusal(compiling, text)
+        assert error is None or error.column is None or 0 <= error.column <= len(text)
+    with suppress(DefinitionError):
+        compile_json({"a": [text]}, names=NAMES)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    TEXTS,
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5),
+        lambda x: st.lists(x) | st.dictionaries(st.text(max_size=2), x),
+        max_leaves=20,
+    ),
+)
+def test_any_path_is_compiled_or_refused_and_never_raises(text: str, root: object) -> None:
+    """What compiles is evaluated to a value, whatever the document."""
+    for path in (text, "$" + text, f"$[?{text}]"):
+        with suppress(ExpressionError):
+            evaluate(compile_path(path), root, Budget(1_000))
+
+
+@settings(deadline=None, max_examples=100)
+@given(TEXTS)
+def test_any_url_of_a_response_is_judged(text: str) -> None:
+    """A whole URL from a response is taken, no URL, or foreign; nothing is raised."""
+    judged = resolve_whole(text, base="http://t.test/a/b", follow=frozenset({"https://o.test:443"}))
+    assert isinstance(judged, Whole | NotAUrl | ForeignOrigin)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "$..*..*..*",
+        "$..[?@..[?@..a]]",
+        "$[?count(@..*)>1]",
+        "$[?match(@.a, '(a{1,90}){1,90}')]",
+        "$..[*,*,*,*]..[*,*]",
+    ],
+)
+def test_an_evaluation_visits_so_many_values_and_no_more(path: str) -> None:
+    """Steps are counted, not seconds: the same answer on every machine (SPEC section 4)."""
+    root: object = {"a": "a" * 5_000}
+    for _ in range(6):
+        root = [root] * 7
+    budget = Budget(NODES)
+    found = evaluate(compile_path(path), root, budget)
+    assert isinstance(found, TooMuch | list)
+    assert budget.left > -NODES
