@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from scheduler_service.persistence.history.database import HistoryDatabase, open_engine
-from scheduler_service.persistence.history.versions import check
+from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
@@ -18,7 +17,7 @@ async def migrate_folder(folder: Path) -> None:
     """Opens both files, which brings them up to date. Raises StoreError."""
     store = await SqliteStateStore.open(folder=folder)
     try:
-        HistoryDatabase(url=history_url(folder)).close()
+        migrate(url=history_url(folder))
     finally:
         await store.close()
 
@@ -30,11 +29,7 @@ def check_folder(folder: Path) -> list[str]:
     ]
     if missing:
         return missing
-    engine = open_engine(history_url(folder), "full")
-    try:
-        found = check(engine)
-    finally:
-        engine.dispose()
+    found = inspect(url=history_url(folder))
     if found.up_to_date:
         return []
     return [f"the history has version {found.current}, this program {found.head}", *found.differences]

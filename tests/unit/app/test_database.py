@@ -1,0 +1,25 @@
+"""The formats of a data folder, as `punctual db` sees them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.app.database import HISTORY_FILE, STATE_FILE, check_folder, migrate_folder
+from scheduler_service.ports import StoreUnavailable
+
+
+def test_a_migrated_folder_is_up_to_date(tmp_path: Path) -> None:
+    """`db migrate` leaves nothing for `db check` to find (SPEC section 16)."""
+    missing = check_folder(tmp_path)
+    assert missing == [f"{tmp_path / name} is missing" for name in (STATE_FILE, HISTORY_FILE)]
+    asyncio.run(migrate_folder(tmp_path))
+    assert check_folder(tmp_path) == []
+
+
+def test_a_damaged_history_is_told_in_words(tmp_path: Path) -> None:
+    """A file that is no database ends a command with a message, never with a stack trace."""
+    asyncio.run(migrate_folder(tmp_path))
+    (tmp_path / HISTORY_FILE).write_bytes(b"no database" * 1_000)
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+        check_folder(tmp_path)
