@@ -103,8 +103,19 @@ PositiveCount = Annotated[int, Field(ge=1, le=LARGEST)]
 Seconds = Annotated[float, Field(ge=0, le=LARGEST)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST)]
 
+LONGEST_LEAD = 3_600
+"""In seconds. All firings that fall into the lead go out at once: a longer one would make a flood of them."""
+LeadSeconds = Annotated[float, Field(ge=0, le=LONGEST_LEAD)]
 
-Method = Annotated[str, Field(pattern=METHOD), AfterValidator(str.upper)]
+
+def _read_method(value: str) -> str:
+    method = value.upper()
+    if method == "CONNECT":
+        raise refuse("choice", "must not be CONNECT, which opens a tunnel and asks nothing; use another one")
+    return method
+
+
+Method = Annotated[str, Field(pattern=METHOD), AfterValidator(_read_method)]
 
 
 def _check_codes(value: object) -> str | list[str]:
