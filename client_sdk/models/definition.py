@@ -12,6 +12,7 @@ from client_sdk.models.fields import (
     FilledText,
     Flag,
     JobId,
+    LeadSeconds,
     PositiveCount,
     PositiveSeconds,
     Seconds,
@@ -109,7 +110,7 @@ class JobDefinition(WireModel):
     max_concurrency: PositiveCount = 1
     overlap_policy: Literal["skip", "queue", "cancel_running", "allow"] = "skip"
     queue_limit: Count = 100
-    lead_seconds: Seconds | None = None
+    lead_seconds: LeadSeconds | None = None
     start_policy: Literal["auto", "manual"] = "auto"
     history_detail: Literal["all", "failures", "none"] | None = None
     labels: dict[LabelName, Text] = Field({})

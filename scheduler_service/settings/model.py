@@ -137,7 +137,7 @@ class Defaults(Group):
     max_concurrency: PositiveCount = 1
     overlap_policy: Literal["skip", "queue", "cancel_running", "allow"] = "skip"
     queue_limit: Count = 100
-    lead_seconds: Seconds = 0
+    lead_seconds: Annotated[float, Field(ge=0, le=3_600)] = 0
     start_policy: Literal["auto", "manual"] = "auto"
 
 

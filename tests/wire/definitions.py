@@ -141,7 +141,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "maxConcurrency": st.integers(1, 100),
     "overlapPolicy": st.sampled_from(["skip", "queue", "cancel_running", "allow"]),
     "queueLimit": st.integers(0, 1_000),
-    "leadSeconds": SECONDS,
+    "leadSeconds": st.floats(0, 60),
     "startPolicy": st.sampled_from(["auto", "manual"]),
     "historyDetail": st.sampled_from(["all", "failures", "none"]),
     "labels": st.dictionaries(FILLED.filter(lambda name: ":" not in name), TEXT, max_size=3),

@@ -131,6 +131,7 @@ def test_fields_of_queues_and_routing_parse() -> None:
         ({"timeoutSeconds": float("inf")}, "/timeoutSeconds", "range"),
         ({"timeoutSeconds": 10**30}, "/timeoutSeconds", "range"),
         ({"checkRateSeconds": 0.05}, "/checkRateSeconds", "range"),
+        ({"leadSeconds": 3600.1}, "/leadSeconds", "range"),
         ({"maxRetries": 1.5}, "/maxRetries", "type"),
         ({"maxRetries": -1}, "/maxRetries", "range"),
         ({"maxConcurrency": 0}, "/maxConcurrency", "range"),
