@@ -128,6 +128,8 @@ def _translated() -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError):
         raise  # the fault of a value, not of the database
     except (sqlite3.Error, sa.exc.DBAPIError) as error:
+        # SQLAlchemy's own text goes on with the statement and a link, which help nobody here.
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         raise StoreUnavailable(
-            f"the history cannot be reached: {error}; check its folder and disk"
+            f"the history cannot be reached: {cause}; check its folder and disk"
         ) from error
