@@ -134,6 +134,10 @@ class Noted(Record, frozen=True):
     step: int | None = None
 
 
+Detail = AttemptStarted | AttemptEnded | StepEnded | CheckEnded | FeedbackSeen | Noted
+"""What happened within one execution; no list searches it, and it gives way first where room is short."""
+
+
 class FiringRecord(Record, frozen=True):
     """What became of a planned firing, or of a run of missed ones (`planned_at` to `until`).
 

@@ -7,10 +7,10 @@ import msgspec
 from scheduler_service.domain.records import (
     CheckEnded,
     DeliveryRecord,
+    Detail,
     Exchange,
     ExecutionRecord,
     FeedbackSeen,
-    FiringRecord,
     Record,
     StepEnded,
     without_params,
@@ -19,7 +19,6 @@ from scheduler_service.ports import Batch
 
 # What a record weighs beside its bodies, roughly: enough to bound memory.
 RECORD_BYTES = 400
-KEPT = (ExecutionRecord, FiringRecord, DeliveryRecord)
 
 
 class Load(msgspec.Struct):
@@ -53,16 +52,12 @@ class Load(msgspec.Struct):
 
 def bare_records(records: Iterable[Record]) -> tuple[Record, ...]:
     """What is kept of `records` whatever happens, without its detail."""
-    kept = (record for record in records if isinstance(record, KEPT))
+    kept = (record for record in records if not isinstance(record, Detail))
     return tuple(without_params(record) if isinstance(record, ExecutionRecord) else record for record in kept)
 
 
 def _detailed(batch: Batch) -> set[int]:
-    return {
-        record.execute_number  # type: ignore[attr-defined]
-        for record in batch.records
-        if not isinstance(record, KEPT)
-    }
+    return {record.execute_number for record in batch.records if isinstance(record, Detail)}
 
 
 def _weigh(record: Record) -> int:

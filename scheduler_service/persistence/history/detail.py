@@ -6,9 +6,15 @@ import msgspec
 
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.progress import progress_fraction
-from scheduler_service.domain.records import AttemptEnded, AttemptStarted, CheckEnded, FeedbackSeen, StepEnded
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckEnded,
+    Detail,
+    FeedbackSeen,
+    StepEnded,
+)
 from scheduler_service.language.values import as_text
-from scheduler_service.persistence.history.entry import Detail
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.persistence.history.shapes import exchange_wire
 

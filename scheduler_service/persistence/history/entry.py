@@ -4,17 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from scheduler_service.domain.records import (
-    AttemptEnded,
-    AttemptStarted,
-    CheckEnded,
-    FeedbackSeen,
-    Noted,
-    Record,
-    StepEnded,
-)
-
-Detail = AttemptStarted | AttemptEnded | StepEnded | CheckEnded | FeedbackSeen | Noted
+from scheduler_service.domain.records import Detail
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -22,18 +12,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     sequence: int
     ordinal: int
-    record: Record
-
-
-class _Stored(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """An entry as it is read: only kinds that a reader knows."""
-
-    sequence: int
-    ordinal: int
     record: Detail
 
 
-_DECODER = msgspec.msgpack.Decoder(list[_Stored])
+_DECODER = msgspec.msgpack.Decoder(list[Entry])
 
 
 def encode_entries(entries: Sequence[Entry]) -> bytes:

@@ -10,12 +10,12 @@ from scheduler_service.domain.records import (
     AttemptEnded,
     AttemptStarted,
     CheckEnded,
+    Detail,
     Exchange,
     FeedbackSeen,
     Noted,
     StepEnded,
 )
-from scheduler_service.persistence.history.entry import Detail
 from scheduler_service.persistence.history.merging import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
 

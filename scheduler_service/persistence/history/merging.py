@@ -1,12 +1,14 @@
 """Merges the records of many turns into the fewest rows: a short execution becomes one insert."""
 
 from collections.abc import Iterable
+from typing import cast
 
 import msgspec
 
 from scheduler_service.domain.records import (
     DeliveryRecord,
     DeliveryTry,
+    Detail,
     Exchange,
     ExecutionRecord,
     FiringRecord,
@@ -63,8 +65,9 @@ class _Merged:
             case DeliveryRecord():
                 self._take_delivery(batch, record)
             case _:
-                key = (batch.uid, record.execute_number)  # type: ignore[attr-defined]
-                self._entries.setdefault(key, []).append(Entry(batch.sequence, ordinal, record))
+                detail = cast("Detail", record)
+                key = (batch.uid, detail.execute_number)
+                self._entries.setdefault(key, []).append(Entry(batch.sequence, ordinal, detail))
 
     def rows(self) -> Rows:
         return Rows(

@@ -9,10 +9,10 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.domain.records import Exchange, StepEnded
+from scheduler_service.domain.records import Detail, Exchange, StepEnded
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept
-from scheduler_service.persistence.history.entry import Detail, decode_entries
+from scheduler_service.persistence.history.entry import decode_entries
 from scheduler_service.persistence.history.log import AnyRow, write_log
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
@@ -105,18 +105,6 @@ class HistoryReads:
         row = await self._run(lambda connection: _find(connection, tenant, execution_id))
         return row.params if row is not None and row.params_complete else None
 
-    async def latest_per_job(
-        self, tenant: str, job_ids: Iterable[str], *, count: int = 1
-    ) -> dict[str, list[Wire]]:
-        """The newest `count` executions of each job, newest first; jobs without any have an empty list."""
-        wanted = list(job_ids)
-        return await self._run(
-            lambda connection: {
-                job_id: list(map(execution_wire, connection.execute(select_newest(tenant, job_id, count))))
-                for job_id in wanted
-            }
-        )
-
     async def children_latest(self, tenant: str, job_ids: Iterable[str]) -> list[Wire]:
         """The newest execution of each of these jobs, in full; a job without any is left out."""
         wanted = list(job_ids)
@@ -124,7 +112,7 @@ class HistoryReads:
             lambda connection: [
                 _fill(connection, row)
                 for job_id in wanted
-                for row in connection.execute(select_newest(tenant, job_id, 1))
+                for row in connection.execute(select_newest(tenant, job_id))
             ]
         )
 

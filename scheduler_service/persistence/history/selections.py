@@ -80,14 +80,14 @@ def select_execution(uid: str, execute_number: int) -> Selection:
     return sa.select(executions).where(table.uid == uid, table.execute_number == execute_number)
 
 
-def select_newest(tenant: str, job_id: str, count: int) -> Selection:
-    """The newest executions of one job."""
+def select_newest(tenant: str, job_id: str) -> Selection:
+    """The newest execution of one job."""
     table = executions.c
     return (
         sa.select(executions)
         .where(table.tenant == tenant, table.job_id == job_id)
         .order_by(table.created_at.desc(), table.execute_number.desc())
-        .limit(count)
+        .limit(1)
     )
 
 

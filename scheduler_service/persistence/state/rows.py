@@ -14,31 +14,10 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.records import (
-    AttemptEnded,
-    AttemptStarted,
-    CheckEnded,
-    DeliveryRecord,
-    ExecutionRecord,
-    FeedbackSeen,
-    FiringRecord,
-    Noted,
-    Record,
-    StepEnded,
-)
+from scheduler_service.domain.records import DeliveryRecord, Detail, ExecutionRecord, FiringRecord, Record
 from scheduler_service.ports import Batch, CatalogueEntry, Commit, StoredJob
 
-AnyRecord = (
-    ExecutionRecord
-    | AttemptStarted
-    | AttemptEnded
-    | StepEnded
-    | CheckEnded
-    | FeedbackSeen
-    | Noted
-    | DeliveryRecord
-    | FiringRecord
-)
+AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Detail
 
 # What a definition or a change of state alters; some of it is indexed, so it is left alone while it is equal.
 FACE = (
