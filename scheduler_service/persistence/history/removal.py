@@ -6,14 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.engine.states import TERMINAL
 
-TERMINAL = (
-    ExecutionState.SUCCEEDED.value,
-    ExecutionState.TERMINATED.value,
-    ExecutionState.CANCELLED.value,
-    ExecutionState.SKIPPED.value,
-)
 # How many rows one step looks at: longer ones keep the writer from its load.
 WINDOW = 2_000
 # Pages that go back to the disk at once.

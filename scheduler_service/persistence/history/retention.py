@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from scheduler_service.domain.moments import DAY
+from scheduler_service.engine.states import TERMINAL
 from scheduler_service.persistence.history import removal
 from scheduler_service.persistence.history.removal import Removed
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -30,7 +31,7 @@ class Retention:
     ) -> None:
         self._writer = writer
         self._count = count
-        self._ages = dict.fromkeys(removal.TERMINAL, age) | dict(ages or {})
+        self._ages = dict.fromkeys(TERMINAL, age) | dict(ages or {})
         self._max_bytes = max_bytes
 
     async def run(self, now: int) -> Removed:
