@@ -34,8 +34,8 @@ class SqliteStateStore:
     """ports.StateStore over `state.db` in a folder, or over memory alone.
 
     `boot` counts the openings of the file from 1 and is durable before anything else is written; `node_id`
-    is this node's name; `catalogue` answers
-    lists. Over a destroyed job a commit may expect 0 or the destruction's sequence.
+    is this node's name; `catalogue` answers lists. Over a destroyed job a commit may expect 0 or the
+    destruction's sequence.
     """
 
     def __init__(
