@@ -3,7 +3,7 @@
 from client_sdk.models.definition import JobDefinition, RetryPolicy
 from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel
 from client_sdk.models.parse import find_foreign, parse_definition, parse_model
-from client_sdk.models.problems import ModelError, Problem, write_pointer
+from client_sdk.models.problems import ModelError, Problem, point_to_posted, write_pointer
 from client_sdk.models.requests import (
     Activation,
     Cancellation,
@@ -36,5 +36,6 @@ __all__ = [
     "find_foreign",
     "parse_definition",
     "parse_model",
+    "point_to_posted",
     "write_pointer",
 ]

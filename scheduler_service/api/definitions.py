@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from client_sdk.models import JobDefinition, ModelError, parse_definition
+from client_sdk.models import JobDefinition, ModelError, parse_definition, point_to_posted
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import Flaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
@@ -12,7 +12,6 @@ from scheduler_service.ports import Definition
 from scheduler_service.timing.firings import warnings_at
 
 ADMIN = "admin"
-MAY_BE_TEXT = ("timer", "checkUrl")
 
 
 class Posted(msgspec.Struct, frozen=True):
@@ -64,15 +63,8 @@ def _parse(value: dict[str, object]) -> JobDefinition:
 
 
 def _point(flaws: Iterable[Flaw], value: dict[str, object]) -> tuple[Flaw, ...]:
-    """Points to a member that was posted: what was given as a text has no members of its own (RFC 6901)."""
-    texts = [f"/{name}" for name in MAY_BE_TEXT if isinstance(value.get(name), str)]
-    if not texts:
-        return tuple(flaws)
-    return tuple(Problem(_whole(flaw.pointer, texts), flaw.code, flaw.message) for flaw in flaws)
-
-
-def _whole(pointer: str, texts: list[str]) -> str:
-    return next((text for text in texts if pointer.startswith(f"{text}/")), pointer)
+    """The flaws, each pointing to a member that was posted."""
+    return tuple(Problem(point_to_posted(flaw.pointer, value), flaw.code, flaw.message) for flaw in flaws)
 
 
 def _put_in(raw: bytes, added: dict[str, object]) -> bytes:

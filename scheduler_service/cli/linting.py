@@ -1,15 +1,17 @@
 """`punctual lint`: is this definition right? Tried here, without a service."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from client_sdk.models import ModelError, parse_definition
+from client_sdk.models import ModelError, parse_definition, point_to_posted
+from client_sdk.models import Problem as ModelProblem
 from scheduler_service.cli.documents import Document, read_document
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import tell
-from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 
@@ -56,5 +58,10 @@ def check(definition: Any) -> tuple[list[Found], list[Found]]:
     try:
         compiled = compile_definition(parse_definition(definition), Surroundings())
     except (ModelError, DefinitionError) as error:
-        return [(one.pointer, one.code, one.message) for one in error.problems], []
-    return [], [(one.pointer, one.code, one.message) for one in compiled.warnings]
+        return _tell(error.problems, definition), []
+    return [], _tell(compiled.warnings, definition)
+
+
+def _tell(flaws: Iterable[ModelProblem | Problem], definition: Any) -> list[Found]:
+    posted = definition if isinstance(definition, dict) else {}
+    return [(point_to_posted(flaw.pointer, posted), flaw.code, flaw.message) for flaw in flaws]

@@ -78,7 +78,8 @@ async def test_what_is_wrong_is_said_with_pointers(client: httpx.AsyncClient) ->
 
 async def test_what_is_wrong_in_a_text_is_wrong_with_the_text(client: httpx.AsyncClient) -> None:
     """A pointer leads to a member that was posted, also where a text holds the object (SPEC section 4)."""
-    for members in ({"checkUrl": "system://clean"}, {"timer": '{"perod": "5m"}'}):
+    texts = ("system://clean", "", "http://t.test:0/", "${", "service://{foo}/x")
+    for members in (*({"checkUrl": text} for text in texts), {"timer": '{"perod": "5m"}'}):
         wrong = await client.post("/jobs/j1", json=definition(**members))
         assert wrong.status_code == 422
         assert [pointer for pointer, _ in pointers(wrong)] == [f"/{name}" for name in members]

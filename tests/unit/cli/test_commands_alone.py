@@ -166,6 +166,18 @@ def test_lint_refuses_what_no_service_would_take(capsys: pytest.CaptureFixture[s
     assert ":9:8: error: /request/1/url: queue://" in out
 
 
+def test_lint_points_to_the_text_that_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A `checkUrl` or `timer` that is a text has no members to point to, as the service answers (5, 16)."""
+    path = tmp_path / "job.json"
+    path.write_text(
+        RIGHT[:-1] + ',\n"checkUrl": "http://x:0/",\n"timer": "{\\"period\\": \\"x y\\"}"}', encoding="utf-8"
+    )
+    code, out, _ = ended(capsys, "lint", str(path))
+    assert code == 1
+    assert f"{path}:2:13: error: /checkUrl: the port" in out
+    assert f"{path}:3:10: error: /timer: " in out
+
+
 def test_settings_show_values_and_sources(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
