@@ -7,7 +7,7 @@ import typer
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Timeout, Url, Wait, read_pairs
 from scheduler_service.cli.output import Format, show, show_page, tell
-from scheduler_service.cli.waiting import check_success, place, wait_for
+from scheduler_service.cli.waiting import place, show_end
 
 app = typer.Typer(no_args_is_help=True, help="What ran, what runs, and how to stop or repeat it.")
 ExecutionId = Annotated[str, typer.Argument(help="The execution's id: uid and number.")]
@@ -41,7 +41,7 @@ def get_execution(
 
     Example: punctual executions get 0f3c…-7 -o json
     """
-    show(connect(url, key).get(f"{place(execution_id)}"), output)
+    show(connect(url, key).get(place(execution_id)), output)
 
 
 @app.command("watch")
@@ -56,9 +56,7 @@ def watch(
 
     Example: punctual executions watch 0f3c…-7 --timeout 60
     """
-    ended = wait_for(connect(url, key), execution_id, timeout)
-    show(ended, output)
-    check_success(ended)
+    show_end(connect(url, key), execution_id, timeout, output)
 
 
 @app.command("cancel")
@@ -97,9 +95,7 @@ def replay(
         body["params"] = read_pairs(parameters)
     connection = connect(url, key)
     started = connection.send("POST", f"{place(execution_id)}/replay", body=body)
-    if not wait:
+    if wait:
+        show_end(connection, started["executionId"], timeout, output)
+    else:
         show(started, output)
-        return
-    ended = wait_for(connection, started["executionId"], timeout)
-    show(ended, output)
-    check_success(ended)

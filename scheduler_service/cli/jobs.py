@@ -24,7 +24,7 @@ from scheduler_service.cli.options import (
     read_pairs,
 )
 from scheduler_service.cli.output import Format, show, show_page, tell, tell_warnings
-from scheduler_service.cli.waiting import check_success, wait_for
+from scheduler_service.cli.waiting import show_end
 
 app = typer.Typer(no_args_is_help=True, help="Create, read, change and set off jobs.")
 JobId = Annotated[str, typer.Argument(help="The job's id.")]
@@ -168,12 +168,10 @@ def trigger_job(
     connection = connect(url, key)
     body = read_pairs(parameters or [])
     started = connection.send("POST", f"{place(job_id)}/trigger", query={"delaySeconds": delay}, body=body)
-    if not wait:
+    if wait:
+        show_end(connection, started["executionId"], timeout, output)
+    else:
         show(started, output)
-        return
-    ended = wait_for(connection, started["executionId"], timeout)
-    show(ended, output)
-    check_success(ended)
 
 
 @app.command("next")

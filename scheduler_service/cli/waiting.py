@@ -8,10 +8,18 @@ from urllib.parse import quote
 
 from scheduler_service.cli.connection import Connection
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from scheduler_service.cli.output import Format, show
+from scheduler_service.engine.states import TERMINAL
 
-TERMINAL = frozenset({"succeeded", "terminated", "cancelled", "skipped"})
 POLL_SECONDS = 0.2
 RECORDED_SECONDS = 2.0
+
+
+def show_end(connection: Connection, execution_id: str, timeout: float, output: Format) -> None:
+    """Waits for the execution and shows it. Raises CommandError: time is over, or it did not succeed."""
+    ended = wait_for(connection, execution_id, timeout)
+    show(ended, output)
+    check_success(ended)
 
 
 def wait_for(connection: Connection, execution_id: str, timeout: float) -> dict[str, Any]:
