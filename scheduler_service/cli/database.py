@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.options import Config
 from scheduler_service.cli.output import tell
 from scheduler_service.cli.serving import read_settings
 from scheduler_service.domain.errors import PunctualError
 
 app = typer.Typer(no_args_is_help=True, help="The formats of the data folder.")
 Data = Annotated[str | None, typer.Option(help="The data folder; else the setting store.data.")]
-Config = Annotated[Path | None, typer.Option(help="A TOML file with settings; else PUNCTUAL_CONFIG.")]
 
 
 @app.command("migrate")

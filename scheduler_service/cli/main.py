@@ -2,7 +2,6 @@
 
 import os
 import sys
-from typing import Annotated
 
 import typer
 
@@ -11,6 +10,7 @@ from scheduler_service.cli import executions, jobs, timers
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.linting import lint
+from scheduler_service.cli.options import Output
 from scheduler_service.cli.output import Format, show
 from scheduler_service.cli.serving import demo, serve, show_settings
 
@@ -46,9 +46,7 @@ def make_app() -> typer.Typer:
     return app
 
 
-def version(
-    output: Annotated[Format, typer.Option("-o", "--output", help="How the result is shown.")] = Format.TABLE,
-) -> None:
+def version(output: Output = Format.TABLE) -> None:
     """Show the version.
 
     Example: punctual version

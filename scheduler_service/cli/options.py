@@ -20,6 +20,7 @@ Source = Annotated[
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the execution has ended.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds that --wait waits.", min=0)]
 Cursor = Annotated[str | None, typer.Option("--cursor", help="nextCursor of the page before.")]
+Config = Annotated[Path | None, typer.Option(help="A TOML file with settings; else PUNCTUAL_CONFIG.")]
 Limit = Annotated[int, typer.Option("--limit", help="At most so many.", min=1, max=500)]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, show
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.settings import Loaded, SettingsError, load_settings
@@ -16,7 +17,6 @@ from scheduler_service.settings.sources import read_env_file
 Host = Annotated[str | None, typer.Option(help="Where to listen; default 127.0.0.1.")]
 Port = Annotated[int | None, typer.Option(help="The port; default 8000, 0 takes a free one.")]
 Data = Annotated[str | None, typer.Option(help="The data folder, or :memory: to keep nothing.")]
-Config = Annotated[Path | None, typer.Option(help="A TOML file with settings; else PUNCTUAL_CONFIG.")]
 
 
 def serve(
@@ -62,10 +62,7 @@ def demo(host: Host = None, port: Port = None, data: Data = ":memory:", config: 
     _run(lambda: run_demo(loaded))
 
 
-def show_settings(
-    config: Config = None,
-    output: Annotated[Format, typer.Option("-o", "--output", help="How the result is shown.")] = Format.TABLE,
-) -> None:
+def show_settings(config: Config = None, output: Output = Format.TABLE) -> None:
     """Show each effective setting and where it comes from.
 
     Example: punctual settings -o json
