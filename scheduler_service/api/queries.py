@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from client_sdk.models import write_pointer
 from scheduler_service.api.problems import ApiProblem, invalid
 
 LARGEST = 2**53
@@ -70,5 +71,6 @@ def _take(values: dict[str, Any], parameter: Parameter, text: str) -> None:
 
 def _unknown(name: str, known: Mapping[str, Parameter]) -> ApiProblem:
     allowed = ", ".join(sorted(known)) or "none"
-    pointer = "/" + name.replace("~", "~0").replace("/", "~1")
-    return invalid(pointer, "unknown_parameter", f"unknown parameter {name[:80]!r}; known here: {allowed}")
+    return invalid(
+        write_pointer([name]), "unknown_parameter", f"unknown parameter {name[:80]!r}; known here: {allowed}"
+    )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from client_sdk.models import write_pointer
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.json5 import Json5Error, Json5Reader
 
@@ -116,7 +117,7 @@ def _locate(node: yaml.Node, pointer: str, places: dict[str, tuple[int, int]]) -
     places[pointer] = (node.start_mark.line + 1, node.start_mark.column + 1)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            _locate(value, f"{pointer}/{str(key.value).replace('~', '~0').replace('/', '~1')}", places)
+            _locate(value, pointer + write_pointer([str(key.value)]), places)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             _locate(item, f"{pointer}/{index}", places)

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from client_sdk.models import write_pointer
+
 Place = tuple[int, int]
 _BLANK = re.compile(r"(?:[\s\ufeff]|//[^\n\r\u2028\u2029]*|/\*.*?\*/)*", re.DOTALL)
 _NUMBER = re.compile(
@@ -63,7 +65,7 @@ class Json5Reader:
             if name in found:
                 raise Json5Error(f"the name {name!r} is given twice", start)
             self._expect(":")
-            inner = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+            inner = pointer + write_pointer([name])
             found[name] = self._value(inner, depth + 1)
             self._separate("}")
         return found

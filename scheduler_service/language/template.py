@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from client_sdk.models.problems import write_pointer
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.language.compiled import (
     ArrayNode,
@@ -173,7 +174,7 @@ class _Body:
         return value
 
     def _object(self, value: dict[str, object], pointer: str, depth: int) -> object:
-        nodes = {key: self.node(item, f"{pointer}/{_escape(key)}", depth) for key, item in value.items()}
+        nodes = {key: self.node(item, pointer + write_pointer([key]), depth) for key, item in value.items()}
         return ObjectNode(tuple(nodes.items())) if _has_nodes(nodes.values()) else nodes
 
     def _text(self, text: str, pointer: str) -> object:
@@ -212,10 +213,6 @@ def _is_json(piece: str | Found) -> bool:
 
 def _has_nodes(values: Iterable[object]) -> bool:
     return any(isinstance(value, msgspec.Struct) for value in values)
-
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _is_whole(pieces: list[str | Found], names: Names) -> bool:
