@@ -15,10 +15,10 @@ from scheduler_service.api.problems import ApiProblem, absent, invalid, invalid_
 from scheduler_service.api.triggers import show_started
 from scheduler_service.api.turns import take_turn
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
-from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
+from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy, parse_execution_id
 from scheduler_service.domain.records import Exchange
 from scheduler_service.language.values import as_json
-from scheduler_service.persistence.history.queries import ExecutionQuery, Wire, parse_execution_id
+from scheduler_service.persistence.history.queries import ExecutionQuery, Wire
 from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.ports import CatalogueEntry
 

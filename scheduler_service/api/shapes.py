@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 
 from client_sdk.models import JobDefinition
 from scheduler_service.domain.document import Latest
+from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.ports import CatalogueEntry
 
@@ -74,7 +75,7 @@ def _latest(entry: CatalogueEntry) -> dict[str, Any] | None:
     if latest is None:
         return None
     return {
-        "executionId": f"{entry.uid}-{latest.execute_number}",
+        "executionId": write_execution_id(entry.uid, latest.execute_number),
         "executeNumber": latest.execute_number,
         "state": latest.state,
         "error": latest.error,

@@ -11,7 +11,7 @@ from scheduler_service.api.call import Call
 from scheduler_service.api.problems import invalid
 from scheduler_service.api.turns import take_turn, take_turn_or_recall
 from scheduler_service.domain.events import FeedbackArrived, Triggered
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.execution import ExecutionState, write_execution_id
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply, Started
 from scheduler_service.ports import Remembered
@@ -47,7 +47,7 @@ async def feedback(call: Call) -> Response:
 def show_started(reply: Reply) -> Response:
     """The execution that a trigger, or a replay, made."""
     assert isinstance(reply, Started)
-    execution_id = f"{reply.uid}-{reply.execute_number}"
+    execution_id = write_execution_id(reply.uid, reply.execute_number)
     data = {"executionId": execution_id, "executeNumber": reply.execute_number, "state": reply.state}
     return succeed(data, headers={"location": f"/executions/{execution_id}"})
 
@@ -82,4 +82,4 @@ def _has_ended(reply: Reply, state: ExecutionState) -> bool:
 
 def _write_next_key(key: str, reply: Reply) -> str:
     assert isinstance(reply, Started)
-    return f"{key}\n{reply.uid}-{reply.execute_number}"
+    return f"{key}\n{write_execution_id(reply.uid, reply.execute_number)}"

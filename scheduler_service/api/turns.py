@@ -7,11 +7,10 @@ import msgspec
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import ApiProblem, invalid, refused
 from scheduler_service.domain.events import Event
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.execution import ExecutionState, write_execution_id
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.engine.status import find_state
-from scheduler_service.persistence.history.queries import execution_id
 from scheduler_service.ports import Definition, Remembered
 
 _ENCODER = msgspec.json.Encoder()
@@ -94,7 +93,7 @@ async def _present_state(parts: ApiParts, job_id: str, known: Started) -> Execut
         return state
     await parts.flush()
     found = await parts.history.execution(
-        parts.surroundings.tenant, execution_id(known.uid, known.execute_number)
+        parts.surroundings.tenant, write_execution_id(known.uid, known.execute_number)
     )
     return known.state if found is None else ExecutionState(str(found["state"]))
 

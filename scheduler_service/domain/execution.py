@@ -1,4 +1,4 @@
-"""What an execution is: its states, what set it off, and the codes of its failures (SPEC section 10)."""
+"""What an execution is: its states, what set it off, the kinds of its failures, its id (SPEC section 10)."""
 
 from enum import StrEnum
 
@@ -56,3 +56,16 @@ class FiringOutcome(StrEnum):
     FIRED = "fired"
     LATE = "late"
     SKIPPED = "skipped"
+
+
+def write_execution_id(uid: str, execute_number: int) -> str:
+    """The id of an execution (SPEC section 10)."""
+    return f"{uid}-{execute_number}"
+
+
+def parse_execution_id(text: str) -> tuple[str, int] | None:
+    """The uid and executeNumber of an execution's id, or None where `text` is none."""
+    uid, dash, number = text.rpartition("-")
+    if not (uid and dash and number.isascii() and number.isdigit() and len(number) <= 18):
+        return None
+    return uid, int(number)

@@ -85,16 +85,3 @@ def decode_cursor(cursor: str) -> Place:
 
 def _refusal(cursor: str) -> ExpressionError:
     return ExpressionError(f"{cursor[:80]!r} is no cursor of this list; start without one", code="cursor")
-
-
-def execution_id(uid: str, execute_number: int) -> str:
-    """The id of an execution (SPEC section 10)."""
-    return f"{uid}-{execute_number}"
-
-
-def parse_execution_id(text: str) -> tuple[str, int] | None:
-    """The uid and executeNumber of an execution's id, or None where `text` is none."""
-    uid, dash, number = text.rpartition("-")
-    if not (uid and dash and number.isascii() and number.isdigit() and len(number) <= 18):
-        return None
-    return uid, int(number)

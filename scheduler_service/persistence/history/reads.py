@@ -9,6 +9,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.records import Detail, Exchange, StepEnded
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept
@@ -23,7 +24,6 @@ from scheduler_service.persistence.history.queries import (
     Wire,
     decode_cursor,
     encode_cursor,
-    parse_execution_id,
 )
 from scheduler_service.persistence.history.schema import deliveries
 from scheduler_service.persistence.history.selections import (

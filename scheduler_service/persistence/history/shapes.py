@@ -5,12 +5,13 @@ from collections.abc import Iterable
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.wire import Headers
 from scheduler_service.persistence.history.merging import DeliveryDetail
-from scheduler_service.persistence.history.queries import Wire, execution_id
+from scheduler_service.persistence.history.queries import Wire
 
 _DETAIL = msgspec.msgpack.Decoder(DeliveryDetail)
 
@@ -18,7 +19,7 @@ _DETAIL = msgspec.msgpack.Decoder(DeliveryDetail)
 def execution_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
     """The members of an execution in a list."""
     return {
-        "executionId": execution_id(row.uid, row.execute_number),
+        "executionId": write_execution_id(row.uid, row.execute_number),
         "jobId": row.job_id,
         "executeNumber": row.execute_number,
         "revision": row.revision,
@@ -45,7 +46,7 @@ def firing_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
         "count": row.count,
         "outcome": row.outcome,
         "reason": row.reason,
-        "executionId": execution_id(row.uid, row.execute_number) if row.execute_number else None,
+        "executionId": write_execution_id(row.uid, row.execute_number) if row.execute_number else None,
     }
 
 
@@ -54,7 +55,7 @@ def delivery_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
     return {
         "deliveryId": row.delivery_id,
         "jobId": row.job_id,
-        "executionId": execution_id(row.uid, row.execute_number),
+        "executionId": write_execution_id(row.uid, row.execute_number),
         "requestCounts": row.request_counts,
         **notification_wire(row),
     }
