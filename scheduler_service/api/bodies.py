@@ -1,14 +1,17 @@
 """Reads the body of a request: size, type, JSON and depth, before anything looks at its meaning."""
 
 from http import HTTPStatus
+from typing import TypeVar
 
 import msgspec
 from starlette.types import Receive, Scope
 
-from scheduler_service.api.problems import ApiProblem, invalid, refuse
+from client_sdk.models import ModelError, WireModel, parse_model
+from scheduler_service.api.problems import ApiProblem, invalid, invalid_all, refuse
 
 DEEPEST = 64
 _DECODER = msgspec.json.Decoder()
+Model = TypeVar("Model", bound=WireModel)
 
 
 class ClientGone(Exception):
@@ -49,6 +52,14 @@ def read_json(body: bytes) -> object:
     if body.count(b"[") + body.count(b"{") > DEEPEST and not _is_flat(value, DEEPEST):
         raise _too_deep()
     return value
+
+
+def read_model(model: type[Model], value: object) -> Model:
+    """`value`, decoded JSON, as `model`. Raises ApiProblem (422) with all that is wrong."""
+    try:
+        return parse_model(model, value)
+    except ModelError as error:
+        raise invalid_all(error.problems) from None
 
 
 def header(scope: Scope, name: bytes) -> str | None:

@@ -1,17 +1,17 @@
 """Executions: what happened, and what may still be done about them (SPEC section 10)."""
 
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from client_sdk.models import Cancellation, ModelError, ReplayRequest, parse_model
+from client_sdk.models import Cancellation, ReplayRequest
 from scheduler_service.api.answers import succeed
+from scheduler_service.api.bodies import read_model
 from scheduler_service.api.call import Call
 from scheduler_service.api.jobs import find_job, read_definition
 from scheduler_service.api.parts import ApiParts
-from scheduler_service.api.problems import ApiProblem, absent, invalid, invalid_all, refuse
+from scheduler_service.api.problems import ApiProblem, absent, invalid, refuse
 from scheduler_service.api.triggers import show_started
 from scheduler_service.api.turns import take_turn
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
@@ -58,7 +58,7 @@ async def read_log(call: Call) -> Response:
 async def cancel(call: Call) -> Response:
     """`POST /executions/{executionId}/cancel`: ends a live or waiting one; 409 if it has ended."""
     raw, value = await call.object()
-    asked = _parse(Cancellation, value)
+    asked = read_model(Cancellation, value)
     entry, number = await _find_life(call)
     event = CancelRequested(number, asked.reason) if asked.reason else CancelRequested(number)
     remembered = call.remembered(f"executions/{call.path['executionId']}/cancel", raw)
@@ -80,7 +80,7 @@ async def release(call: Call) -> Response:
 async def replay(call: Call) -> Response:
     """`POST /executions/{executionId}/replay`: once more, from the start or from a step."""
     raw, value = await call.object()
-    asked = _parse(ReplayRequest, value)
+    asked = read_model(ReplayRequest, value)
     execution = await find_execution(call.parts, call.path["executionId"])
     entry = await find_job(call.parts, str(execution["jobId"]))
     await _check_step(call.parts, entry, asked.from_step)
@@ -192,13 +192,6 @@ def _response_of(exchanges: dict[int, Exchange], index: int) -> bytes:
 def _no_response(index: int, what: str) -> ApiProblem:
     """A later step could be given wrong data: nothing is sent."""
     return invalid("/fromStep", "no_response", f"step {index} {what}; replay from it or from an earlier one")
-
-
-def _parse(model: Any, value: object) -> Any:
-    try:
-        return parse_model(model, value)
-    except ModelError as error:
-        raise invalid_all(error.problems) from None
 
 
 def _no_execution(execution_id: str) -> ApiProblem:

@@ -6,13 +6,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from client_sdk.models import Activation, ModelError, parse_model
+from client_sdk.models import Activation
 from scheduler_service.api.answers import succeed
-from scheduler_service.api.bodies import header, read_json
+from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.call import Call
 from scheduler_service.api.definitions import check_posted
 from scheduler_service.api.parts import ApiParts
-from scheduler_service.api.problems import absent, invalid, invalid_all
+from scheduler_service.api.problems import absent, invalid
 from scheduler_service.api.shapes import job_in_full
 from scheduler_service.api.turns import take_turn
 from scheduler_service.domain.events import Activated, Created, Destroyed, Event, Paused, Updated
@@ -133,10 +133,7 @@ async def _asked_active(call: Call) -> bool:
     raw = await call.body()
     given = call.query["active"]
     if raw:
-        try:
-            said = parse_model(Activation, read_json(raw)).active
-        except ModelError as error:
-            raise invalid_all(error.problems) from None
+        said = read_model(Activation, read_json(raw)).active
         if given is not None and said is not None and given != said:
             raise invalid("/active", "contradiction", "the query and the body say different things of active")
         given = said if given is None else given

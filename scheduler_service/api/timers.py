@@ -1,32 +1,31 @@
 """Coming firings: of a job, of a timer that is tried, and of all jobs (SPEC section 3)."""
 
 import asyncio
-import base64
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import msgspec
 from starlette.responses import Response
 
-from client_sdk.models import JobDefinition, ModelError, PreviewRequest, parse_model
+from client_sdk.models import PreviewRequest
 from scheduler_service.api.answers import succeed
-from scheduler_service.api.bodies import read_json
+from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.call import Call
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.parts import ApiParts
-from scheduler_service.api.problems import ApiProblem, absent, invalid, invalid_all
+from scheduler_service.api.problems import absent, invalid, invalid_all
 from scheduler_service.api.turns import take_once
 from scheduler_service.domain.document import Cursor
-from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
+from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import DAY, rfc3339
-from scheduler_service.engine.compile import timer_text
+from scheduler_service.engine.compile import below_timer, compile_posted_timer
+from scheduler_service.persistence.history.queries import decode_cursor, encode_cursor
 from scheduler_service.ports import CatalogueEntry
 from scheduler_service.timing.firings import advance, between, latest, warnings_at
 from scheduler_service.timing.preview import COUNT_MAX, Shown, preview, show
-from scheduler_service.timing.timer import Timer, compile_timer
+from scheduler_service.timing.timer import Timer
 from scheduler_service.timing.times import parse_time
 
 FEW = 10
@@ -51,7 +50,7 @@ async def show_next(call: Call) -> Response:
 async def try_timer(call: Call) -> Response:
     """`POST /timers/preview`: a timer in words, and its firings, without creating anything."""
     raw = await call.body()
-    asked = _parse(read_json(raw))
+    asked = read_model(PreviewRequest, read_json(raw))
     timer = _compile(call.parts, asked)
     anchor = _moment("/from", asked.from_, timer) if asked.from_ else call.parts.clock.now().wall
     until = _moment("/until", asked.until, timer) if asked.until else None
@@ -62,7 +61,7 @@ async def try_timer(call: Call) -> Response:
         return _write(shown, shown.firings)
 
     remembered = call.remembered("timers/preview", raw)
-    warnings = _below_timer((*timer.warnings, *warnings_at(timer, anchor)))
+    warnings = below_timer((*timer.warnings, *warnings_at(timer, anchor)))
     return succeed(await take_once(call.parts, remembered, work), warnings=warnings)
 
 
@@ -71,10 +70,10 @@ async def list_upcoming(call: Call) -> Response:
     parts, limit = call.parts, call.query["limit"]
     since = call.query["from"] if call.query["from"] is not None else parts.clock.now().wall
     until = call.query["to"] if call.query["to"] is not None else since + DAY
-    behind = (since, "") if call.query["cursor"] is None else _read_cursor(call.query["cursor"])
+    behind = (since, "") if call.query["cursor"] is None else _read_place(call.query["cursor"])
     items = await _merge(parts, behind, until, limit + 1)
     page = items[:limit]
-    more = _write_cursor(page[-1][0], page[-1][1].job_id) if len(items) > limit else None
+    more = encode_cursor((page[-1][0], 0, page[-1][1].job_id)) if len(items) > limit else None
     return succeed({"items": [_line(moment, entry) for moment, entry in page], "nextCursor": more})
 
 
@@ -125,21 +124,8 @@ async def _timer_of(parts: ApiParts, job_id: str) -> tuple[Timer, Cursor] | None
 
 def _compile(parts: ApiParts, asked: PreviewRequest) -> Timer:
     try:
-        # Only the timer of a definition is looked at here.
-        text = timer_text(JobDefinition.model_construct(timer=asked.timer))
-        return compile_timer(text, default_zone=parts.surroundings.default_zone)
+        return compile_posted_timer(asked.timer, default_zone=parts.surroundings.default_zone)
     except DefinitionError as error:
-        raise invalid_all(_below_timer(error.problems)) from None
-
-
-def _below_timer(problems: Iterable[Problem]) -> list[Problem]:
-    return [Problem(f"/timer{problem.pointer}", problem.code, problem.message) for problem in problems]
-
-
-def _parse(value: object) -> PreviewRequest:
-    try:
-        return parse_model(PreviewRequest, value)
-    except ModelError as error:
         raise invalid_all(error.problems) from None
 
 
@@ -169,17 +155,7 @@ def _line(moment: int, entry: CatalogueEntry) -> dict[str, Any]:
     }
 
 
-def _write_cursor(moment: int, job_id: str) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode((moment, job_id))).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> tuple[int, str]:
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        return msgspec.json.decode(text, type=tuple[int, str])
-    except (ValueError, msgspec.MsgspecError):
-        raise _bad_cursor(cursor) from None
-
-
-def _bad_cursor(cursor: str) -> ApiProblem:
-    return invalid("/cursor", "invalid", f"{cursor[:80]!r} is no cursor of this list; start without one")
+def _read_place(cursor: str) -> tuple[int, str]:
+    """The moment and the job behind which the list goes on. Raises ExpressionError."""
+    moment, _, job_id = decode_cursor(cursor)
+    return moment, job_id

@@ -1,13 +1,12 @@
 """Tried without creating anything: templates on a root, and the retries of a job (SPEC sections 4, 6, 10)."""
 
 from itertools import accumulate
-from typing import Any
 
 from starlette.responses import Response
 
-from client_sdk.models import ModelError, TemplateRequest, parse_model
+from client_sdk.models import TemplateRequest
 from scheduler_service.api.answers import succeed
-from scheduler_service.api.bodies import read_json
+from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.call import Call
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.problems import absent, invalid, invalid_all
@@ -22,7 +21,7 @@ from scheduler_service.engine.trial import Trial, Tried
 async def try_template(call: Call) -> Response:
     """`POST /templates/preview`: what a template becomes, or 422 as a job would give it."""
     raw = await call.body()
-    asked = _parse(read_json(raw))
+    asked = read_model(TemplateRequest, read_json(raw))
     trial = Trial(root=asked.root, surroundings=call.parts.surroundings, now=call.parts.clock.now().wall)
     try:
         tried = _try(trial, asked)
@@ -73,10 +72,3 @@ def _failure(program: Program, code: str) -> Failure:
     if code != FailureType.TIMEOUT:
         return Failure(code, FailureType.HTTP)
     return Failure(code if program.asynchronous else "500", FailureType.TIMEOUT)
-
-
-def _parse(value: Any) -> TemplateRequest:
-    try:
-        return parse_model(TemplateRequest, value)
-    except ModelError as error:
-        raise invalid_all(error.problems) from None

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from client_sdk.models import JobDefinition
+from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.notices import FINAL
@@ -59,7 +60,7 @@ def compile_definition(
     parts = _mark_kept(steps, check, cancel, notifications)
     program = _assemble(definition, surroundings, timer, parts, check, cancel, notifications, system)
     return Compiled(
-        program, (*_below_timer(timer.warnings), *_warn_policies(definition), *_warn_final(notifications))
+        program, (*below_timer(timer.warnings), *_warn_policies(definition), *_warn_final(notifications))
     )
 
 
@@ -81,21 +82,28 @@ def _drop_absent_bodies(definition: JobDefinition, filled: dict[str, Any]) -> No
             del dumped["body"]
 
 
-def _timer(definition: JobDefinition, around: Surroundings, problems: list[Problem]) -> Timer | None:
+def compile_posted_timer(timer: TimerModel | None, *, default_zone: str) -> Timer:
+    """A definition's `timer`, compiled. Raises DefinitionError, its pointers below `/timer`."""
     try:
-        return compile_timer(timer_text(definition), default_zone=around.default_zone)
+        return compile_timer(_timer_text(timer), default_zone=default_zone)
     except DefinitionError as error:
-        problems.extend(_below_timer(error.problems))
-        return None
+        raise DefinitionError(below_timer(error.problems)) from None
 
 
-def _below_timer(problems: Iterable[Problem]) -> list[Problem]:
+def below_timer(problems: Iterable[Problem]) -> list[Problem]:
+    """What was found in a timer, with pointers as the definition has them."""
     return [Problem(f"/timer{one.pointer}", one.code, one.message) for one in problems]
 
 
-def timer_text(definition: JobDefinition) -> TimerText | None:
-    """The texts of a definition's `timer`."""
-    timer = definition.timer
+def _timer(definition: JobDefinition, around: Surroundings, problems: list[Problem]) -> Timer | None:
+    try:
+        return compile_posted_timer(definition.timer, default_zone=around.default_zone)
+    except DefinitionError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _timer_text(timer: TimerModel | None) -> TimerText | None:
     if timer is None:
         return None
     known: dict[str, Any] = {}
