@@ -8,6 +8,7 @@ from client_sdk.models import JobDefinition, ModelError, parse_definition, point
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import Flaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
+from scheduler_service.engine.compile import below_timer
 from scheduler_service.ports import Definition
 from scheduler_service.timing.firings import warnings_at
 
@@ -39,7 +40,7 @@ def check_posted(parts: ApiParts, raw: bytes, value: object, job_id: str | None)
     except DefinitionError as error:
         raise invalid_all(_point(error.problems, value)) from None
     program = compiled.program
-    late = warnings_at(program.timer, parts.clock.now().wall)
+    late = below_timer(warnings_at(program.timer, parts.clock.now().wall))
     return Posted(
         program.job_id,
         Definition(_put_in(raw, added) if added else raw, program),

@@ -94,7 +94,7 @@ async def test_warnings_stand_beside_the_data(client: httpx.AsyncClient) -> None
     past = await client.post(
         "/jobs/b", json=definition(timer={"dueTime": "2020-01-01 00:00:00", "period": "0s"})
     )
-    assert [warning["code"] for warning in past.json()["warnings"]] == ["in_the_past"]
+    assert [(one["code"], one["pointer"]) for one in past.json()["warnings"]] == [("in_the_past", "/timer")]
     assert past.json()["data"]["state"] == "finished"
 
 
