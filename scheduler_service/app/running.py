@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
+from scheduler_service.api.identity import is_loopback
 from scheduler_service.app.service import Carry, Service, Wrap, open_service, tell_egress
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.core import Log
@@ -85,16 +86,6 @@ def check_exposure(settings: Settings) -> None:
             f"server.host = {host!r} is not loopback, and no key is configured: whoever reaches it could "
             "run requests from here; set server.key (PUNCTUAL_SERVER__KEY), or listen on 127.0.0.1"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` names this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def listen(host: str, port: int) -> socket.socket:
