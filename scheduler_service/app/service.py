@@ -19,6 +19,7 @@ from scheduler_service.app.system import CLEAN, NAMES, OUTBOX, as_function, inst
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.machine import decide
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.clock import SystemClock, Timekeeper
@@ -66,7 +67,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class Service:
-    """One running service. `served` is the base address under which it can be reached."""
+    """One running service: `api` is its ASGI application."""
 
     def __init__(self, *, loaded: Loaded, parts: Parts, api: FastAPI, log: Log) -> None:
         self.api = api
@@ -255,7 +256,7 @@ def _make_host(
 
 
 def _api_parts(
-    loaded: Loaded, parts: Parts, cleaner: Cleaner, clock: Timekeeper, surroundings: Any
+    loaded: Loaded, parts: Parts, cleaner: Cleaner, clock: Timekeeper, surroundings: Surroundings
 ) -> ApiParts:
     async def missing() -> Sequence[str]:
         return [] if parts.host.is_ready else ["host"]

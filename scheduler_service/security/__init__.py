@@ -1,1 +1,1 @@
-"""Keys, masking, and the address rules' vocabulary."""
+"""What must not be written: secrets found and masked."""
