@@ -55,7 +55,6 @@ _WEEKDAY = Rule(
     hint=", 1 being Sunday, as in 6L or 6#3",
 )
 _YEAR = Rule("year", FIRST_YEAR, FIRST_YEAR + YEARS - 1, YEARS, YEARS - 1, wraps=False, bare_slash=True)
-_QUARTZ = (_SECOND, _MINUTE, _HOUR, _DATE, _MONTH, _WEEKDAY, _YEAR)
 
 # Both common evaluators of Unix cron know L for the last day and 5#2 for the second Friday, and no more.
 _LONG_STEP = 9_999
