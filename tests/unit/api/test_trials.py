@@ -54,6 +54,7 @@ async def test_a_template_becomes_what_a_job_would_send(place: str, template: An
         ("http://${a.b}/", "url", [("/template", "invalid")]),
         ("http://t.test:99999/", "url", [("/template", "invalid")]),
         ("${bad}", "header", [("/template", "template")]),
+        ("${list}|json", "header", [("/template", "invalid")]),
         ({"x/y": ["${$.[}", "${schedulingNope}"]}, "body",
          [("/template/x~1y/0", "invalid"), ("/template/x~1y/1", "invalid")]),
         ("${schedulingNotifyBody}", "body", [("/template", "invalid")]),
