@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron_fields import MONTHS, WEEKDAYS
 from scheduler_service.timing.cron_text import read_expression
-from scheduler_service.timing.durations import parse_duration
+from scheduler_service.timing.durations import advise_unit, parse_duration
 
 LONGEST = 100
 """Longer texts get no advice: it is found by trying, and nobody wrote them by hand."""
@@ -28,19 +28,8 @@ def advise(text: str) -> str:
     for candidate, reason in (*_as_duration(fields), *_rewritten(fields)):
         if candidate != text and _is_read(candidate):
             return f"{reason}: write {candidate!r}"
-    return _spoken(" ".join(fields))
-
-
-def _spoken(text: str) -> str:
-    """`every 5 minutes` is a duration, as `parse_duration` knows to say."""
-    found = _SPOKEN.fullmatch(text)
-    if found is None:
-        return ""
-    try:
-        parse_duration(found[1])
-    except ExpressionError as error:
-        return error.advice
-    return ""
+    spoken = _SPOKEN.fullmatch(" ".join(fields))
+    return advise_unit(spoken[1]) if spoken else ""
 
 
 def _as_duration(fields: list[str]) -> Iterator[tuple[str, str]]:

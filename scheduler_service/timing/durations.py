@@ -139,21 +139,8 @@ def in_words(duration: Duration) -> str:
     return " ".join(_amount(count, name) for count, name in parts if count) or "0 seconds"
 
 
-def _read_units(text: str) -> Duration:
-    match = _PARTS.fullmatch(text)
-    if match is None:
-        raise ExpressionError(
-            f"{text!r} is no duration; write it like 2h30m, 1d2h0m2s, 500ms, PT2H30M or P1DT1H20M10S",
-            advice=_advise(text),
-        )
-    total = sum(_nanoseconds(part[1], part[2]) for part in _EACH.finditer(match[1]))
-    if total > NANOSECONDS_MAX:
-        raise ExpressionError(f"{text!r} is too long; give at most 292 years")
-    return Duration(ms=_to_ms(total))
-
-
-def _advise(text: str) -> str:
-    """What to write for one number with another word behind it, or with none."""
+def advise_unit(text: str) -> str:
+    """What to write for a number with another word behind it, or with none; empty: nobody knows."""
     found = _SPOKEN.fullmatch(text)
     if found is None:
         return ""
@@ -162,6 +149,19 @@ def _advise(text: str) -> str:
         return f"name the unit: {number}s, {number}m, {number}h or {number}d"
     written = next((form for words, form in _WORDS if word in words), None)
     return "" if written is None else f"write {written.format(number)!r}"
+
+
+def _read_units(text: str) -> Duration:
+    match = _PARTS.fullmatch(text)
+    if match is None:
+        raise ExpressionError(
+            f"{text!r} is no duration; write it like 2h30m, 1d2h0m2s, 500ms, PT2H30M or P1DT1H20M10S",
+            advice=advise_unit(text),
+        )
+    total = sum(_nanoseconds(part[1], part[2]) for part in _EACH.finditer(match[1]))
+    if total > NANOSECONDS_MAX:
+        raise ExpressionError(f"{text!r} is too long; give at most 292 years")
+    return Duration(ms=_to_ms(total))
 
 
 def _nanoseconds(number: str, unit: str) -> int:
