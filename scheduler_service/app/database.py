@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from scheduler_service.persistence.history.database import inspect, migrate
+from scheduler_service.persistence.state.database import inspect as inspect_state
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
@@ -23,13 +24,17 @@ async def migrate_folder(folder: Path) -> None:
 
 
 def check_folder(folder: Path) -> list[str]:
-    """What is not of this version's formats; changes nothing. Raises StoreUnavailable."""
+    """What is not of this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
     missing = [
         f"{folder / name} is missing" for name in (STATE_FILE, HISTORY_FILE) if not (folder / name).is_file()
     ]
     if missing:
         return missing
+    wrong = []
+    kept, known = inspect_state(str(folder / STATE_FILE))
+    if kept != known:
+        wrong.append(f"the jobs' state has format {kept}, this program {known}")
     found = inspect(url=history_url(folder))
-    if found.up_to_date:
-        return []
-    return [f"the history has version {found.current}, this program {found.head}", *found.differences]
+    if not found.up_to_date:
+        wrong.append(f"the history has version {found.current}, this program {found.head}")
+    return [*wrong, *found.differences]

@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from scheduler_service.persistence.state.errors import FolderUnusable, StoreDamaged
-from scheduler_service.persistence.state.schema import upgrade
+from scheduler_service.persistence.state.schema import MIGRATIONS, read_version, upgrade
 
 # "full" outlives a power loss: the log is synced at each commit. "process" outlives the process alone.
 SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
@@ -98,6 +98,18 @@ def _make_private(place: str) -> None:
         raise FolderUnusable(
             f"The file {place} cannot be written: {error.strerror}. Give this user the right to write it."
         ) from error
+
+
+def inspect(place: str) -> tuple[int, int]:
+    """(format of the file at `place`, format of this program); changes nothing. Raises StoreRefused."""
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = open_reading(place)
+        return read_version(connection, place=place), len(MIGRATIONS)
+    except sqlite3.Error as error:
+        raise refusal(place, error) from error
+    finally:
+        _close(connection)
 
 
 def _connect(place: str) -> sqlite3.Connection:

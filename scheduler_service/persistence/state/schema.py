@@ -103,15 +103,21 @@ def upgrade(
 
     Raises StoreTooNew when a newer program wrote it, StoreDamaged when it is another program's database.
     """
-    version: int = connection.execute("PRAGMA user_version").fetchall()[0][0]
-    _check_owner(connection, place=place, version=version)
-    if version > len(migrations):
-        raise StoreTooNew(
-            f"The file {place} has format {version}, this program knows formats up to {len(migrations)}. "
-            "Start the newer program again, or give this one another data folder."
-        )
+    version = read_version(connection, place=place, newest=len(migrations))
     for step in range(version, len(migrations)):
         _take_step(connection, step=step, migration=migrations[step])
+
+
+def read_version(connection: sqlite3.Connection, *, place: str, newest: int = len(MIGRATIONS)) -> int:
+    """How many steps the file at `place` has behind it; changes nothing. Raises as `upgrade` does."""
+    version: int = connection.execute("PRAGMA user_version").fetchall()[0][0]
+    _check_owner(connection, place=place, version=version)
+    if version > newest:
+        raise StoreTooNew(
+            f"The file {place} has format {version}, this program knows formats up to {newest}. "
+            "Start the newer program again, or give this one another data folder."
+        )
+    return version
 
 
 def _check_owner(connection: sqlite3.Connection, *, place: str, version: int) -> None:

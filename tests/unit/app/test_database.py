@@ -1,12 +1,13 @@
 """The formats of a data folder, as `punctual db` sees them."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from scheduler_service.app.database import HISTORY_FILE, STATE_FILE, check_folder, migrate_folder
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports import StoreError, StoreUnavailable
 
 
 def test_a_migrated_folder_is_up_to_date(tmp_path: Path) -> None:
@@ -15,6 +16,23 @@ def test_a_migrated_folder_is_up_to_date(tmp_path: Path) -> None:
     assert missing == [f"{tmp_path / name} is missing" for name in (STATE_FILE, HISTORY_FILE)]
     asyncio.run(migrate_folder(tmp_path))
     assert check_folder(tmp_path) == []
+
+
+def test_a_state_of_another_format_is_told(tmp_path: Path) -> None:
+    """An older state is to be migrated; a newer one, or no database at all, is refused in words."""
+    asyncio.run(migrate_folder(tmp_path))
+    place = tmp_path / STATE_FILE
+    for version, found in ((0, ["the jobs' state has format 0, this program 1"]), (99, None)):
+        connection = sqlite3.connect(place)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.close()
+        if found is not None:
+            assert check_folder(tmp_path) == found
+    with pytest.raises(StoreError, match="has format 99"):
+        check_folder(tmp_path)
+    place.write_bytes(b"no database" * 1_000)
+    with pytest.raises(StoreError, match=STATE_FILE):
+        check_folder(tmp_path)
 
 
 def test_a_damaged_history_is_told_in_words(tmp_path: Path) -> None:

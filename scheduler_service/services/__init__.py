@@ -1,1 +1,0 @@
-"""Services and their addresses."""
