@@ -10,7 +10,7 @@ def main(rate: int = 1_000, seconds: int = 60, qos: int = 0) -> None:
     """Prints lateness, memory and CPU per execution. Jobs of a second are due at its beginning."""
     count = rate * seconds
     with stage() as on:
-        began = int(time.time()) + 10 + count // 2_000
+        began = int(time.time()) + 10 + count // 1_000
         spread = 10  # jobs of one second in as many groups, so that a second is no herd
         planned, jobs = {}, []
         for n in range(count):
