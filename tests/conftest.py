@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFORMANCE = ROOT.parent / "shared" / "conformance"
@@ -15,6 +16,13 @@ CONFORMANCE = ROOT.parent / "shared" / "conformance"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--long` runs the long sweeps too."""
     parser.addoption("--long", action="store_true", help="run the long sweeps too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Generated cases are the same in every run, so that a red one can be repeated; `--long` draws anew."""
+    settings.register_profile("same", derandomize=True)
+    settings.register_profile("new", print_blob=True)
+    settings.load_profile("new" if config.getoption("--long") else "same")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
