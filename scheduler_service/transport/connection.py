@@ -70,6 +70,11 @@ class Connection(asyncio.Protocol):
         self._bucket.discard(self)
         self._abort()
 
+    def give_up(self, waiter: "asyncio.Future[Reply | TransportError]") -> None:
+        """Closes at once if it still carries the exchange of `waiter`: it may carry the next one already."""
+        if self._waiter is waiter:
+            self.abandon()
+
     def fail(self, reason: str) -> None:
         """Closes at once; who waits learns `reason`."""
         self._fail(ConnectFailed(reason))

@@ -133,7 +133,7 @@ class HttpSender:
         try:
             outcome = await future
         except asyncio.CancelledError:
-            connection.abandon()
+            connection.give_up(future)
             raise
         if isinstance(outcome, TransportError):
             raise outcome

@@ -223,6 +223,34 @@ async def test_an_early_answer(stage: Stage) -> None:
         assert server.connections == count
 
 
+async def test_a_call_given_up_leaves_the_next_one_on_its_connection_alone(stage: Stage) -> None:
+    """Cancelled while its answer comes in, it has no say over who takes the connection then (SPEC 4)."""
+    peers: list[Peer] = []
+
+    async def note(peer: Peer) -> None:
+        peers.append(peer)
+        while True:
+            await peer.read()
+
+    server = await stage.server(note)
+    sender = stage.sender()
+    given_up = asyncio.create_task(sender.send(request(server.url)))
+    while not server.requests:
+        await asyncio.sleep(0)
+    peers[0].writer.write(OK)
+    await asyncio.sleep(0)  # the answer is readable now: it is read in the round in which this goes on
+    following = asyncio.create_task(sender.send(request(server.url)))
+    given_up.cancel()
+    while len(server.requests) < 2:
+        await asyncio.sleep(0)
+    for peer in peers:
+        peer.writer.write(OK)
+    async with asyncio.timeout(5):
+        answer = await following
+    assert isinstance(answer, Answer)
+    assert answer.status == 200
+
+
 async def test_cancellation_closes_the_connection(stage: Stage) -> None:
     """A call that is stopped closes its connection; the next one is not disturbed."""
     came = asyncio.Event()
