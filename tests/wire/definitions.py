@@ -186,7 +186,7 @@ JUNK = st.one_of(
         ["R0/PT1S", "61 * * * * ?", "0 0 0 30 2 ?", "9999999d", "PT", "1s1s", "2023-13-01 00:00:00"]
     ),
     st.sampled_from([[], {}, [[]], {"": {}}, {"$ref": "#"}, {"type": 7}, "Mars/Phobos", "x" * 5_000]),
-)
+).map(copy.deepcopy)  # what is drawn is changed afterwards, and must not be in two places
 
 
 def paths_of(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
