@@ -226,23 +226,23 @@ async def test_an_early_answer(stage: Stage) -> None:
 async def test_a_call_given_up_leaves_the_next_one_on_its_connection_alone(stage: Stage) -> None:
     """Cancelled while its answer comes in, it has no say over who takes the connection then (SPEC 4)."""
     peers: list[Peer] = []
+    came = [asyncio.Event(), asyncio.Event()]
 
     async def note(peer: Peer) -> None:
         peers.append(peer)
         while True:
             await peer.read()
+            next(event for event in came if not event.is_set()).set()
 
     server = await stage.server(note)
     sender = stage.sender()
     given_up = asyncio.create_task(sender.send(request(server.url)))
-    while not server.requests:
-        await asyncio.sleep(0)
+    await came[0].wait()
     peers[0].writer.write(OK)
     await asyncio.sleep(0)  # the answer is readable now: it is read in the round in which this goes on
     following = asyncio.create_task(sender.send(request(server.url)))
     given_up.cancel()
-    while len(server.requests) < 2:
-        await asyncio.sleep(0)
+    await came[1].wait()
     for peer in peers:
         peer.writer.write(OK)
     async with asyncio.timeout(5):
