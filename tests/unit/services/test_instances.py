@@ -1,0 +1,143 @@
+"""The instances of services: who is online, who is not, and what is known of them (SPEC section 13)."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.services.instances import OFFLINE_AFTER, Instance, Instances
+
+TENANT, SERVICE = "default", "billing"
+
+
+def instance(instance_id: str, seen: int = 0, **said: object) -> Instance:
+    return Instance(SERVICE, TENANT, instance_id, f"http://{instance_id}.example", seen=seen, **said)  # type: ignore[arg-type]
+
+
+def ids(instances: Instances, now: int) -> list[str]:
+    return [one.instance_id for one in instances.online(TENANT, SERVICE, now)]
+
+
+def test_an_instance_is_online_for_ten_seconds_after_it_was_heard_of() -> None:
+    """Offline after 10 s (SPEC section 13)."""
+    instances = Instances()
+    instances.register(instance("a", seen=1_000))
+    assert ids(instances, 1_000) == ["a"]
+    assert ids(instances, 1_000 + 10 * SECOND - 1) == ["a"]
+    assert ids(instances, 1_000 + 10 * SECOND) == []
+    assert [one.instance_id for one in instances.known(TENANT, SERVICE)] == ["a"]
+
+
+def test_a_heartbeat_renews_it_and_says_how_it_is() -> None:
+    """Heartbeat `{load, draining}`; what is left out stays as it was (SPEC section 13)."""
+    instances = Instances()
+    instances.register(instance("a"))
+    assert ids(instances, 9_999) == ["a"]
+    renewed = instances.renew(TENANT, SERVICE, "a", 9_000, load=0.5, draining=True)
+    assert renewed is not None
+    assert (renewed.load, renewed.draining, renewed.seen) == (0.5, True, 9_000)
+    assert ids(instances, 18_999) == ["a"]
+    again = instances.renew(TENANT, SERVICE, "a", 12_000)
+    assert again is not None
+    assert (again.load, again.draining) == (0.5, True)
+    assert ids(instances, 22_000) == []
+
+
+def test_a_heartbeat_of_an_unknown_instance_says_so() -> None:
+    """After a restart of the scheduler the instance has to register again (SPEC section 13)."""
+    instances = Instances()
+    assert instances.renew(TENANT, SERVICE, "a", 0) is None
+    assert instances.online(TENANT, SERVICE, 0) == ()
+    assert not instances.mark_draining(TENANT, SERVICE, "a")
+    assert not instances.remove(TENANT, SERVICE, "a")
+
+
+def test_an_offline_instance_comes_back_with_its_next_heartbeat() -> None:
+    """A pause of the network needs no new registration (SPEC section 13)."""
+    instances = Instances()
+    instances.register(instance("a"))
+    assert ids(instances, 60_000) == []
+    instances.renew(TENANT, SERVICE, "a", 60_000)
+    assert ids(instances, 60_000) == ["a"]
+
+
+def test_a_mark_of_draining_holds_until_the_instance_says_otherwise() -> None:
+    """A draining answer marks it (SPEC section 13); a new registration means ready for work."""
+    instances = Instances()
+    instances.register(instance("a"))
+    instances.renew(TENANT, SERVICE, "a", 100, load=3)
+    assert instances.mark_draining(TENANT, SERVICE, "a")
+    assert [one.draining for one in instances.online(TENANT, SERVICE, 200)] == [True]
+    instances.renew(TENANT, SERVICE, "a", 300)
+    assert [one.draining for one in instances.online(TENANT, SERVICE, 300)] == [True]
+    instances.register(instance("a", seen=400))
+    assert [(one.draining, one.load) for one in instances.online(TENANT, SERVICE, 400)] == [(False, 3)]
+
+
+def test_one_that_has_deregistered_is_gone_at_once() -> None:
+    """Deregistration before it stops (SPEC section 13)."""
+    instances = Instances()
+    instances.register(instance("a"))
+    assert instances.remove(TENANT, SERVICE, "a")
+    assert instances.online(TENANT, SERVICE, 0) == ()
+    assert instances.services(TENANT) == ()
+
+
+def test_services_and_tenants_do_not_see_each_others_instances() -> None:
+    """Everything belongs to exactly one tenant (SPEC section 1)."""
+    instances = Instances()
+    instances.register(instance("a"))
+    assert instances.online("other", SERVICE, 0) == ()
+    assert instances.online(TENANT, "other", 0) == ()
+    assert instances.services(TENANT) == (SERVICE,)
+    assert instances.services("other") == ()
+
+
+def test_the_same_tuple_comes_again_until_something_changes() -> None:
+    """Readers may keep what they have made of it: its identity is its version."""
+    instances = Instances()
+    instances.register(instance("a"))
+    first = instances.online(TENANT, SERVICE, 0)
+    assert instances.online(TENANT, SERVICE, 5_000) is first
+    instances.renew(TENANT, SERVICE, "a", 5_000)
+    assert instances.online(TENANT, SERVICE, 5_000) is not first
+
+
+def test_those_unheard_of_for_long_are_forgotten() -> None:
+    """Clean-up of offline instances (SPEC section 12)."""
+    instances = Instances()
+    instances.register(instance("a", seen=0))
+    instances.register(instance("b", seen=5_000))
+    assert instances.forget(5_000) == 1
+    assert [one.instance_id for one in instances.known(TENANT, SERVICE)] == ["b"]
+
+
+NAMES = st.sampled_from("abcde")
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["register", "renew", "remove", "drain", "look"]), NAMES, st.integers(0, 6_000)
+    ),
+    max_size=60,
+)
+
+
+@settings(deadline=None)
+@given(STEPS)
+def test_online_is_who_was_heard_of_in_time_in_order_of_ids(steps: list[tuple[str, str, int]]) -> None:
+    """Whatever came before, `online` is a plain function of who was heard of when (SPEC section 13)."""
+    instances = Instances()
+    heard: dict[str, int] = {}
+    now = 0
+    for step, name, passed in steps:
+        now += passed
+        match step:
+            case "register":
+                instances.register(instance(name, seen=now))
+                heard[name] = now
+            case "renew":
+                assert (instances.renew(TENANT, SERVICE, name, now) is not None) == (name in heard)
+                heard |= {name: now} if name in heard else {}
+            case "remove":
+                assert instances.remove(TENANT, SERVICE, name) == (heard.pop(name, None) is not None)
+            case "drain":
+                assert instances.mark_draining(TENANT, SERVICE, name) == (name in heard)
+        assert ids(instances, now) == sorted(one for one, at in heard.items() if at > now - OFFLINE_AFTER)
