@@ -4,6 +4,7 @@ from client_sdk.models.definition import JobDefinition, RetryPolicy
 from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel
 from client_sdk.models.parse import find_foreign, parse_definition, parse_model
 from client_sdk.models.problems import ModelError, Problem, point_to_posted, write_pointer
+from client_sdk.models.queues import Claim, Completion, Renewal
 from client_sdk.models.requests import (
     Activation,
     Cancellation,
@@ -11,6 +12,7 @@ from client_sdk.models.requests import (
     ReplayRequest,
     TemplateRequest,
 )
+from client_sdk.models.services import Heartbeat, InstanceRegistration, RateLimit, ServiceDeclaration
 from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestStep
 from client_sdk.models.timer import Misfire, Timer
 
@@ -21,15 +23,22 @@ __all__ = [
     "CancelUrl",
     "Cancellation",
     "CheckUrl",
+    "Claim",
+    "Completion",
+    "Heartbeat",
+    "InstanceRegistration",
     "JobDefinition",
     "Misfire",
     "ModelError",
     "Notification",
     "PreviewRequest",
     "Problem",
+    "RateLimit",
+    "Renewal",
     "ReplayRequest",
     "RequestStep",
     "RetryPolicy",
+    "ServiceDeclaration",
     "TemplateRequest",
     "Timer",
     "WireModel",

@@ -1,0 +1,112 @@
+"""Executions and their notifications (SPEC section 10)."""
+
+from typing import Any
+
+from pydantic import AwareDatetime, Field
+
+from client_sdk.models.answers.form import AnswerModel
+from client_sdk.models.answers.words import ExecutionState, FailureType, TriggeredBy
+
+
+class Held(AnswerModel):
+    """The execution that was cancelled or released."""
+
+    execution_id: str
+    execute_number: int
+    state: ExecutionState | None = None
+
+
+class Execution(AnswerModel):
+    """An execution in a list."""
+
+    execution_id: str
+    job_id: str
+    execute_number: int
+    revision: int
+    state: ExecutionState
+    reason: str | None
+    error: str | None
+    failure_type: FailureType | None
+    triggered_by: TriggeredBy
+    planned_at: AwareDatetime
+    started_at: AwareDatetime | None
+    ended_at: AwareDatetime | None
+    lateness_ms: int | None
+    attempt_count: int
+    progress: str | None
+    progress_fraction: float | None = Field(ge=0, le=1)
+
+
+class Message(AnswerModel):
+    """A request or response as the history keeps it, masked."""
+
+    headers: dict[str, str]
+    body: str | None
+    truncated: bool
+
+
+class StepRun(AnswerModel):
+    """One step of an attempt."""
+
+    index: int
+    resp_env_name: str | None
+    method: str
+    url: str
+    status: int | None
+    duration_ms: int | None
+    request: Message | None
+    response: Message | None
+
+
+class Attempt(AnswerModel):
+    """One run through the chain."""
+
+    request_counts: int
+    started_at: AwareDatetime | None
+    ended_at: AwareDatetime | None
+    error: str | None
+    steps: list[StepRun]
+    checks: list[dict[str, Any]]
+    feedback: list[dict[str, Any]]
+
+
+class Told(AnswerModel):
+    """A notification and its tries."""
+
+    event: str
+    url: str
+    state: str
+    attempts: list[dict[str, Any]]
+
+
+class ExecutionInFull(Execution):
+    """An execution with all that happened in it. `params` are incomplete where masked, cut or not kept."""
+
+    params: Any
+    params_complete: bool
+    attempts: list[Attempt]
+    notifications: list[Told]
+
+
+class LogLine(AnswerModel):
+    """A line of an execution's log."""
+
+    at: AwareDatetime
+    kind: str
+    request_counts: int | None
+    step: int | None
+    text: str
+
+
+class DeliveryLine(Told):
+    """A notification in a list."""
+
+    delivery_id: str
+    job_id: str
+    execution_id: str
+
+
+class DeliveryRef(AnswerModel):
+    """The delivery that was asked for."""
+
+    delivery_id: str

@@ -1,0 +1,99 @@
+"""Jobs, and what a change of them answers (SPEC section 10)."""
+
+from typing import Any
+
+from pydantic import AwareDatetime
+
+from client_sdk.models.answers.form import AnswerModel, ProblemDetails, ProblemError
+from client_sdk.models.answers.words import ExecutionState, ItemStatus, JobState, OptionSource, TimerKind
+
+
+class Option(AnswerModel):
+    """An effective value and where it comes from."""
+
+    value: Any
+    source: OptionSource
+
+
+class LatestExecution(AnswerModel):
+    """The newest execution of a job."""
+
+    execution_id: str
+    execute_number: int
+    state: ExecutionState
+    error: str | None
+
+
+class JobLine(AnswerModel):
+    """A job in a list."""
+
+    job_id: str
+    uid: str
+    object_id: str | None
+    job_name: str
+    creator: str
+    labels: dict[str, str]
+    parent_job: str | None
+    parent_job_execution: int | None
+    revision: int
+    state: JobState
+    kind: TimerKind
+    next_fire_time: AwareDatetime | None
+    execute_number: int
+    request_counts: int
+    latest_execution: LatestExecution | None
+    missed_count: int
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+
+
+class Job(JobLine):
+    """A job with its definition as posted; `missed` answers its activation alone."""
+
+    definition: dict[str, Any]
+    options: dict[str, Option]
+    missed: int | None = None
+
+
+class Destroyed(AnswerModel):
+    """A job that is gone."""
+
+    job_id: str
+    state: JobState
+
+
+class Triggered(AnswerModel):
+    """The execution that a trigger or a replay made."""
+
+    execution_id: str
+    execute_number: int
+    state: ExecutionState
+
+
+class ItemResult(AnswerModel):
+    """What became of one definition of many."""
+
+    job_id: str | None
+    status: ItemStatus
+    problem: ProblemDetails | None
+    warnings: list[ProblemError]
+
+
+class Results(AnswerModel):
+    """One result per definition, in order."""
+
+    items: list[ItemResult]
+
+
+class Family(AnswerModel):
+    """The jobs that were destroyed, children first."""
+
+    jobs: list[str]
+
+
+class RevisionLine(AnswerModel):
+    """A definition as it was."""
+
+    revision: int
+    created_at: AwareDatetime
+    definition: dict[str, Any]

@@ -1,0 +1,70 @@
+"""Firings, timers and what was tried without creating anything (SPEC sections 3, 4, 6)."""
+
+from typing import Any
+
+from pydantic import AwareDatetime
+
+from client_sdk.models.answers.form import AnswerModel
+from client_sdk.models.answers.words import FiringOutcome, RetryJitter, RetryReason, TimerKind
+
+
+class FiringLine(AnswerModel):
+    """What became of a planned firing, or of a run of missed ones."""
+
+    planned_at: AwareDatetime
+    until: AwareDatetime | None
+    count: int | None
+    outcome: FiringOutcome
+    reason: str | None
+    execution_id: str | None
+
+
+class Planned(AnswerModel):
+    """A firing that is planned."""
+
+    job_id: str
+    job_name: str
+    kind: TimerKind
+    planned_at: AwareDatetime
+
+
+class PreviewedFiring(AnswerModel):
+    """A coming firing; `note` on a day on which clocks change."""
+
+    utc: AwareDatetime
+    local: str
+    note: str | None
+
+
+class Preview(AnswerModel):
+    """A timer in words and its coming firings."""
+
+    kind: TimerKind
+    dialect: str | None
+    normal_form: str | None
+    description: str
+    firings: list[PreviewedFiring]
+
+
+class PlannedRetry(AnswerModel):
+    """A retry: by which policy, after which wait; `jitter` `full`: after 0 to that wait."""
+
+    retry: int
+    policy: int
+    wait_ms: int
+    after_ms: int
+    jitter: RetryJitter
+
+
+class RetryPlan(AnswerModel):
+    """The retries of an execution, and why there is no further one; `reason` null: there are more."""
+
+    error: str
+    items: list[PlannedRetry]
+    reason: RetryReason | None
+
+
+class TemplateValue(AnswerModel):
+    """What a template becomes."""
+
+    value: Any

@@ -1,0 +1,52 @@
+"""The words of the answers: those that this version knows, and any other that a later service may say."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+
+
+def _keep_later_word(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """A word of a later version is kept as it is: an older caller goes on working."""
+    try:
+        return check(value)
+    except ValidationError:
+        if isinstance(value, str):
+            return value
+        raise
+
+
+_OPEN = WrapValidator(_keep_later_word)
+
+JobState = Annotated[Literal["active", "paused", "finished", "destroyed"], _OPEN]
+TimerKind = Annotated[Literal["one_time", "timing", "cron", "external"], _OPEN]
+ExecutionState = Annotated[
+    Literal[
+        "scheduled", "enqueued", "processing", "failed", "succeeded", "terminated", "cancelled", "skipped"
+    ],
+    _OPEN,
+]
+FailureType = Annotated[
+    Literal[
+        "http",
+        "timeout",
+        "connect",
+        "template",
+        "check",
+        "business",
+        "no_instance",
+        "egress",
+        "too_large",
+        "partial",
+        "lost",
+        "cancelled",
+    ],
+    _OPEN,
+]
+TriggeredBy = Annotated[Literal["timer", "manual", "replay"], _OPEN]
+OptionSource = Annotated[Literal["default", "tenant", "service", "job"], _OPEN]
+ItemStatus = Annotated[Literal["created", "updated", "unchanged", "refused"], _OPEN]
+FiringOutcome = Annotated[Literal["fired", "late", "skipped"], _OPEN]
+RetryJitter = Annotated[Literal["none", "full"], _OPEN]
+RetryReason = Annotated[Literal["limit", "policy_spent", "no_policy", "never_retried"], _OPEN]
+HealthStatus = Annotated[Literal["live", "ready"], _OPEN]
+InstanceState = Annotated[Literal["online", "draining", "offline"], _OPEN]

@@ -1,0 +1,38 @@
+"""What an instance says to a pull queue (SPEC section 13)."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from client_sdk.models.fields import PositiveCount, Seconds, Text, WireModel
+from client_sdk.models.services import InstanceId
+
+LONGEST_WAIT = 60
+"""In seconds: how long a claim may wait for work."""
+
+
+class Claim(WireModel):
+    """`POST /queues/{name}/claim`: at most `max` items, waited for up to `waitSeconds`."""
+
+    instance_id: InstanceId
+    max: PositiveCount = 1
+    wait_seconds: Annotated[Seconds, Field(le=LONGEST_WAIT)] = 0
+
+
+class Renewal(WireModel):
+    """`POST /leases/{lease}/renew`: the work goes on; how far it is."""
+
+    progress: Text | None = None
+    message: Text | None = None
+
+
+class Completion(WireModel):
+    """`POST /leases/{lease}/complete`: the part's end, in the form of a feedback (SPEC section 5).
+
+    `data` is the response that later templates read.
+    """
+
+    status: Literal["succeed", "failed"]
+    error: Text | None = None
+    message: Text | None = None
+    data: Any = None

@@ -1,0 +1,60 @@
+"""What a service and its instances say of themselves (SPEC sections 11, 13)."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from client_sdk.models.fields import (
+    FilledText,
+    Flag,
+    PositiveCount,
+    PositiveSeconds,
+    Seconds,
+    Text,
+    WireModel,
+)
+from client_sdk.models.step import Route
+
+SERVICE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+
+ServiceName = Annotated[str, Field(pattern=SERVICE_NAME)]
+InstanceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+DeclaredTimers = list[dict[str, Any]]
+"""Job definitions as they are posted; `parse_definition` judges each."""
+
+
+class RateLimit(WireModel):
+    """At most `count` requests in `perSeconds` seconds."""
+
+    count: PositiveCount
+    per_seconds: PositiveSeconds
+
+
+class ServiceDeclaration(WireModel):
+    """`PUT /services/{name}`. `timers` None: nothing is declared here, `[]`: there are no jobs any more."""
+
+    address: FilledText | None = None
+    route: Route | None = None
+    tags: list[Text] | None = None
+    timers: DeclaredTimers | None = None
+    on_change: Literal["update", "keep"] | None = None
+    grace_seconds: Seconds | None = None
+    signing: FilledText | None = None
+    rate_limit: RateLimit | None = None
+
+
+class InstanceRegistration(WireModel):
+    """`PUT /services/{name}/instances/{id}`: the whole registration, repeated every 30 s."""
+
+    address: FilledText | None = None
+    tags: list[Text] | None = None
+    capacity: PositiveCount | None = None
+    description: Text | None = None
+    timers: DeclaredTimers | None = None
+
+
+class Heartbeat(WireModel):
+    """`POST /services/{name}/instances/{id}/heartbeat`, every 3 s. `load`: how much is under way."""
+
+    load: Annotated[float, Field(ge=0, le=1_000_000_000)] | None = None
+    draining: Flag | None = None
