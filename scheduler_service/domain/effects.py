@@ -2,6 +2,7 @@
 
 import msgspec
 
+from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.records import DeliveryTry
 from scheduler_service.domain.wire import OutboundRequest, Token
 
@@ -64,9 +65,10 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     created_at: int = 0
     tries: int = 0
     due: int | None = None
-    state: str = "pending"
+    state: DeliveryState = DeliveryState.PENDING
     job_id: str = ""
     past: tuple[DeliveryTry, ...] = ()
+    tenant: str = "default"
 
 
 class Notify(Effect, frozen=True):

@@ -1,4 +1,4 @@
-"""What an execution is: its states, what set it off, the kinds of its failures, its id (SPEC section 10)."""
+"""What an execution is: its states, its failures, its id, its deliveries (SPEC section 10)."""
 
 from enum import StrEnum
 
@@ -56,6 +56,17 @@ class FiringOutcome(StrEnum):
     FIRED = "fired"
     LATE = "late"
     SKIPPED = "skipped"
+
+
+class DeliveryState(StrEnum):
+    """How a notification's delivery stands (SPEC section 7)."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    OUTBOX = "outbox"
+    SUPERSEDED = "superseded"
+    DISMISSED = "dismissed"
 
 
 def write_execution_id(uid: str, execute_number: int) -> str:

@@ -5,7 +5,13 @@ Bodies are raw here; the turn masks and cuts them before anything is written (SP
 
 import msgspec
 
-from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
+from scheduler_service.domain.execution import (
+    DeliveryState,
+    ExecutionState,
+    FailureType,
+    FiringOutcome,
+    TriggeredBy,
+)
 from scheduler_service.domain.wire import Headers
 
 
@@ -164,7 +170,7 @@ class DeliveryTry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class DeliveryRecord(Record, frozen=True):
     """A delivery as it stands; the one with more tries counts, of two with as many the later.
 
-    `state` is pending, delivered, failed, superseded, outbox or dismissed; `exchange` is the latest try's.
+    `exchange` is the latest try's.
     """
 
     delivery_id: str
@@ -172,7 +178,7 @@ class DeliveryRecord(Record, frozen=True):
     request_counts: int
     event: str
     url: str
-    state: str
+    state: DeliveryState
     name: str = ""
     created_at: int = 0
     tries: tuple[DeliveryTry, ...] = ()

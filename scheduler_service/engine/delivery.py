@@ -3,14 +3,11 @@
 import msgspec
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
 from scheduler_service.domain.wire import Answer, Outcome
 from scheduler_service.engine.exchanges import exchange_of
-
-PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
-OUTBOX, SUPERSEDED, DISMISSED = "outbox", "superseded", "dismissed"
-STATES = (PENDING, DELIVERED, FAILED, OUTBOX, SUPERSEDED, DISMISSED)
 
 RETRIES = 3
 INTERVAL = 20 * SECOND
@@ -30,7 +27,7 @@ def after_try(
         delivery,
         tries=tries,
         state=state,
-        due=now.steady + interval if state == PENDING else None,
+        due=now.steady + interval if state == DeliveryState.PENDING else None,
         past=(*delivery.past, _describe_try(outcome, now))[-TRIES_KEPT:],
     )
 
@@ -63,12 +60,12 @@ def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> Delivery
     )
 
 
-def _state(delivery: Delivery, outcome: Outcome, tries: int, retries: int) -> str:
+def _state(delivery: Delivery, outcome: Outcome, tries: int, retries: int) -> DeliveryState:
     if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
-        return DELIVERED
-    if delivery.state == PENDING and tries <= retries:
-        return PENDING
-    return OUTBOX if is_guaranteed(delivery) else FAILED
+        return DeliveryState.DELIVERED
+    if delivery.state == DeliveryState.PENDING and tries <= retries:
+        return DeliveryState.PENDING
+    return DeliveryState.OUTBOX if is_guaranteed(delivery) else DeliveryState.FAILED
 
 
 def _describe_try(outcome: Outcome, now: Now) -> DeliveryTry:

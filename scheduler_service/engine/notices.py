@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler_service.domain.document import Open, Report, Told
 from scheduler_service.domain.effects import Delivery, Notify
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.moments import SECOND, as_datetime
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
 from scheduler_service.domain.wire import OutboundRequest
@@ -179,6 +179,7 @@ def _deliver(draft: Draft, run: Open, program: Program, entry: Notification, not
         outbox=program.qos == 1 or entry.outbox,
         final=notice.key in FINAL,
         created_at=draft.now.wall,
+        tenant=program.surroundings.tenant,
     )
     draft.effects.append(Notify(delivery))
 
@@ -196,7 +197,7 @@ def _refuse(
             request_counts=run.request_counts,
             event=notice.key,
             url=entry.target.url.text,
-            state="failed",
+            state=DeliveryState.FAILED,
             name=entry.name,
             created_at=draft.now.wall,
             tries=(DeliveryTry(draft.now.wall, None, cause),),

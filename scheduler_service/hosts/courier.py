@@ -7,17 +7,12 @@ from collections.abc import Coroutine, Iterable
 import msgspec
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Outcome
 from scheduler_service.engine.delivery import (
-    DELIVERED,
-    DISMISSED,
-    FAILED,
     INTERVAL,
-    OUTBOX,
-    PENDING,
     RETRIES,
-    SUPERSEDED,
     after_try,
     record_of,
 )
@@ -88,13 +83,13 @@ class Courier:
         superfluous = self._pending.superfluous(delivery.uid)
         if superfluous is not None:
             self._drop(superfluous)
-            self._record(msgspec.structs.replace(superfluous, state=SUPERSEDED), None)
+            self._record(msgspec.structs.replace(superfluous, state=DeliveryState.SUPERSEDED), None)
 
     def adopt(self, deliveries: Iterable[Delivery]) -> None:
         """Durable deliveries of an earlier process go on; those in the outbox are left to `resend_outbox`."""
         now = self._clock.now().steady
         for delivery in sorted(deliveries, key=lambda one: (one.uid, one.execute_number, one.ordinal)):
-            if delivery.state != PENDING or delivery.delivery_id in self._pending:
+            if delivery.state != DeliveryState.PENDING or delivery.delivery_id in self._pending:
                 continue
             self._pending.put(delivery)
             if delivery.tries == 0:
@@ -120,7 +115,7 @@ class Courier:
         delivery = await self._find(delivery_id)
         if delivery is None:
             return False
-        dismissed = msgspec.structs.replace(delivery, state=DISMISSED, due=None)
+        dismissed = msgspec.structs.replace(delivery, state=DeliveryState.DISMISSED, due=None)
         batch = self._batch(dismissed, None)
         if delivery.durable:
             await self._store.settle((Settlement(dismissed, done=True, batch=batch),))
@@ -133,7 +128,7 @@ class Courier:
         tried, after = 0, ""
         while True:
             page = await self._store.deliveries(after, PAGE)
-            waiting = [one for one in page if one.state == OUTBOX]
+            waiting = [one for one in page if one.state == DeliveryState.OUTBOX]
             for start in range(0, len(waiting), RESENT_AT_ONCE):
                 await asyncio.gather(*map(self._try, waiting[start : start + RESENT_AT_ONCE]))
             tried += len(waiting)
@@ -180,7 +175,7 @@ class Courier:
             return
         try:
             outcome = await send_once(self._sender, delivery.request, self._log)
-            was_dropped = delivery.state == PENDING and delivery_id not in self._pending
+            was_dropped = delivery.state == DeliveryState.PENDING and delivery_id not in self._pending
             if was_dropped:
                 return
             now = self._clock.now()
@@ -195,12 +190,12 @@ class Courier:
 
     def _place(self, after: Delivery) -> None:
         """Where the delivery waits from now on, if anywhere."""
-        if after.state == PENDING:
+        if after.state == DeliveryState.PENDING:
             self._pending.put(after)
             self._plan(after.delivery_id, (after.due or 0) - self._clock.now().steady)
             return
         self._drop(after)
-        if after.state == FAILED:
+        if after.state == DeliveryState.FAILED:
             self._failed[after.delivery_id] = after
             if len(self._failed) > FAILED_KEPT:
                 self._failed.popitem(last=False)
@@ -224,7 +219,7 @@ class Courier:
 
     async def _settle(self, after: Delivery, batch: Batch | None) -> None:
         """Writes it down as often as it takes: unsettled, a restart would send it again."""
-        settlement = Settlement(after, done=after.state == DELIVERED, batch=batch)
+        settlement = Settlement(after, done=after.state == DeliveryState.DELIVERED, batch=batch)
         while True:
             try:
                 await self._store.settle((settlement,))
@@ -265,10 +260,7 @@ class Courier:
         records = self._redact((record_of(delivery, outcome, now),))
         if not records:
             return None
-        tenant, _, _ = delivery.job_id.rpartition("|")
-        return Batch(
-            delivery.uid, delivery.job_id, tenant or "default", _sequence(delivery), now.wall, records
-        )
+        return Batch(delivery.uid, delivery.job_id, delivery.tenant, _sequence(delivery), now.wall, records)
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.records import (
     AttemptEnded,
     AttemptStarted,
@@ -196,7 +196,7 @@ def _thin(record: Record) -> Record:
     match record:
         case StepEnded(error=None) | CheckEnded(error=None):
             return replace(record, exchange=_empty(record.exchange))
-        case DeliveryRecord(state="delivered", exchange=Exchange() as exchange):
+        case DeliveryRecord(state=DeliveryState.DELIVERED, exchange=Exchange() as exchange):
             return replace(record, exchange=_empty(exchange))
         case ExecutionRecord(state=ExecutionState.SUCCEEDED):
             return without_params(record)

@@ -11,8 +11,7 @@ from scheduler_service.api import (
 from scheduler_service.api.call import Operation
 from scheduler_service.api.parameters import choice, label, moment, paging, text
 from scheduler_service.api.queries import Parameter
-from scheduler_service.domain.execution import ExecutionState, TriggeredBy
-from scheduler_service.engine import delivery
+from scheduler_service.domain.execution import DeliveryState, ExecutionState, TriggeredBy
 
 NOT_FOUND, CONFLICT = HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
 
@@ -117,7 +116,7 @@ DELIVERIES: tuple[Operation, ...] = (
         tag="deliveries",
         query=(
             text("jobId", "Only of this job."),
-            choice("state", "Only in this state.", delivery.STATES),
+            choice("state", "Only in this state.", DeliveryState),
             text("event", "Only of this event.", example="finalFailed"),
             *paging(),
         ),

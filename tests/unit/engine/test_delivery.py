@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 from scheduler_service.engine.delivery import (
@@ -47,14 +48,14 @@ def test_only_2xx_is_delivered(status: int, state: str) -> None:
 
 def test_the_outbox_sends_again() -> None:
     """One that lies in the outbox stays there when it fails again, and leaves it when it is delivered."""
-    lying = delivery(outbox=True, state="outbox", tries=9)
+    lying = delivery(outbox=True, state=DeliveryState.OUTBOX, tries=9)
     assert after_try(lying, REFUSED, NOW).state == "outbox"
     assert after_try(lying, Answer(200), NOW).state == "delivered"
 
 
 def test_only_the_latest_tries_are_kept() -> None:
     """The list of tries ends somewhere; their number does not."""
-    one = delivery(outbox=True, state="outbox")
+    one = delivery(outbox=True, state=DeliveryState.OUTBOX)
     for _ in range(TRIES_KEPT + 5):
         one = after_try(one, REFUSED, NOW)
     assert (len(one.past), one.tries) == (TRIES_KEPT, TRIES_KEPT + 5)

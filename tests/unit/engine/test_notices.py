@@ -174,6 +174,13 @@ def test_durability_of_a_delivery(qos: int, guarantee: str, durable: bool) -> No
     assert {(one.durable, one.outbox) for one in rig.deliveries()} == {(durable, durable)}
 
 
+def test_a_delivery_names_the_tenant_of_its_job() -> None:
+    """Everything belongs to exactly one tenant (SPEC section 1)."""
+    rig = Rig(Surroundings(tenant="acme"), notification=[{"url": "http://caller.test/"}]).create()
+    rig.deliver(Triggered())
+    rig.answer(200)
+    assert {one.tenant for one in rig.deliveries()} == {"acme"}
+
 @pytest.mark.parametrize(
     ("wanted", "events"),
     [

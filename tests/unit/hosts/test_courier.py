@@ -33,7 +33,7 @@ def delivery(ordinal: int, **members: Any) -> Delivery:
     """One of many of one execution."""
     values: dict[str, Any] = {
         "delivery_id": f"uid-1-{ordinal}", "uid": "uid", "execute_number": 1, "request_counts": 1,
-        "ordinal": ordinal, "event": f"event{ordinal}", "job_id": "acme|job",
+        "ordinal": ordinal, "event": f"event{ordinal}", "job_id": "acme|job", "tenant": "acme",
         "request": OutboundRequest("POST", TOLD, (), str(ordinal).encode()),
     }  # fmt: skip
     return Delivery(**values | members)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.execution import (
+    DeliveryState,
     JobState,
 )
 from scheduler_service.domain.moments import DAY, Due
@@ -214,7 +215,7 @@ async def test_deliveries_are_kept_until_they_are_done(store: SqliteStateStore) 
     """A delivery lies in its turn's transaction, changes by settlements and goes with the last one."""
     await store.commit(commit(deliveries=(delivery(1), delivery(2), delivery(3))))
     assert await store.deliveries("", 2) == [delivery(1), delivery(2)]
-    changed = delivery(2, tries=3, due=9, state="outbox")
+    changed = delivery(2, tries=3, due=9, state=DeliveryState.OUTBOX)
     await store.settle([Settlement(delivery(1), done=True), Settlement(changed, done=False)])
     assert await store.deliveries("", 10) == [changed, delivery(3)]
     assert await store.deliveries("d2", 10) == [delivery(3)]
