@@ -181,6 +181,7 @@ def test_a_delivery_names_the_tenant_of_its_job() -> None:
     rig.answer(200)
     assert {one.tenant for one in rig.deliveries()} == {"acme"}
 
+
 @pytest.mark.parametrize(
     ("wanted", "events"),
     [
