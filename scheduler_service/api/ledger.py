@@ -5,10 +5,9 @@ from starlette.responses import Response
 
 from scheduler_service.api.answers import succeed
 from scheduler_service.api.call import Call
-from scheduler_service.api.parameters import read_integer
-from scheduler_service.api.problems import absent, invalid
-from scheduler_service.api.queries import LARGEST
+from scheduler_service.api.problems import absent
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.persistence.cursor import Number, read_cursor, write_cursor
 from scheduler_service.persistence.history.queries import FiringQuery
 from scheduler_service.ports import CatalogueEntry
 
@@ -30,7 +29,8 @@ async def list_revisions(call: Call) -> Response:
     """`GET /jobs/{jobId}/revisions`: in order, the first one first."""
     entry = await _find(call)
     limit = call.query["limit"]
-    after = _read_cursor(call.query["cursor"])
+    cursor = call.query["cursor"]
+    after = 0 if cursor is None else read_cursor(cursor, Number)
     found = await call.parts.catalogue.revisions(entry.uid, after=after, limit=limit + 1)
     items = [
         {
@@ -40,7 +40,7 @@ async def list_revisions(call: Call) -> Response:
         }
         for one in found[:limit]
     ]
-    more = str(found[limit - 1].revision) if len(found) > limit else None
+    more = write_cursor(found[limit - 1].revision) if len(found) > limit else None
     return succeed({"items": items, "nextCursor": more})
 
 
@@ -50,13 +50,3 @@ async def _find(call: Call) -> CatalogueEntry:
     if entry is None or entry.tenant != call.parts.surroundings.tenant:
         raise absent("/jobId", f"there is no job {job_id!r}")
     return entry
-
-
-def _read_cursor(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    try:
-        return read_integer(cursor, 0, LARGEST)
-    except ValueError:
-        message = f"{cursor[:80]!r} is no cursor of this list; start without one"
-        raise invalid("/cursor", "invalid", message) from None

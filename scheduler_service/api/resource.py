@@ -13,8 +13,7 @@ from scheduler_service.api.identity import Gate
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import ApiProblem, invalid, refuse, unavailable, uncertain
 from scheduler_service.api.queries import read_query
-from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.persistence.state.errors import CursorError
+from scheduler_service.persistence.cursor import CursorError
 from scheduler_service.ports import StoreError, StoreUncertain
 
 
@@ -33,7 +32,7 @@ class Resource:
             response = await self._take(scope, receive)
         except ApiProblem as problem:
             response = fail(problem)
-        except (CursorError, ExpressionError) as error:
+        except CursorError as error:
             response = fail(invalid("/cursor", "invalid", str(error)))
         except StoreUncertain as error:
             response = fail(uncertain(str(error)))

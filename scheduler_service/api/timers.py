@@ -21,7 +21,8 @@ from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.engine.compile import below_timer, compile_posted_timer
-from scheduler_service.persistence.history.queries import decode_cursor, encode_cursor
+from scheduler_service.persistence.cursor import read_cursor, write_cursor
+from scheduler_service.persistence.history.queries import Place
 from scheduler_service.ports import CatalogueEntry
 from scheduler_service.timing.firings import advance, between, latest, warnings_at
 from scheduler_service.timing.preview import COUNT_MAX, Shown, preview, show
@@ -73,7 +74,7 @@ async def list_upcoming(call: Call) -> Response:
     behind = (since, "") if call.query["cursor"] is None else _read_place(call.query["cursor"])
     items = await _merge(parts, behind, until, limit + 1)
     page = items[:limit]
-    more = encode_cursor((page[-1][0], 0, page[-1][1].job_id)) if len(items) > limit else None
+    more = write_cursor(Place(page[-1][0], 0, page[-1][1].job_id)) if len(items) > limit else None
     return succeed({"items": [_line(moment, entry) for moment, entry in page], "nextCursor": more})
 
 
@@ -156,6 +157,6 @@ def _line(moment: int, entry: CatalogueEntry) -> dict[str, Any]:
 
 
 def _read_place(cursor: str) -> tuple[int, str]:
-    """The moment and the job behind which the list goes on. Raises ExpressionError."""
-    moment, _, job_id = decode_cursor(cursor)
-    return moment, job_id
+    """The moment and the job behind which the list goes on. Raises CursorError."""
+    place = read_cursor(cursor, Place)
+    return place.moment, place.name

@@ -1,12 +1,9 @@
-"""What may be asked of the history, and the cursors by which a list goes on."""
-
-import base64
-import binascii
+"""What may be asked of the history, and the places where its pages end."""
 
 import msgspec
 
-from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.persistence.cursor import Number
 
 Wire = dict[str, object]
 
@@ -62,26 +59,9 @@ class Page(msgspec.Struct, frozen=True):
         return {"items": self.items, "nextCursor": self.next_cursor}
 
 
-Place = tuple[int, int, str]
-_PLACES = msgspec.json.Decoder(Place)
+class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The last row of a page: its moment, its number and its name, as the list is ordered."""
 
-
-def encode_cursor(place: Place) -> str:
-    """A cursor that goes on behind `place`; opaque, safe in a URL."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
-
-
-def decode_cursor(cursor: str) -> Place:
-    """The place of a cursor. Raises ExpressionError (code `cursor`) for any other text."""
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        place: Place = _PLACES.decode(text)
-    except (binascii.Error, ValueError, msgspec.DecodeError):
-        raise _refusal(cursor) from None
-    if max(abs(place[0]), abs(place[1])) >= 1 << 63:
-        raise _refusal(cursor)
-    return place
-
-
-def _refusal(cursor: str) -> ExpressionError:
-    return ExpressionError(f"{cursor[:80]!r} is no cursor of this list; start without one", code="cursor")
+    moment: Number
+    number: Number
+    name: str

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.records import Detail, Exchange, StepEnded
+from scheduler_service.persistence.cursor import CursorError, Number, read_cursor, write_cursor
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept
 from scheduler_service.persistence.history.entry import decode_entries
@@ -22,8 +22,6 @@ from scheduler_service.persistence.history.queries import (
     Page,
     Place,
     Wire,
-    decode_cursor,
-    encode_cursor,
 )
 from scheduler_service.persistence.history.schema import deliveries
 from scheduler_service.persistence.history.selections import (
@@ -50,7 +48,7 @@ READERS = 2
 
 class HistoryReads:
     """Answers in wire form (SPEC section 10). Everything raises StoreUnavailable; lists by a cursor that is
-    none of theirs ExpressionError with code `cursor`. None: there is no such thing in this tenant.
+    none of theirs CursorError. None: there is no such thing in this tenant.
 
     Executions of `system_jobs` show only where one of these is asked for: they are the scheduler's own work.
     """
@@ -88,9 +86,9 @@ class HistoryReads:
         self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
     ) -> Page | None:
         """The log of an execution in order of time."""
-        start = 0 if cursor is None else decode_cursor(cursor)[0]
+        start = 0 if cursor is None else read_cursor(cursor, Number)
         if start < 0:
-            raise ExpressionError(f"{cursor!r} is no cursor of this list; start without one", code="cursor")
+            raise CursorError(f"{cursor!r} is no cursor of this list; begin again without a cursor")
         return await self._run(lambda connection: _log(connection, tenant, execution_id, start, limit))
 
     async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
@@ -141,7 +139,7 @@ class HistoryReads:
     ) -> Page:
         def read(connection: sa.Connection) -> Page:
             rows = connection.execute(selection).all()
-            more = encode_cursor(place(rows[limit - 1])) if len(rows) > limit else None
+            more = write_cursor(place(rows[limit - 1])) if len(rows) > limit else None
             return Page([shape(row) for row in rows[:limit]], more)
 
         return await self._run(read)
@@ -171,7 +169,7 @@ def _log(connection: sa.Connection, tenant: str, execution_id: str, start: int, 
     notifications = connection.execute(select_notifications(row.uid, row.execute_number))
     lines = write_log(row, _records(connection, row), notifications)
     end = start + limit
-    more = encode_cursor((end, 0, "")) if len(lines) > end else None
+    more = write_cursor(end) if len(lines) > end else None
     return Page([line.wire() for line in lines[start:end]], more)
 
 
@@ -208,12 +206,12 @@ def _records(connection: sa.Connection, row: AnyRow) -> list[Detail]:
 
 
 def _execution_place(row: AnyRow) -> Place:
-    return row.created_at, row.execute_number, row.uid
+    return Place(row.created_at, row.execute_number, row.uid)
 
 
 def _firing_place(row: AnyRow) -> Place:
-    return row.planned_at, row.execute_number, str(row.until)
+    return Place(row.planned_at, row.execute_number, str(row.until))
 
 
 def _delivery_place(row: AnyRow) -> Place:
-    return row.created_at, row.execute_number, row.delivery_id
+    return Place(row.created_at, row.execute_number, row.delivery_id)

@@ -5,11 +5,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.persistence.cursor import read_cursor
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
     FiringQuery,
-    decode_cursor,
+    Place,
 )
 from scheduler_service.persistence.history.schema import (
     NOT_SUCCEEDED,
@@ -125,6 +126,7 @@ def _page(
 ) -> Selection:
     if cursor is not None:
         # The first part alone lets the index find the place; the rest orders what shares a moment.
-        values = decode_cursor(cursor)
-        selection = selection.where(place[0] <= values[0], sa.tuple_(*place) < values)
+        last = read_cursor(cursor, Place)
+        values = (last.moment, last.number, last.name)
+        selection = selection.where(place[0] <= last.moment, sa.tuple_(*place) < values)
     return selection.order_by(*(column.desc() for column in place)).limit(limit + 1)

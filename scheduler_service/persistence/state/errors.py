@@ -1,4 +1,4 @@
-"""Why a store does not open, or a list cannot be read on.
+"""Why a store does not open.
 
 StoreError (ports)
 └── StoreRefused         the store does not open; the message names the file and the remedy
@@ -6,11 +6,8 @@ StoreError (ports)
     ├── FolderUnusable   the folder cannot be made, written or read
     ├── StoreDamaged     the file is no database of ours, or broken
     └── StoreTooNew      a newer program wrote the file
-PunctualError
-└── CursorError          a list's cursor that this list never gave out
 """
 
-from scheduler_service.domain.errors import PunctualError
 from scheduler_service.ports import StoreError
 
 
@@ -32,7 +29,3 @@ class StoreDamaged(StoreRefused):
 
 class StoreTooNew(StoreRefused):
     """A newer program wrote the file."""
-
-
-class CursorError(PunctualError):
-    """A cursor that this list never gave out."""

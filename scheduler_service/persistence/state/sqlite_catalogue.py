@@ -6,8 +6,9 @@ from typing import Any
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
+from scheduler_service.persistence.cursor import write_cursor
 from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, JobQuery, JobSort, Revision
-from scheduler_service.persistence.state.cursor import Place, read_cursor, write_cursor
+from scheduler_service.persistence.state.places import Place, read_place
 from scheduler_service.persistence.state.reader import Reader
 from scheduler_service.persistence.state.rows import ENTRY, read_entry, select
 from scheduler_service.ports import CatalogueEntry
@@ -124,7 +125,7 @@ def _legs(query: JobQuery) -> list[Leg]:
     beyond = "<" if query.descending else ">"
     place = None
     if query.cursor is not None:
-        place = read_cursor(query.cursor, sort=query.sort, descending=query.descending)
+        place = read_place(query.cursor, sort=query.sort, descending=query.descending)
     if query.sort is JobSort.JOB_ID:
         return [([f"job_id {beyond} ?"] if place else [], [place.job_id] if place else [], f"job_id {way}")]
     order = f"{column} {way}, job_id {way}"

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterable, Sequence
 
-from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
+from scheduler_service.persistence.cursor import CursorError
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
@@ -14,7 +14,6 @@ from scheduler_service.persistence.history.queries import (
     Wire,
 )
 from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, JobQuery, Revision
-from scheduler_service.persistence.state.errors import CursorError
 from scheduler_service.ports import CatalogueEntry, Remembered
 
 START = 1_767_225_600_000  # 2026-01-01T00:00:00Z
@@ -109,7 +108,7 @@ class Past:
 
     async def executions(self, query: ExecutionQuery) -> Page:
         if query.cursor is not None:
-            raise ExpressionError(f"{query.cursor!r} is no cursor of this list", code="cursor")
+            raise CursorError(f"{query.cursor!r} is no cursor of this list")
         items = [_run(uid, job_id, record) for (uid, _), (job_id, record) in self.runs.items()]
         items = [item for item in items if query.job_id in (None, item["jobId"])]
         items = [item for item in items if query.state in (None, item["state"])]

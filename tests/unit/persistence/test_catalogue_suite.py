@@ -6,8 +6,8 @@ from scheduler_service.domain.execution import (
     JobState,
 )
 from scheduler_service.domain.moments import Now
+from scheduler_service.persistence.cursor import CursorError
 from scheduler_service.persistence.state.catalogue import JobQuery, JobSort
-from scheduler_service.persistence.state.errors import CursorError
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from tests.unit.persistence.samples import commit
 
@@ -103,7 +103,7 @@ async def test_a_cursor_is_stable_under_inserts(store: SqliteStateStore) -> None
 @pytest.mark.parametrize("cursor", ["", "x", "ä", "AAAA", "kw", "%%%", "A" * 5000])
 async def test_a_bad_cursor_is_refused(store: SqliteStateStore, cursor: str) -> None:
     """A cursor that was never given out is an error of its own, not an empty page (SPEC section 10)."""
-    with pytest.raises(CursorError, match="not given out"):
+    with pytest.raises(CursorError, match="no cursor of this list"):
         await store.catalogue.list(JobQuery(cursor=cursor))
 
 
