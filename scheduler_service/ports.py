@@ -18,6 +18,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.services import Applied, Service
 from scheduler_service.domain.wire import OutboundRequest, Outcome
 from scheduler_service.engine.program import Program
 
@@ -202,6 +203,31 @@ class History(Protocol):
 
     async def close(self) -> None:
         """Writes what was handed over, then lets go of the file."""
+
+
+class ServiceTable(Protocol):
+    """Services, the timers that they declare, and what became of these. All raise StoreUnavailable."""
+
+    async def services(self) -> Sequence[Service]:
+        """All of them, removed ones too."""
+
+    async def timers(self, tenant: str, name: str) -> bytes:
+        """The declared definitions as a JSON array; `[]` where there are none."""
+
+    async def put(self, service: Service, timers: bytes | None = None) -> None:
+        """Writes a service, and its timers where they are given: one transaction."""
+
+    async def drop(self, tenant: str, name: str) -> None:
+        """Removes a service and what is known of its jobs."""
+
+    async def applied(self, tenant: str, name: str) -> Sequence[Applied]:
+        """What was done about the jobs that the service declares or declared."""
+
+    async def owner(self, tenant: str, job_id: str) -> str | None:
+        """The service whose declaration made this job, or None."""
+
+    async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
+        """Writes what was done: one transaction. A job has one row, whoever declares it."""
 
 
 class Definition(msgspec.Struct, frozen=True):

@@ -62,6 +62,21 @@ class HistoryDatabase:
                     raw.execute("ROLLBACK")
                 raise
 
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[sa.Connection]:
+        """One transaction for statements of SQLAlchemy: all or nothing. Raises StoreUnavailable."""
+        with self._turn(), _translated(), self.engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                self._commit(raw)
+            except BaseException:
+                if raw.in_transaction:
+                    raw.execute("ROLLBACK")
+                raise
+
     def close(self) -> None:
         """Lets go of the file."""
         self.engine.dispose()

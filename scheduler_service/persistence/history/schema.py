@@ -99,3 +99,39 @@ deliveries = sa.Table(
 )
 sa.Index("deliveries_of_execution", deliveries.c.uid, deliveries.c.execute_number)
 sa.Index("deliveries_newest", deliveries.c.tenant, deliveries.c.created_at)
+
+# Declared timers are kept as the JSON array that was posted; `digest` tells one array from another.
+services = sa.Table(
+    "manager_service",
+    metadata,
+    sa.Column("tenant", sa.String(128), primary_key=True),
+    sa.Column("name", sa.String(128), primary_key=True),
+    sa.Column("address", sa.Text),
+    sa.Column("route", sa.String(16)),
+    sa.Column("tags", sa.Text, nullable=False),
+    sa.Column("timers", sa.LargeBinary, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("on_change", sa.String(8), nullable=False),
+    sa.Column("grace", sa.BigInteger, nullable=False),
+    sa.Column("rate_limit", sa.Text),
+    sa.Column("trusted", sa.SmallInteger, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("updated_at", sa.BigInteger, nullable=False),
+    sa.Column("removed_at", sa.BigInteger),
+)
+
+# What `check-timers` did about a declared job; a job has one owner.
+applied = sa.Table(
+    "declared_timers",
+    metadata,
+    sa.Column("tenant", sa.String(128), primary_key=True),
+    sa.Column("job_id", sa.String(260), primary_key=True),
+    sa.Column("service", sa.String(128), nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("uid", sa.String(64), nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("removed_at", sa.BigInteger),
+    sa.Column("paused", sa.SmallInteger, nullable=False),
+    sa.Column("finished", sa.SmallInteger, nullable=False),
+)
+sa.Index("declared_timers_of_service", applied.c.tenant, applied.c.service, applied.c.job_id)

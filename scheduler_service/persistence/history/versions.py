@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from scheduler_service.persistence.history.schema import metadata
 
 VERSION_TABLE = "history_version"
-HEAD = "0001"
+HEAD = "0002"
 # Alembic keeps what it works on in its modules.
 _ONE_AT_A_TIME = threading.Lock()
 

@@ -1,0 +1,187 @@
+"""Services and their declared timers in SQL: `ports.ServiceTable` beside the history."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.domain.services import Applied, RateLimit, Service
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.schema import applied, services
+
+T = TypeVar("T")
+KEEP, UPDATE = "keep", "update"
+NO_TIMERS = b"[]"
+_LIMIT = msgspec.json.Decoder(RateLimit | None)
+_TAGS = msgspec.json.Decoder(tuple[str, ...])
+_encode = msgspec.json.Encoder().encode
+
+
+class SqlServiceTable:
+    """ports.ServiceTable over the history's database, in a thread of its own; one write at a time.
+
+    Little is written here: a service that changes what it says, and a job that is created, changed or gone.
+    """
+
+    def __init__(self, *, database: HistoryDatabase) -> None:
+        self._database = database
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="services")
+
+    async def services(self) -> Sequence[Service]:
+        """All of them, removed ones too, by tenant and name."""
+        columns = [column for column in services.c if column.name != "timers"]
+        wanted = sa.select(*columns).order_by(services.c.tenant, services.c.name)
+        return await self._read(lambda connection: [_read_service(row) for row in connection.execute(wanted)])
+
+    async def timers(self, tenant: str, name: str) -> bytes:
+        """The declared definitions as a JSON array; `[]` where there are none."""
+        wanted = sa.select(services.c.timers).where(services.c.tenant == tenant, services.c.name == name)
+        found = await self._read(lambda connection: connection.execute(wanted).scalar())
+        return NO_TIMERS if found is None else bytes(found)
+
+    async def put(self, service: Service, timers: bytes | None = None) -> None:
+        """Writes a service, and its timers where they are given."""
+        values = _service_values(service)
+        given = {} if timers is None else {"timers": timers}
+
+        def write(connection: sa.Connection) -> None:
+            key = {"tenant": service.tenant, "name": service.name}
+            _put(connection, services, key, values | given, {"timers": NO_TIMERS})
+
+        await self._write(write)
+
+    async def drop(self, tenant: str, name: str) -> None:
+        """Removes a service and what is known of its jobs."""
+
+        def write(connection: sa.Connection) -> None:
+            connection.execute(
+                sa.delete(applied).where(applied.c.tenant == tenant, applied.c.service == name)
+            )
+            connection.execute(
+                sa.delete(services).where(services.c.tenant == tenant, services.c.name == name)
+            )
+
+        await self._write(write)
+
+    async def applied(self, tenant: str, name: str) -> Sequence[Applied]:
+        """What was done about the jobs that the service declares or declared, by their ids."""
+        mine = (applied.c.tenant == tenant, applied.c.service == name)
+        wanted = sa.select(applied).where(*mine).order_by(applied.c.job_id)
+        return await self._read(lambda connection: [_read_applied(row) for row in connection.execute(wanted)])
+
+    async def owner(self, tenant: str, job_id: str) -> str | None:
+        """The service whose declaration made this job, or None."""
+        wanted = sa.select(applied.c.service).where(applied.c.tenant == tenant, applied.c.job_id == job_id)
+        return await self._read(lambda connection: connection.execute(wanted).scalar())
+
+    async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
+        """Writes what was done; nothing to write costs nothing."""
+        if not kept and not dropped:
+            return
+
+        def write(connection: sa.Connection) -> None:
+            for one in dropped:
+                connection.execute(sa.delete(applied).where(*_is(one), applied.c.service == one.service))
+            for one in kept:
+                key = {"tenant": one.tenant, "job_id": one.job_id}
+                _put(connection, applied, key, _applied_values(one), {})
+
+        await self._write(write)
+
+    async def close(self) -> None:
+        """Ends the thread; the database is its opener's to close."""
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+
+    async def _read(self, read: Callable[[sa.Connection], T]) -> T:
+        def work() -> T:
+            with self._database.reading() as connection:
+                return read(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _write(self, write: Callable[[sa.Connection], None]) -> None:
+        def work() -> None:
+            with self._database.changing() as connection:
+                write(connection)
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _put(
+    connection: sa.Connection,
+    table: sa.Table,
+    key: Mapping[str, str],
+    values: Mapping[str, Any],
+    first: Mapping[str, Any],
+) -> None:
+    """Updates the row of `key`, or inserts it, with `first` where `values` are silent: in any SQL alike."""
+    mine = [table.c[name] == value for name, value in key.items()]
+    if connection.execute(sa.update(table).where(*mine).values(**values)).rowcount == 0:
+        connection.execute(sa.insert(table).values(**{**first, **values, **key}))
+
+
+def _is(one: Applied) -> tuple[sa.ColumnElement[bool], ...]:
+    return (applied.c.tenant == one.tenant, applied.c.job_id == one.job_id)
+
+
+def _service_values(service: Service) -> dict[str, Any]:
+    return {
+        "address": service.address,
+        "route": service.route,
+        "tags": _encode(service.tags).decode(),
+        "digest": service.digest,
+        "on_change": KEEP if service.keeps else UPDATE,
+        "grace": service.grace,
+        "rate_limit": None if service.rate_limit is None else _encode(service.rate_limit).decode(),
+        "trusted": int(service.trusted),
+        "created_at": service.created_at,
+        "updated_at": service.updated_at,
+        "removed_at": service.removed_at,
+    }
+
+
+def _read_service(row: sa.Row[Any]) -> Service:
+    return Service(
+        tenant=row.tenant,
+        name=row.name,
+        address=row.address,
+        route=row.route,
+        tags=_TAGS.decode(row.tags),
+        keeps=row.on_change == KEEP,
+        grace=row.grace,
+        rate_limit=_LIMIT.decode(row.rate_limit or "null"),
+        digest=bytes(row.digest),
+        trusted=bool(row.trusted),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        removed_at=row.removed_at,
+    )
+
+
+def _applied_values(one: Applied) -> dict[str, Any]:
+    return {
+        "service": one.service,
+        "digest": one.digest,
+        "uid": one.uid,
+        "revision": one.revision,
+        "removed_at": one.removed_at,
+        "paused": int(one.paused),
+        "finished": int(one.finished),
+    }
+
+
+def _read_applied(row: sa.Row[Any]) -> Applied:
+    return Applied(
+        tenant=row.tenant,
+        service=row.service,
+        job_id=row.job_id,
+        digest=bytes(row.digest),
+        uid=row.uid,
+        revision=row.revision,
+        removed_at=row.removed_at,
+        paused=bool(row.paused),
+        finished=bool(row.finished),
+    )

@@ -1,0 +1,109 @@
+"""The table of services: what is put is read back, and a job has one owner (SPEC sections 11, 12)."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.services import Applied, RateLimit, Service
+from scheduler_service.persistence.history.database import IN_MEMORY, HistoryDatabase
+from scheduler_service.persistence.history.services import SqlServiceTable
+from scheduler_service.ports import StoreUnavailable
+
+pytestmark = pytest.mark.anyio
+PLAIN = Service(tenant="default", name="billing", created_at=1, updated_at=1)
+FULL = Service(
+    tenant="default",
+    name="shop",
+    address="http://shop.test:81/base",
+    route="hash",
+    tags=("eu", "纯"),
+    keeps=True,
+    grace=5,
+    rate_limit=RateLimit(10, 500),
+    digest=b"\x00\xff",
+    trusted=True,
+    created_at=1,
+    updated_at=2,
+    removed_at=3,
+)
+DONE = Applied("default", "shop", "job", b"d", "uid", 2, removed_at=5, paused=True, finished=True)
+
+
+@pytest.fixture(params=["memory", "file"])
+async def table(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SqlServiceTable]:
+    url = IN_MEMORY if request.param == "memory" else f"sqlite:///{tmp_path}/history.db"
+    database = HistoryDatabase(url=url, durability="process")
+    table = SqlServiceTable(database=database)
+    yield table
+    await table.close()
+    database.close()
+
+
+async def test_a_service_is_read_back_as_it_was_put(table: SqlServiceTable) -> None:
+    """Every member, in order of tenant and name."""
+    await table.put(FULL, b'[{"jobId": "job"}]')
+    await table.put(PLAIN)
+    assert await table.services() == [PLAIN, FULL]
+    assert await table.timers("default", "shop") == b'[{"jobId": "job"}]'
+    assert await table.timers("default", "billing") == b"[]"
+    assert await table.timers("other", "shop") == b"[]"
+
+
+async def test_timers_stay_where_none_are_given(table: SqlServiceTable) -> None:
+    """A service that says nothing of its timers keeps those that it declared (SPEC section 13)."""
+    await table.put(FULL, b"[1]")
+    await table.put(msgspec.structs.replace(FULL, address=None))
+    assert await table.timers("default", "shop") == b"[1]"
+    assert [one.address for one in await table.services()] == [None]
+
+
+async def test_what_was_done_is_read_back_per_service(table: SqlServiceTable) -> None:
+    """A job has one row and one owner, whoever declares it."""
+    other = msgspec.structs.replace(DONE, service="billing", job_id="another", removed_at=None)
+    await table.note([DONE, other], [])
+    assert await table.applied("default", "shop") == [DONE]
+    assert await table.applied("default", "billing") == [other]
+    assert await table.owner("default", "job") == "shop"
+    assert await table.owner("other", "job") is None
+    taken = msgspec.structs.replace(DONE, service="billing")
+    await table.note([taken], [])
+    assert await table.applied("default", "shop") == []
+    await table.note([], [DONE])  # who has lost it removes nothing
+    assert await table.applied("default", "billing") == [other, taken]
+    await table.note([], [taken])
+    assert await table.applied("default", "billing") == [other]
+
+
+async def test_a_dropped_service_takes_its_rows_along(table: SqlServiceTable) -> None:
+    """Nothing is left of it."""
+    await table.put(FULL)
+    await table.note([DONE], [])
+    await table.drop("default", "shop")
+    assert await table.services() == []
+    assert await table.applied("default", "shop") == []
+
+
+async def test_a_write_is_all_or_nothing(tmp_path: Path) -> None:
+    """A row that cannot be written takes the others of its transaction back (SPEC section 12)."""
+    database = HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db", durability="process")
+    table = SqlServiceTable(database=database)
+    broken = msgspec.structs.replace(DONE, job_id="broken", digest=None)  # type: ignore[arg-type]
+    with pytest.raises(StoreUnavailable):
+        await table.note([DONE, broken], [])
+    assert await table.applied("default", "shop") == []
+    await table.close()
+    database.close()
+
+
+async def test_a_database_that_cannot_answer_is_unavailable(tmp_path: Path) -> None:
+    """Nothing is done then, and the message says where to look."""
+    database = HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db", durability="process")
+    table = SqlServiceTable(database=database)
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("DROP TABLE manager_service")
+    with pytest.raises(StoreUnavailable, match="check its folder"):
+        await table.put(PLAIN)
+    await table.close()
+    database.close()
