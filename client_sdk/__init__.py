@@ -1,1 +1,35 @@
-"""The SDK of Punctual: wire models, client, worker and the in-process LiteJob."""
+"""The SDK of Punctual: a client, declared jobs for services, a worker for pull queues, and `lite`.
+
+What is named here is loaded when it is first asked for: the wire models alone cost nothing else.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from client_sdk.client import BlockingClient as BlockingClient
+    from client_sdk.client import Client as Client
+    from client_sdk.client import Patience as Patience
+    from client_sdk.errors import JobFailed as JobFailed
+    from client_sdk.errors import NotWanted as NotWanted
+    from client_sdk.errors import Problem as Problem
+    from client_sdk.errors import SdkError as SdkError
+
+_PLACES = {
+    "BlockingClient": "client_sdk.client",
+    "Client": "client_sdk.client",
+    "JobFailed": "client_sdk.errors",
+    "NotWanted": "client_sdk.errors",
+    "Patience": "client_sdk.client",
+    "Problem": "client_sdk.errors",
+    "SdkError": "client_sdk.errors",
+}
+
+__all__ = ["BlockingClient", "Client", "JobFailed", "NotWanted", "Patience", "Problem", "SdkError"]
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(place), name)

@@ -1,0 +1,71 @@
+"""An HTTP answer of the service as data, or as the error that it means (SPEC section 10)."""
+
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+import httpx
+
+from client_sdk.errors import BY_STATUS, Flaw, Problem, Unreadable
+
+
+class Envelope(NamedTuple):
+    """`data` of a success, and the warnings beside it."""
+
+    data: Any
+    warnings: list[dict[str, Any]]
+
+
+def read_envelope(answer: httpx.Response) -> Envelope:
+    """The success that `answer` is. Raises Problem for a failure, Unreadable for what is neither."""
+    body = _read_object(answer)
+    if answer.is_success and body is not None and "data" in body:
+        return Envelope(body["data"], body.get("warnings") or [])
+    if answer.is_success or body is None or "resp_code" not in body:
+        raise Unreadable(
+            f"{answer.request.method} {answer.request.url} answered {answer.status_code}, but not as a "
+            "scheduler does: look at the url, and at what stands between"
+        )
+    raise read_problem(answer, body)
+
+
+def read_problem(answer: httpx.Response, body: dict[str, Any]) -> Problem:
+    """The error of a problem document (RFC 9457)."""
+    kind = BY_STATUS.get(answer.status_code, Problem)
+    given = body.get("errors")
+    return kind(
+        answer.status_code,
+        str(body.get("detail") or body.get("title") or answer.reason_phrase),
+        title=str(body.get("title") or ""),
+        errors=tuple(_read_flaw(one) for one in given if isinstance(one, dict))
+        if isinstance(given, list)
+        else (),
+        retry_after=read_retry_after(answer),
+    )
+
+
+def read_retry_after(answer: httpx.Response) -> float | None:
+    """Seconds to wait, as `Retry-After` says in either form (RFC 9110, 10.2.3); None where it says nothing.
+
+    A date counts from the answer's own `Date`, so that the two clocks need not agree.
+    """
+    given = answer.headers.get("retry-after", "").strip()
+    if given.isascii() and given.isdigit():
+        return float(given[:9])
+    try:
+        until = parsedate_to_datetime(given)
+        now = parsedate_to_datetime(answer.headers.get("date", ""))
+        return max((until - now).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return None
+
+
+def _read_object(answer: httpx.Response) -> dict[str, Any] | None:
+    try:
+        body = answer.json()
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _read_flaw(given: dict[str, Any]) -> Flaw:
+    return Flaw(*(str(given.get(name) or "") for name in Flaw._fields))

@@ -1,0 +1,176 @@
+"""The blocking face of the client: the same calls, made on an event loop in a thread of its own."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+
+from client_sdk.client.client import DEFAULT_URL, Client
+from client_sdk.client.executions import Executions
+from client_sdk.client.jobs import Jobs
+from client_sdk.client.queues import Queues
+from client_sdk.client.retrying import Patience
+from client_sdk.client.services import Services
+from client_sdk.errors import SdkError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Face:
+    """One group of calls: the async `group`, and the loop on which it lives."""
+
+    def __init__(self, group: Any, run: "_Loop") -> None:
+        self._group = group
+        self._loop = run
+
+
+def _call(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[_Face, P], R]:
+    """`method`, which returns when it is done."""
+
+    def call(self: _Face, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._loop.run(method(self._group, *args, **kwargs))
+
+    call.__doc__, call.__name__ = method.__doc__, method.__name__
+    return call
+
+
+def _walk(
+    method: Callable[Concatenate[Any, P], AsyncIterator[R]],
+) -> Callable[Concatenate[_Face, P], Iterator[R]]:
+    """`method`, whose items are fetched as they are asked for."""
+
+    def walk(self: _Face, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        items = method(self._group, *args, **kwargs)
+        while (item := self._loop.run(_next(items))) is not None:
+            yield item
+
+    walk.__doc__, walk.__name__ = method.__doc__, method.__name__
+    return walk
+
+
+class BlockingJobs(_Face):
+    """`Jobs`, blocking."""
+
+    create = _call(Jobs.create)
+    create_many = _call(Jobs.create_many)
+    get = _call(Jobs.get)
+    update = _call(Jobs.update)
+    pause = _call(Jobs.pause)
+    resume = _call(Jobs.resume)
+    destroy = _call(Jobs.destroy)
+    trigger = _call(Jobs.trigger)
+    list = _walk(Jobs.list)
+    executions = _walk(Jobs.executions)
+    firings = _walk(Jobs.firings)
+    revisions = _walk(Jobs.revisions)
+    next = _call(Jobs.next)
+
+
+class BlockingExecutions(_Face):
+    """`Executions`, blocking."""
+
+    get = _call(Executions.get)
+    wait_for = _call(Executions.wait_for)
+    list = _walk(Executions.list)
+    log = _walk(Executions.log)
+    cancel = _call(Executions.cancel)
+    release = _call(Executions.release)
+    replay = _call(Executions.replay)
+
+
+class BlockingServices(_Face):
+    """`Services`, blocking."""
+
+    put = _call(Services.put)
+    get = _call(Services.get)
+    list = _walk(Services.list)
+    drift = _walk(Services.drift)
+    register = _call(Services.register)
+    heartbeat = _call(Services.heartbeat)
+    deregister = _call(Services.deregister)
+
+
+class BlockingQueues(_Face):
+    """`Queues`, blocking."""
+
+    claim = _call(Queues.claim)
+    renew = _call(Queues.renew)
+    complete = _call(Queues.complete)
+
+
+class BlockingClient:
+    """`Client` for code without an event loop; use it in `with`. Calls of several threads may overlap."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        key: str | None = None,
+        timeout: float = 30.0,
+        patience: Patience | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._client = Client(url, key=key, timeout=timeout, patience=patience, transport=transport)
+        self._loop = _Loop()
+        self.jobs = BlockingJobs(self._client.jobs, self._loop)
+        self.executions = BlockingExecutions(self._client.executions, self._loop)
+        self.services = BlockingServices(self._client.services, self._loop)
+        self.queues = BlockingQueues(self._client.queues, self._loop)
+        self.wait_for = self.executions.wait_for
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections and ends the thread; nothing can be asked afterwards."""
+        if self._loop.is_open:
+            self._loop.run(self._client.close())
+            self._loop.close()
+
+
+class _Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="punctual-client", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_open(self) -> bool:
+        return not self._loop.is_closed()
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """What `work` gives; a caller that is interrupted leaves nothing running."""
+        if not self.is_open:
+            work.close()
+            raise SdkError("the client is closed: make a new one")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _next(items: AsyncIterator[R]) -> R | None:
+    return await anext(items, None)

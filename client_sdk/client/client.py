@@ -1,0 +1,66 @@
+"""The async client of the scheduler's API."""
+
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from client_sdk.client.connection import Connection
+from client_sdk.client.executions import Executions, SomeExecution
+from client_sdk.client.jobs import Jobs
+from client_sdk.client.queues import Queues
+from client_sdk.client.retrying import Patience
+from client_sdk.client.services import Services
+from client_sdk.models import answers
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+class Client:
+    """One scheduler, spoken to over its API: `jobs`, `executions`, `services`, `queues`.
+
+    Use it in `async with`, within one event loop. `key` is sent as it is given; nothing is read from the
+    environment: who wants that passes `os.environ.get("PUNCTUAL_KEY")`. `timeout` is that of one HTTP call in
+    seconds. Calls are sent again as `patience` says where that can do no harm: after a failed connection, 429
+    and 503 always (`Retry-After` is kept to), after a lost answer where the call reads, replaces or carries
+    an `Idempotency-Key`; triggers and creations always carry one.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        key: str | None = None,
+        timeout: float = 30.0,
+        patience: Patience | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._connection = Connection(
+            url=url, key=key, timeout=timeout, patience=patience or Patience(), transport=transport
+        )
+        self.url = url
+        self.jobs = Jobs(self._connection)
+        self.executions = Executions(self._connection)
+        self.services = Services(self._connection)
+        self.queues = Queues(self._connection)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections; nothing can be asked afterwards."""
+        await self._connection.close()
+
+    async def wait_for(
+        self, execution: SomeExecution, *, timeout: float | None = None
+    ) -> answers.ExecutionInFull:
+        """`executions.wait_for`: the execution once it has ended. Raises WaitTimedOut."""
+        return await self.executions.wait_for(execution, timeout=timeout)

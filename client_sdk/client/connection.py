@@ -1,0 +1,148 @@
+"""One service over HTTP: a call, its retries, and its answer as a model."""
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from client_sdk.client.answering import Envelope, read_envelope
+from client_sdk.client.retrying import (
+    MAY_HAVE_ARRIVED,
+    Patience,
+    Repeat,
+    may_repeat_answer,
+    may_repeat_failure,
+)
+from client_sdk.errors import Unreachable, Unreadable
+
+Answer = TypeVar("Answer", bound=BaseModel)
+Pause = Callable[[float], Awaitable[None]]
+
+
+class Connection:
+    """Sends calls to one service and reads what comes back. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        key: str | None,
+        timeout: float,
+        patience: Patience,
+        transport: httpx.AsyncBaseTransport | None,
+        pause: Pause = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = httpx.AsyncClient(
+            base_url=url, headers=headers, timeout=timeout, transport=transport, trust_env=False
+        )
+        if self._http.base_url.scheme not in ("http", "https") or not self._http.base_url.host:
+            raise ValueError(f"url {url!r} is no address of a service: write http://HOST:PORT")
+        self.url = url
+        self._timeout = timeout
+        self._patience = patience
+        self._pause = pause
+        self._chance = chance
+
+    async def close(self) -> None:
+        """Closes what is open."""
+        await self._http.aclose()
+
+    async def pause(self, seconds: float) -> None:
+        """Waits as this connection waits."""
+        await self._pause(seconds)
+
+    async def read(self, model: type[Answer], path: str, **query: Any) -> Answer:
+        """The `data` of a GET. Raises SdkError."""
+        envelope = await self.send("GET", path, query=query)
+        return parse(model, envelope.data)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        repeat: Repeat = Repeat.HARMLESS,
+        longer: float = 0.0,
+    ) -> Envelope:
+        """What a call brings, after as many tries as do good. `longer` is added to the HTTP timeout.
+
+        Query members that are None are left out. A DELETE that finds nothing after a try whose answer was
+        lost has done its work: its `data` is None. Raises Unreachable, Unreadable, Problem.
+        """
+        request = self._http.build_request(
+            method,
+            path,
+            params=_spell(query or {}),
+            content=None if body is None else json.dumps(body, allow_nan=False).encode(),
+            headers={**({"Content-Type": "application/json"} if body is not None else {}), **(headers or {})},
+            timeout=self._timeout + longer,
+        )
+        answer, may_be_done = await self._insist(request, repeat)
+        if method == "DELETE" and may_be_done and answer.status_code == httpx.codes.NOT_FOUND:
+            return Envelope(None, [])
+        return read_envelope(answer)
+
+    async def _insist(self, request: httpx.Request, repeat: Repeat) -> tuple[httpx.Response, bool]:
+        """The last answer, and whether an earlier try may have done its work without saying so."""
+        done, may_be_done = 0, False
+        while True:
+            answer, failure = await self._try(request)
+            done += 1
+            wait = self._wait(done, answer, failure, repeat)
+            if wait is not None:
+                may_be_done |= answer is None or answer.status_code in MAY_HAVE_ARRIVED
+                await self._pause(wait)
+            elif answer is not None:
+                return answer, may_be_done
+            else:
+                reason = str(failure) or type(failure).__name__
+                raise Unreachable(f"no service answers at {self.url} ({reason}, {done} tries)") from failure
+
+    def _wait(
+        self,
+        done: int,
+        answer: httpx.Response | None,
+        failure: httpx.TransportError | None,
+        repeat: Repeat,
+    ) -> float | None:
+        """Seconds until the next try; None: there is none."""
+        may = may_repeat_answer(answer, repeat) if answer is not None else False
+        may = may or (failure is not None and may_repeat_failure(failure, repeat))
+        return self._patience.wait(done, answer, self._chance()) if may else None
+
+    async def _try(
+        self, request: httpx.Request
+    ) -> tuple[httpx.Response, None] | tuple[None, httpx.TransportError]:
+        try:
+            return await self._http.send(request), None
+        except httpx.TransportError as error:
+            return None, error
+
+
+def parse(model: type[Answer], data: Any) -> Answer:
+    """`data` as `model`. Raises Unreadable where a newer or another service speaks."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        where = ", ".join(".".join(map(str, one["loc"])) for one in error.errors()[:5])
+        raise Unreadable(f"the answer is no {model.__name__}: look at {where or 'all of it'}") from error
+
+
+def _spell(query: Mapping[str, Any]) -> httpx.QueryParams:
+    """Query parameters as the service reads them; lists are repeated, None is left out."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in query.items():
+        if isinstance(value, list | tuple):
+            pairs.extend((name, str(item)) for item in value)
+        elif value is not None:
+            pairs.append((name, str(value).lower() if isinstance(value, bool) else str(value)))
+    return httpx.QueryParams(tuple(pairs))

@@ -1,0 +1,118 @@
+"""`client.executions`: what ran, what runs, and how to stop or repeat it (SPEC section 10)."""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from client_sdk.client.connection import Answer, Connection, parse
+from client_sdk.client.jobs import new_key, write_moment
+from client_sdk.client.paging import PAGE, iterate
+from client_sdk.errors import Absent, WaitTimedOut
+from client_sdk.models import answers
+
+TERMINAL = frozenset({"succeeded", "terminated", "cancelled", "skipped"})
+RECORDED_SECONDS = 2.0
+"""So long after its trigger an execution may be missing in the history (SPEC section 10: within a second)."""
+FIRST_LOOK, LONGEST_LOOK = 0.05, 2.0
+
+SomeExecution = str | answers.Triggered | answers.Execution
+
+
+class Executions:
+    """The executions of one service. Every method raises SdkError; `Absent` where there is no such one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def get(self, execution: SomeExecution) -> answers.ExecutionInFull:
+        """The execution with every attempt, step, check, feedback and notification."""
+        return await self._connection.read(answers.ExecutionInFull, _path(execution))
+
+    async def wait_for(
+        self, execution: SomeExecution, *, timeout: float | None = None
+    ) -> answers.ExecutionInFull:
+        """The execution once it has ended, however that was. `timeout` in seconds; None: as long as it takes.
+
+        Raises WaitTimedOut: it goes on.
+        """
+        started, pause = time.monotonic(), FIRST_LOOK
+        while True:
+            found = await self._look(execution, time.monotonic() - started)
+            if found is not None and found.state in TERMINAL:
+                return found
+            if timeout is not None and time.monotonic() - started + pause > timeout:
+                state = "not recorded yet" if found is None else found.state
+                raise WaitTimedOut(f"{_id_of(execution)} is {state} after {timeout:g} s; it goes on")
+            await self._connection.pause(pause)
+            pause = min(pause * 1.5, LONGEST_LOOK)
+
+    def list(
+        self,
+        *,
+        job_id: str | None = None,
+        state: str | None = None,
+        error: str | None = None,
+        triggered_by: str | None = None,
+        planned_from: datetime | None = None,
+        planned_to: datetime | None = None,
+        labels: Mapping[str, str] | None = None,
+        page: int = PAGE,
+    ) -> AsyncIterator[answers.Execution]:
+        """Every execution that fits, the newest first, a page at a time."""
+        query = {
+            "jobId": job_id,
+            "state": state,
+            "error": error,
+            "triggeredBy": triggered_by,
+            "from": write_moment(planned_from),
+            "to": write_moment(planned_to),
+            "label": [f"{name}:{value}" for name, value in (labels or {}).items()],
+        }
+        return iterate(self._connection, answers.Execution, "/executions", page=page, **query)
+
+    def log(self, execution: SomeExecution, *, page: int = PAGE) -> AsyncIterator[answers.LogLine]:
+        """What happened, line by line in order of time."""
+        return iterate(self._connection, answers.LogLine, f"{_path(execution)}/log", page=page)
+
+    async def cancel(self, execution: SomeExecution, *, reason: str | None = None) -> answers.Held:
+        """Ends one that lives or waits. Raises Conflict where it has ended."""
+        body = {} if reason is None else {"reason": reason}
+        return await self._post(answers.Held, execution, "cancel", body)
+
+    async def release(self, execution: SomeExecution) -> answers.Held:
+        """Lets one go that a debug switch holds."""
+        return await self._post(answers.Held, execution, "release", {})
+
+    async def replay(
+        self, execution: SomeExecution, *, from_step: int = 0, params: Mapping[str, Any] | None = None
+    ) -> answers.Triggered:
+        """Runs it again, from a step (its index) with the earlier responses, with edited parameters."""
+        body: dict[str, Any] = {"fromStep": from_step}
+        if params is not None:
+            body["params"] = dict(params)
+        return await self._post(answers.Triggered, execution, "replay", body)
+
+    async def _post(
+        self, model: type[Answer], execution: SomeExecution, what: str, body: Mapping[str, Any]
+    ) -> Answer:
+        headers = {"Idempotency-Key": new_key()}
+        path = f"{_path(execution)}/{what}"
+        return parse(model, (await self._connection.send("POST", path, body=body, headers=headers)).data)
+
+    async def _look(self, execution: SomeExecution, waited: float) -> answers.ExecutionInFull | None:
+        try:
+            return await self.get(execution)
+        except Absent:
+            if waited > RECORDED_SECONDS:
+                raise
+            return None
+
+
+def _id_of(execution: SomeExecution) -> str:
+    return execution if isinstance(execution, str) else execution.execution_id
+
+
+def _path(execution: SomeExecution) -> str:
+    return f"/executions/{quote(_id_of(execution), safe='')}"

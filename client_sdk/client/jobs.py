@@ -1,0 +1,202 @@
+"""`client.jobs`: jobs and what is asked of them (SPEC section 10)."""
+
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+from urllib.parse import quote
+
+from client_sdk.client.answering import Envelope
+from client_sdk.client.connection import Connection, parse
+from client_sdk.client.paging import PAGE, iterate
+from client_sdk.models import JobDefinition, answers
+
+Definition = JobDefinition | Mapping[str, Any]
+
+
+class PostedJob(answers.Job):
+    """A job as it stands after it was posted, and what is worth knowing about its definition."""
+
+    warnings: list[answers.ProblemError]
+
+
+class Jobs:
+    """The jobs of one service. Every method raises SdkError; `Absent` where there is no such job."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def create(
+        self, definition: Definition, *, job_id: str | None = None, idempotency_key: str | None = None
+    ) -> PostedJob:
+        """Creates the job; the same definition again changes nothing. Raises Conflict for another one.
+
+        `job_id` None: the one in the definition.
+        """
+        body = write_definition(definition)
+        name = job_id or body.get("jobId")
+        if not name:
+            raise ValueError("the definition has no jobId: write one, or give job_id")
+        headers = {"Idempotency-Key": idempotency_key or new_key()}
+        return _posted(await self._connection.send("POST", _path(str(name)), body=body, headers=headers))
+
+    async def create_many(
+        self, definitions: Sequence[Definition], *, on_existing: Literal["update"] | None = None
+    ) -> list[answers.ItemResult]:
+        """Creates up to 1,000 jobs; one result each, in order: a bad one does not stop the others."""
+        envelope = await self._connection.send(
+            "POST",
+            "/jobs",
+            query={"onExisting": on_existing},
+            body=[write_definition(one) for one in definitions],
+            headers={"Idempotency-Key": new_key()},
+            longer=60,
+        )
+        return parse(answers.Results, envelope.data).items
+
+    async def get(self, job_id: str) -> answers.Job:
+        """The job with its definition, state, next firing and counters."""
+        return await self._connection.read(answers.Job, _path(job_id))
+
+    async def update(
+        self,
+        job_id: str,
+        definition: Definition,
+        *,
+        revision: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> PostedJob:
+        """Replaces the definition. With `revision` only where it is still that one: raises Outdated."""
+        headers = {"Idempotency-Key": idempotency_key or new_key()}
+        if revision is not None:
+            headers["If-Match"] = f'"{revision}"'
+        body = write_definition(definition)
+        return _posted(
+            await self._connection.send("POST", f"{_path(job_id)}/update", body=body, headers=headers)
+        )
+
+    async def pause(self, job_id: str, *, drain: bool = False) -> answers.Job:
+        """Takes the timer offline and ends what runs; with `drain` that ends by itself."""
+        return await self._switch(job_id, {"active": 0, "drain": drain})
+
+    async def resume(
+        self, job_id: str, *, misfire: Literal["skip", "fire_once", "fire_all"] | None = None
+    ) -> answers.Job:
+        """Starts again from now; `missed` of the answer counts the firings of the pause."""
+        return await self._switch(job_id, {"active": 1, "misfire": misfire})
+
+    async def destroy(self, job_id: str) -> answers.Destroyed:
+        """Destroys the job; its history stays until it is cleaned.
+
+        Where the first answer was lost and the job is gone on the next try, it counts as destroyed.
+        """
+        envelope = await self._connection.send("DELETE", _path(job_id))
+        return parse(answers.Destroyed, envelope.data or {"jobId": job_id, "state": "destroyed"})
+
+    async def trigger(
+        self,
+        job_id: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        delay_seconds: float | None = None,
+        at: datetime | None = None,
+        idempotency_key: str | None = None,
+        reset: Literal["failed", "succeeded"] | None = None,
+    ) -> answers.Triggered:
+        """One execution, now or later. Under a key that is known already: that execution.
+
+        Without a key of the caller's own each call has a fresh one: a lost answer fires nothing twice.
+        """
+        envelope = await self._connection.send(
+            "POST",
+            f"{_path(job_id)}/trigger",
+            query={"delaySeconds": delay_seconds, "at": write_moment(at), "reset": reset},
+            body=dict(params or {}),
+            headers={"Idempotency-Key": idempotency_key or new_key()},
+        )
+        return parse(answers.Triggered, envelope.data)
+
+    def list(
+        self,
+        *,
+        state: str | None = None,
+        kind: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        creator: str | None = None,
+        object_id: str | None = None,
+        parent_job: str | None = None,
+        parent_job_execution: int | None = None,
+        text: str | None = None,
+        system: bool | None = None,
+        sort: str | None = None,
+        page: int = PAGE,
+    ) -> AsyncIterator[answers.JobLine]:
+        """Every job that fits, a page at a time."""
+        return iterate(
+            self._connection,
+            answers.JobLine,
+            "/jobs",
+            page=page,
+            state=state,
+            kind=kind,
+            label=[f"{name}:{value}" for name, value in (labels or {}).items()],
+            creator=creator,
+            objectId=object_id,
+            parentJob=parent_job,
+            parentJobExecution=parent_job_execution,
+            text=text,
+            system=system,
+            sort=sort,
+        )
+
+    def executions(
+        self, job_id: str, *, state: str | None = None, page: int = PAGE
+    ) -> AsyncIterator[answers.Execution]:
+        """The executions of the job, the newest first."""
+        path = f"{_path(job_id)}/executions"
+        return iterate(self._connection, answers.Execution, path, page=page, state=state)
+
+    def firings(self, job_id: str, *, page: int = PAGE) -> AsyncIterator[answers.FiringLine]:
+        """What became of each planned firing."""
+        return iterate(self._connection, answers.FiringLine, f"{_path(job_id)}/firings", page=page)
+
+    def revisions(self, job_id: str, *, page: int = PAGE) -> AsyncIterator[answers.RevisionLine]:
+        """The definitions as they were."""
+        return iterate(self._connection, answers.RevisionLine, f"{_path(job_id)}/revisions", page=page)
+
+    async def next(self, job_id: str, *, count: int | None = None) -> answers.Preview:
+        """The coming firings, with the timer in words."""
+        return await self._connection.read(answers.Preview, f"{_path(job_id)}/next", count=count)
+
+    async def _switch(self, job_id: str, query: Mapping[str, Any]) -> answers.Job:
+        envelope = await self._connection.send("PUT", _path(job_id), query=query)
+        return parse(answers.Job, envelope.data)
+
+
+def new_key() -> str:
+    """An Idempotency-Key that nobody had before."""
+    return uuid.uuid4().hex
+
+
+def write_definition(definition: Definition) -> dict[str, Any]:
+    """The definition as it is posted: what was given, and nothing else."""
+    if isinstance(definition, JobDefinition):
+        return definition.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return dict(definition)
+
+
+def _posted(envelope: Envelope) -> PostedJob:
+    return parse(PostedJob, {**envelope.data, "warnings": envelope.warnings})
+
+
+def write_moment(moment: datetime | None) -> str | None:
+    """RFC 3339, as the service reads it; None stays None. Raises ValueError for a naive one."""
+    if moment is None:
+        return None
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} has no time zone: give an aware datetime")
+    return moment.isoformat()
+
+
+def _path(job_id: str) -> str:
+    return f"/jobs/{quote(job_id, safe=':')}"

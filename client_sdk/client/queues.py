@@ -1,0 +1,51 @@
+"""`client.queues`: pull queues, for those who claim their work (SPEC section 13)."""
+
+from typing import Any
+from urllib.parse import quote
+
+from client_sdk.client.connection import Connection, parse
+from client_sdk.client.retrying import Repeat
+from client_sdk.client.services import write_wire
+from client_sdk.models import Claim, Completion, Renewal, answers
+
+
+class Queues:
+    """The pull queues of one scheduler. Every method raises SdkError."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def claim(
+        self, name: str, *, instance_id: str, most: int = 1, wait_seconds: float = 0
+    ) -> list[answers.Work]:
+        """Up to `most` parts, each under a lease of its own; empty where nothing came in `wait_seconds`.
+
+        A claim whose answer is lost is not sent again: what it was given comes back when its leases end.
+        """
+        body = write_wire(Claim(instance_id=instance_id, max=most, wait_seconds=wait_seconds))
+        envelope = await self._connection.send(
+            "POST",
+            f"/queues/{quote(name, safe='')}/claim",
+            body=body,
+            repeat=Repeat.DOUBLE,
+            longer=wait_seconds,
+        )
+        return parse(answers.Claimed, envelope.data).items
+
+    async def renew(
+        self, lease: str, *, progress: str | None = None, message: str | None = None
+    ) -> answers.Renewed:
+        """The work goes on. Raises Conflict where the lease is lost: stop working."""
+        body = write_wire(Renewal(progress=progress, message=message))
+        envelope = await self._connection.send("POST", f"{_lease(lease)}/renew", body=body)
+        return parse(answers.Renewed, envelope.data)
+
+    async def complete(self, lease: str, completion: Completion) -> None:
+        """The part's end. Raises Conflict where the lease is lost: it does not count."""
+        body: dict[str, Any] = write_wire(completion)
+        headers = {"Idempotency-Key": f"complete-{lease}"[:200]}
+        await self._connection.send("POST", f"{_lease(lease)}/complete", body=body, headers=headers)
+
+
+def _lease(lease: str) -> str:
+    return f"/leases/{quote(lease, safe='')}"

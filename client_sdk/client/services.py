@@ -1,0 +1,69 @@
+"""`client.services`: what services say of themselves, and what is known of them (SPEC sections 11, 13)."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from client_sdk.client.connection import Connection
+from client_sdk.client.paging import PAGE, iterate
+from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, WireModel, answers
+
+
+class Services:
+    """The services that one scheduler knows. Every method raises SdkError; `Absent`: there is no such one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def put(
+        self, name: str, declaration: ServiceDeclaration | Mapping[str, Any], *, force: bool | None = None
+    ) -> dict[str, Any]:
+        """Registers the service with its declared jobs; the same again changes nothing."""
+        path = f"/services/{_quote(name)}"
+        body = write_wire(declaration)
+        return dict((await self._connection.send("PUT", path, query={"force": force}, body=body)).data or {})
+
+    async def get(self, name: str) -> answers.Service:
+        """The service, its declared jobs and its instances."""
+        return await self._connection.read(answers.Service, f"/services/{_quote(name)}")
+
+    def list(self, *, page: int = PAGE) -> AsyncIterator[answers.Service]:
+        """Every service."""
+        return iterate(self._connection, answers.Service, "/services", page=page)
+
+    def drift(self, name: str, *, page: int = PAGE) -> AsyncIterator[answers.Drift]:
+        """The declared jobs that are not as they were declared, and how they differ."""
+        return iterate(self._connection, answers.Drift, f"/services/{_quote(name)}/drift", page=page)
+
+    async def register(
+        self, name: str, instance_id: str, registration: InstanceRegistration | Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Registers an instance in full; it is ready for work from now on."""
+        body = write_wire(registration)
+        return dict((await self._connection.send("PUT", _instance(name, instance_id), body=body)).data or {})
+
+    async def heartbeat(
+        self, name: str, instance_id: str, *, load: float | None = None, draining: bool | None = None
+    ) -> None:
+        """Says that the instance lives. Raises Absent where it must register anew."""
+        body = write_wire(Heartbeat(load=load, draining=draining))
+        await self._connection.send("POST", f"{_instance(name, instance_id)}/heartbeat", body=body)
+
+    async def deregister(self, name: str, instance_id: str) -> None:
+        """The instance takes no more work. Raises Absent where it was not known."""
+        await self._connection.send("DELETE", _instance(name, instance_id))
+
+
+def write_wire(value: WireModel | Mapping[str, Any]) -> dict[str, Any]:
+    """A request as it is sent; what is None is left out."""
+    if isinstance(value, WireModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dict(value)
+
+
+def _instance(name: str, instance_id: str) -> str:
+    return f"/services/{_quote(name)}/instances/{_quote(instance_id)}"
+
+
+def _quote(text: str) -> str:
+    return quote(text, safe=":")

@@ -1,0 +1,74 @@
+"""Lines to a service that lose what they carry, a waiter that does not wait, and a server on loopback."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+
+
+class LossyLine(httpx.AsyncBaseTransport):
+    """A transport before another one. Each call takes the next of `fates`; afterwards all goes well.
+
+    `before`: the request is lost on its way; `after`: its answer is; an answer: that one comes instead.
+    """
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, fates: Sequence[str | httpx.Response]) -> None:
+        self.inner = inner
+        self.fates = list(fates)
+        self.sent: list[httpx.Request] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.sent.append(request)
+        fate = self.fates.pop(0) if self.fates else ""
+        if isinstance(fate, httpx.Response):
+            return fate
+        if fate == "before":
+            raise httpx.ConnectError("refused", request=request)
+        answer = await self.inner.handle_async_request(request)
+        if fate == "after":
+            await answer.aread()
+            raise httpx.ReadError("cut", request=request)
+        return answer
+
+
+class Waits:
+    """Notes how long somebody wanted to wait, and lets them go on at once."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def problem(status: int, code: str = "", **headers: str) -> httpx.Response:
+    """A problem document as the service writes it."""
+    body = {
+        "type": "about:blank",
+        "title": "no",
+        "status": status,
+        "detail": "not now",
+        "errors": [{"pointer": "", "code": code, "message": "not now"}] if code else [],
+        "resp_code": status,
+        "resp_msg": "not now",
+    }
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return httpx.Response(status, json=body, headers=named)
+
+
+@asynccontextmanager
+async def serving(app: Any, *, lifespan: str = "off") -> AsyncIterator[str]:
+    """The address of `app` on a free port of loopback, served by uvicorn within this event loop."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan=lifespan))
+    task = asyncio.create_task(server.serve([listener]))
+    try:
+        # The listener takes connections from now on; they are answered as soon as the server runs.
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task

@@ -1,0 +1,42 @@
+"""The base install is light: the SDK needs no server and no database (SPEC section 16)."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("sqlalchemy", "fastapi", "starlette", "uvicorn", "sqlite3", "alembic", "structlog", "typer")
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The top-level modules that a fresh Python has after `statement`."""
+    code = f"{statement}\nimport sys\nprint(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import client_sdk",
+        "from client_sdk import *",
+        "import client_sdk.models",
+    ],
+)
+def test_nothing_heavy_is_loaded(statement: str) -> None:
+    """No database, no web framework, no server; nor anything of the service."""
+    loaded = loaded_by(statement)
+    assert not [name for name in loaded if name.partition(".")[0] in (*HEAVY, "scheduler_service")]
+
+
+def test_the_models_load_no_client() -> None:
+    """The service uses them too."""
+    assert "httpx" not in loaded_by("import client_sdk.models")
+
+
+def test_what_is_not_there_is_said_so() -> None:
+    """As of any module."""
+    with pytest.raises(ImportError, match="Nothing"):
+        exec("from client_sdk import Nothing", {})
