@@ -100,6 +100,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     counting: tuple[Counting, ...] = ()
     latest: Latest | None = None
     ended: tuple[Ended, ...] = ()
+    owner: str = ""
 
 
 class Phase(msgspec.Struct, frozen=True, gc=False, tag=True):

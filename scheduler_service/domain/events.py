@@ -13,7 +13,8 @@ class Created(Event, frozen=True):
     """A life begins: `uid` and the random `key` of its feedback tokens come from the host.
 
     The program of `revision` stands in the job's programs. Counters go on from an earlier life's. Where the
-    job lives already, `fingerprint` tells whether this is the definition that it has.
+    job lives already, `fingerprint` tells whether this is the definition that it has. `owner` is the service
+    that declares the job; empty: none does.
     """
 
     uid: str
@@ -22,17 +23,20 @@ class Created(Event, frozen=True):
     execute_number: int = 0
     request_counts: int = 0
     fingerprint: bytes = b""
+    owner: str = ""
 
 
 class Updated(Event, frozen=True):
     """The definition of `revision` (the turn numbers it) replaces the present one.
 
-    `active` None leaves the pause as it is; `if_match` is the revision that the caller has seen.
+    `active` None leaves the pause as it is; `if_match` is the revision that the caller has seen. `owner` None
+    leaves the job to the service that declares it.
     """
 
     revision: int
     active: bool | None = None
     if_match: int | None = None
+    owner: str | None = None
 
 
 class Activated(Event, frozen=True):
@@ -45,6 +49,7 @@ class Paused(Event, frozen=True):
     """The job stops firing; with `drain` live executions end by themselves, else they are cancelled."""
 
     drain: bool = False
+    reason: str = "paused"
 
 
 class Destroyed(Event, frozen=True):

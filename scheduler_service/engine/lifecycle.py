@@ -41,6 +41,7 @@ def create(job: Job, event: Created, now: Now) -> Decision:
         pause_reason=None if active else PAUSED,
         execute_number=event.execute_number,
         request_counts=event.request_counts,
+        owner=event.owner,
     )
     draft = Draft(job, Document(head), now)
     look_ahead(draft)
@@ -81,6 +82,7 @@ def update(draft: Draft, event: Updated) -> Reply:
         active=active,
         paused_at=None if active else draft.head.paused_at or draft.now.wall,
         pause_reason=None if active else draft.head.pause_reason or PAUSED,
+        owner=draft.head.owner if event.owner is None else event.owner,
     )
     if was_active and not active:
         _take_offline(draft, drain=False)
@@ -97,7 +99,7 @@ def pause(draft: Draft, event: Paused) -> Reply:
     draft.change(
         active=False,
         paused_at=draft.now.wall,
-        pause_reason=PAUSED,
+        pause_reason=event.reason,
         updated_at=draft.now.wall,
     )
     _take_offline(draft, drain=event.drain)

@@ -10,7 +10,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     """What settings say to the core; `app` builds it, `compile` binds it to the definition. Times in ms.
 
     `internal_url`, `external_url`: bases of feedback URLs. `follow`: origins that a whole URL from a
-    response may lead to. `owner`: the service that `service:/path` means; None: this scheduler.
+    response may lead to.
     `http_timeout` is both the default and the cap of a step's `timeoutSeconds`.
     """
 
@@ -22,7 +22,6 @@ class Surroundings(msgspec.Struct, frozen=True):
     response_bytes: int = 1 << 20
     follow: frozenset[str] = frozenset()
     gateway: str | None = None
-    owner: str | None = None
     pending_triggers: int = 1_000
     hold_recurring: bool = False
     hold_triggered: bool = False

@@ -17,6 +17,7 @@ from scheduler_service.language.urls import ForeignOrigin, NotAUrl, resolve_whol
 from scheduler_service.language.values import as_json, as_text, scrub
 
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}|\{serviceName\}|\{serviceGateway\}")
+OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")
 FORM = "application/x-www-form-urlencoded"
 JSON_TYPE = re.compile(r"\s*[a-z]+/(?:json|[^;\s]*\+json)\s*(?:;|$)")
 
@@ -58,7 +59,7 @@ def make_request(
     content, kind = body
     return OutboundRequest(
         method=target.method,
-        url=url,
+        url=at_owner(url, head.owner),
         headers=(*own_headers(program, run, headers, key), *headers, *kind),
         body=content,
         timeout=timeout,
@@ -91,6 +92,15 @@ def through_service(name: str, url: str) -> str:
     """The URL of a step with `serviceName`: the authority in `url` becomes the first path segment."""
     _, _, rest = url.partition(":")
     return f"service://{name}/{rest.lstrip('/')}"
+
+
+def at_owner(url: str, owner: str) -> str:
+    """`service:/path` and `service://{serviceName}/path` of a job that the service `owner` declares.
+
+    Where none does (empty) they stay as they are: they mean this scheduler (SPEC section 9).
+    """
+    own = OWN.match(url) if owner else None
+    return url if own is None else f"service://{owner}{url[own.end() :]}"
 
 
 def _whole(program: Program, responses: tuple[Kept, ...], target: Target, url: str) -> str | Refused:

@@ -346,3 +346,11 @@ def test_a_pause_by_an_update_ends_what_runs_by_its_own_definition() -> None:
     rig.deliver(Updated(2, active=False))
     assert rig.of(Inform, rig.effects)[0].request.url == "http://target.test/old"
     assert rig.execution(1).reason == "paused"
+
+
+def test_a_pause_says_why() -> None:
+    """By a person, or since the job is declared no more (SPEC section 11)."""
+    rig = Rig().create()
+    rig.deliver(Paused(reason="undeclared"))
+    assert rig.document is not None
+    assert rig.document.head.pause_reason == "undeclared"

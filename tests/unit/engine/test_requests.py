@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.effects import Inform
-from scheduler_service.domain.events import CallEnded, CancelRequested, Triggered
+from scheduler_service.domain.events import CallEnded, CancelRequested, Created, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.requests import encode_body
+from scheduler_service.engine.requests import at_owner, encode_body
 from tests.unit.engine.rig import START, Rig
 
 URL = "http://target.test/"
@@ -310,3 +310,36 @@ def test_cancel_url_has_a_key_of_its_own() -> None:
     request = rig.of(Inform, rig.effects)[0].request
     assert request.method == "DELETE"
     assert ("Idempotency-Key", "uid-1-1-cancel") in request.headers
+
+
+@pytest.mark.parametrize(
+    ("url", "reached"),
+    [
+        ("service:/main/api?a=1", "service://billing/main/api?a=1"),
+        ("SERVICE:/main", "service://billing/main"),
+        ("service://{serviceName}/main/api", "service://billing/main/api"),
+        ("service://oa/main/api", "service://oa/main/api"),
+        ("service://{serviceGateway}/oa/main", "service://{serviceGateway}/oa/main"),
+        ("http://target.test/service:/x", "http://target.test/service:/x"),
+    ],
+)
+def test_the_owner_of_a_job_is_what_service_path_means(url: str, reached: str) -> None:
+    """`service:/path` and `{serviceName}`: who declares the job, else this scheduler (SPEC section 9)."""
+    assert at_owner(url, "billing") == reached
+    assert at_owner(url, "") == url
+
+
+def test_a_declared_job_calls_its_own_service() -> None:
+    """Its steps, and what tells of it; who takes the job over is its owner from then on (SPEC section 9)."""
+    rig = Rig(request=[{"url": "service:/run"}], notification=[{"url": "service://{serviceName}/told"}])
+    rig.deliver(Created("uid", b"key", owner="billing"))
+    rig.deliver(Triggered())
+    assert rig.request.url == "service://billing/run"
+    rig.answer(200)
+    assert {one.request.url for one in rig.deliveries()} == {"service://billing/told"}
+    rig.deliver(Updated(1, owner="shop"))
+    rig.deliver(Triggered())
+    assert rig.request.url == "service://shop/run"
+    rig.deliver(Updated(1))
+    assert rig.document is not None
+    assert rig.document.head.owner == "shop"
