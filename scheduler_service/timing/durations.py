@@ -38,7 +38,8 @@ _WORDS = (
     (("y", "year", "years"), "P{}Y"),
 )
 _SPOKEN = re.compile(r"([0-9]{1,9}) ?([A-Za-z]*)")
-_PART = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)"
+# A number can be read in one way only: with two, a text of n parts would take 2**n tries to refuse.
+_PART = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)"
 _PARTS = re.compile(rf"\+?((?:{_PART})+)")
 _EACH = re.compile(_PART)
 _ISO = re.compile(
