@@ -85,7 +85,7 @@ def test_lengths_are_limited() -> None:
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", ["12d", "1.5h", "999ms", ".5s", "7.m"])
 def test_many_parts_are_refused_as_fast_as_few(piece: str) -> None:
-    """A duration's number is read in one way: with two, this text would take 2**40 tries (found by fuzzing)."""
+    """A duration's number is read in one way; with two this would take 2**40 tries (found by fuzzing)."""
     error = refusal(parse_duration, piece * (durations.TEXT_MAX // len(piece) - 1) + "p")
     assert error is not None
     assert "is no duration" in error.message
