@@ -16,8 +16,7 @@ def enrol(draft: Draft, run: Open) -> Started:
     run = draft.requeue(replace(run, state=ExecutionState.ENQUEUED))
     if not run.held:
         admit(draft, run)
-    state = draft.touched[run.execute_number].state
-    return Started(run.execute_number, state, draft.head.uid)
+    return Started(run.execute_number, draft.state_of(run.execute_number), draft.head.uid)
 
 
 def admit(draft: Draft, run: Open) -> None:
@@ -49,9 +48,7 @@ def start(draft: Draft, run: Open) -> None:
         revision=draft.head.revision,
         qos=draft.program.qos,
         started_at=draft.now.wall,
-        holder=draft.holder,
     )
-    draft.keep(running)
     begin(draft, running, from_step, tuple(Kept(200, "", body) for body in run.replayed[:from_step]))
 
 

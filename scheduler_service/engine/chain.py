@@ -82,7 +82,7 @@ def take_answer(draft: Draft, run: Open, calling: Calling, outcome: Outcome) -> 
         _fault(draft, run, step, outcome, broken)
     elif broken is not None:
         message = broken.message
-        notify(draft, run, answer_notice(draft, outcome.status, outcome.body, broken.failure.code, message))
+        notify(draft, run, lambda: answer_notice(draft, outcome, broken.failure.code, message))
         fail(draft, run, broken)
     else:
         _advance(draft, run, step, outcome)
@@ -112,7 +112,7 @@ def _key(draft: Draft, run: Open, step: Step) -> str:
 
 def _refuse(draft: Draft, run: Open, index: int, refused: Refused) -> None:
     draft.note(run, refused.code, refused.message, step=index)
-    notify(draft, run, plain_notice(draft, OWN_FAULT, refused.code, refused.message))
+    notify(draft, run, lambda: plain_notice(draft, OWN_FAULT, refused.code, refused.message))
     fail(draft, run, Broken(Failure(refused.code, refused.failure_type), refused.message, index))
 
 
@@ -142,7 +142,7 @@ def _fault(draft: Draft, run: Open, step: Step, fault: Fault, broken: Broken) ->
         return
     timed_out = fault.kind is FaultKind.TIMEOUT
     code = broken.failure.code
-    notify(draft, run, plain_notice(draft, OWN_FAULT, code, broken.message, timed_out=timed_out))
+    notify(draft, run, lambda: plain_notice(draft, OWN_FAULT, code, broken.message, timed_out=timed_out))
     fail(draft, run, broken)
 
 
@@ -157,7 +157,7 @@ def _advance(draft: Draft, run: Open, step: Step, answer: Answer) -> None:
     elif program.asynchronous:
         _await_outcome(draft, run, answer)
     else:
-        notify(draft, run, answer_notice(draft, answer.status, answer.body, None, ""))
+        notify(draft, run, lambda: answer_notice(draft, answer, None, ""))
         succeed(draft, run)
 
 

@@ -20,12 +20,28 @@ LATE_AFTER = SECOND
 replace = msgspec.structs.replace
 
 
+# An execution as it is to be recorded: the run, its revision and progress, reason, error and failure type.
+Touch = tuple[Open, int, str | None, str | None, str | None, FailureType | None]
+
+
 class Draft:
     """The state of a job while a turn changes it."""
 
-    __slots__ = ("contexts", "effects", "head", "holder", "now", "opens", "programs", "records", "touched")
+    __slots__ = (
+        "_document",
+        "_touched",
+        "contexts",
+        "effects",
+        "head",
+        "holder",
+        "now",
+        "opens",
+        "programs",
+        "records",
+    )
 
     def __init__(self, job: Job, document: Document, now: Now) -> None:
+        self._document = document
         self.head: Head = document.head
         self.opens: dict[int, Open] = {run.execute_number: run for run in document.head.opens}
         self.contexts: dict[int, Context] = dict(document.contexts)
@@ -34,7 +50,7 @@ class Draft:
         self.now = now
         self.effects: list[Effect] = []
         self.records: list[Record] = []
-        self.touched: dict[int, ExecutionRecord] = {}
+        self._touched: dict[int, Touch] = {}
 
     @property
     def program(self) -> Program:
@@ -80,25 +96,16 @@ class Draft:
     ) -> None:
         """Has the execution recorded as it stands now; the last touch of a turn is the one that counts."""
         context = self.contexts.get(run.execute_number)
-        ended = run.state in TERMINAL
         if context is not None and run.state is ExecutionState.FAILED:
             error, failure_type = error or context.failure, failure_type or context.failure_type
-        self.touched[run.execute_number] = ExecutionRecord(
-            execute_number=run.execute_number,
-            revision=run.revision or self.head.revision,
-            state=run.state,
-            triggered_by=run.triggered_by,
-            planned_at=run.planned_at,
-            created_at=run.created_at,
-            started_at=run.started_at,
-            ended_at=self.now.wall if ended else None,
-            reason=reason,
-            error=error,
-            failure_type=failure_type,
-            attempt_count=run.attempts,
-            progress=context.progress if context else None,
-            params=run.params,
-        )
+        progress = None if context is None else context.progress
+        revision = run.revision or self.head.revision
+        # The record itself is made once, in `decision`: a turn touches an execution up to three times.
+        self._touched[run.execute_number] = (run, revision, progress, reason, error, failure_type)
+
+    def state_of(self, number: int) -> ExecutionState:
+        """The state of an execution that this turn has touched, ended ones too."""
+        return self._touched[number][0].state
 
     def close(
         self,
@@ -155,17 +162,38 @@ class Draft:
         return Token(self.head.uid, run.execute_number, run.request_counts, kind, serial)
 
     def decision(self, reply: Reply) -> Decision:
-        """Freezes the draft."""
-        head = self.head
-        if self.touched:
+        """Freezes the draft. A turn that changed nothing gives back the document that it was given."""
+        head, before = self.head, self._document
+        if self._touched:
             head = replace(head, opens=tuple(self.opens.values()), latest=self._latest())
-        self.records.extend(self.touched.values())
+            self.records.extend([self._record(touch) for touch in self._touched.values()])
+        if head is before.head and self.contexts == before.contexts:
+            return Decision(before, tuple(self.effects), tuple(self.records), reply)
         return Decision(Document(head, self.contexts), tuple(self.effects), tuple(self.records), reply)
 
     def _latest(self) -> Latest | None:
-        newest = max(self.touched)
+        newest = max(self._touched)
         known = self.head.latest
         if known is not None and known.execute_number > newest:
             return known
-        record = self.touched[newest]
-        return Latest(newest, record.state, record.error)
+        run, _, _, _, error, _ = self._touched[newest]
+        return Latest(newest, run.state, error)
+
+    def _record(self, touch: Touch) -> ExecutionRecord:
+        run, revision, progress, reason, error, failure_type = touch
+        return ExecutionRecord(
+            run.execute_number,
+            revision,
+            run.state,
+            run.triggered_by,
+            run.planned_at,
+            run.created_at,
+            run.started_at,
+            self.now.wall if run.state in TERMINAL else None,
+            reason,
+            error,
+            failure_type,
+            run.attempts,
+            progress,
+            run.params,
+        )

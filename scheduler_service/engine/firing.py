@@ -22,8 +22,7 @@ def fire_due(draft: Draft) -> None:
     if not head.active or head.next_fire is None or head.next_fire - program.lead > draft.now.wall:
         return
     due = plan(program.timer, head.cursor, head.uid, now=draft.now.wall, lead=program.lead)
-    draft.change(cursor=due.cursor)
-    look_ahead(draft)
+    draft.change(cursor=due.cursor, next_fire=_moment_of(due.following))
     if due.missed is not None:
         account_run(draft, due.missed, MISFIRE)
     for firing in due.caught_up:
@@ -45,7 +44,11 @@ def fire(draft: Draft, firing: Firing, *, queued: bool = False) -> None:
 def look_ahead(draft: Draft) -> None:
     """Computes the next planned firing after the cursor."""
     following = upcoming(draft.program.timer, draft.head.cursor, draft.head.uid)
-    draft.change(next_fire=None if following is None else following.planned_at)
+    draft.change(next_fire=_moment_of(following))
+
+
+def _moment_of(firing: Firing | None) -> int | None:
+    return None if firing is None else firing.planned_at
 
 
 def account_run(draft: Draft, run: Run, reason: str) -> None:

@@ -1,5 +1,7 @@
 """What callers are told: which event matches which entry, and the body it carries (SPEC section 7)."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from scheduler_service.domain.document import Open, Report, Told
@@ -7,7 +9,7 @@ from scheduler_service.domain.effects import Delivery, Notify
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.moments import SECOND, as_datetime
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
-from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
@@ -40,10 +42,10 @@ def report_notice(report: Report, http_status: str) -> Notice:
     return Notice(key, http_status, _object(parse_json(report.body)) | {"status": report.status})
 
 
-def answer_notice(draft: Draft, status: int | None, body: bytes, error: str | None, message: str) -> Notice:
+def answer_notice(draft: Draft, answer: Answer, error: str | None, message: str) -> Notice:
     """The answer that ends a synchronous attempt, or a failing request of an asynchronous chain."""
-    code = OWN_FAULT if status is None else str(status)
-    value = parse_json(body) if body else None
+    code = str(answer.status)
+    value = parse_json(answer.body) if answer.body else None
     if isinstance(value, dict) and "status" in value:
         return Notice(code, code, value)
     state = FAILED if error else SUCCEED
@@ -83,11 +85,15 @@ def local_text(zone: str, moment: int) -> str:
     return as_datetime(local - local % SECOND).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def notify(draft: Draft, run: Open, notice: Notice) -> None:
-    """Tells every entry that asked for this event; remembers it for the final one."""
+def notify(draft: Draft, run: Open, make: Callable[[], Notice]) -> None:
+    """Tells every entry that asked for this event; remembers it for the final one.
+
+    `make` is called where anybody may be told: most jobs have no entry, and a notice reads the answer's JSON.
+    """
     program = draft.program_of(run)
     if not program.notifications:
         return
+    notice = make()
     _tell(draft, run, program, notice)
     told = Told(notice.http_status, as_json(notice.response))
     draft.adjust(run.execute_number, told=told)

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from scheduler_service.domain.wire import Headers
 from scheduler_service.language.template import JsonTemplate, TextTemplate, UrlTemplate
 from scheduler_service.timing.timer import Timer
 
@@ -39,10 +40,19 @@ class Policy(msgspec.Struct, frozen=True):
     jitter: bool = False
 
 
+class Fixed(msgspec.Struct, frozen=True):
+    """URL and headers of a target without a template in either: the same in every request."""
+
+    url: str
+    headers: Headers
+    brings_key: bool
+
+
 class Target(msgspec.Struct, frozen=True):
     """What a step, a check, a notification and cancelUrl have in common. `timeout` in ms.
 
-    `inside`: the target is a service, so that feedback URLs take their internal form.
+    `inside`: the target is a service, so that feedback URLs take their internal form. `fixed`: what of it is
+    rendered already.
     """
 
     method: str
@@ -53,6 +63,7 @@ class Target(msgspec.Struct, frozen=True):
     inside: bool = False
     timeout: int = 60_000
     redirects: int = 0
+    fixed: Fixed | None = None
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from scheduler_service.domain.document import Head, Kept, Open
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
-from scheduler_service.engine.program import Program, Target
+from scheduler_service.engine.program import Fixed, Program, Target
 from scheduler_service.engine.scope import scope_for
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, resolve_whole
@@ -19,6 +19,7 @@ from scheduler_service.language.values import as_json, as_text, scrub
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}|\{serviceName\}|\{serviceGateway\}")
 OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")
 FORM = "application/x-www-form-urlencoded"
+NOTHING = Scope(system={}, environment={}, root={}, aliases={})
 JSON_TYPE = re.compile(r"\s*[a-z]+/(?:json|[^;\s]*\+json)\s*(?:;|$)")
 
 
@@ -46,26 +47,51 @@ def make_request(
     extra: dict[str, object] | None = None,
 ) -> OutboundRequest | Refused:
     """The request of `target` for this attempt, or why there can be none. `timeout` in ms."""
-    scope = scope_for(program, head, run, responses, target, extra)
-    url = _url(program, responses, target, scope)
-    if isinstance(url, Refused):
-        return url
-    headers = _headers(target, scope)
-    if isinstance(headers, Refused):
-        return headers
-    body = _body(target, scope, headers)
-    if isinstance(body, Refused):
-        return body
-    content, kind = body
+    fixed, body = target.fixed, target.body
+    # Most requests name nothing of the execution: no scope is made for them (saves 8 of 20 µs).
+    names = fixed is None or (body is not None and not body.is_constant)
+    scope = scope_for(program, head, run, responses, target, extra) if names else NOTHING
+    place = fixed or _render(program, responses, target, scope)
+    if isinstance(place, Refused):
+        return place
+    sent = _body(target, scope, place.headers)
+    if isinstance(sent, Refused):
+        return sent
+    content, kind = sent
+    own = own_headers(program, run, None if place.brings_key else key)
     return OutboundRequest(
         method=target.method,
-        url=at_owner(url, head.owner),
-        headers=(*own_headers(program, run, headers, key), *headers, *kind),
+        url=at_owner(place.url, head.owner),
+        headers=(*own, *place.headers, *kind),
         body=content,
         timeout=timeout,
         redirects=target.redirects,
         trace=trace_of(head.uid, run.execute_number),
     )
+
+
+def fix(target: Target) -> Fixed | None:
+    """URL and headers of `target` where no template stands in them; None also where they are refused."""
+    templates = [template for _, template in target.headers]
+    if target.service_name is not None:
+        templates.append(target.service_name)
+    if not target.url.is_constant or not all(template.is_constant for template in templates):
+        return None
+    found = _fixed(_named(target, target.url.text, NOTHING), _headers(target, NOTHING))
+    return None if isinstance(found, Refused) else found
+
+
+def _render(program: Program, responses: tuple[Kept, ...], target: Target, scope: Scope) -> Fixed | Refused:
+    url = _url(program, responses, target, scope)
+    return url if isinstance(url, Refused) else _fixed(url, _headers(target, scope))
+
+
+def _fixed(url: str | Refused, headers: Headers | Refused) -> Fixed | Refused:
+    if isinstance(url, Refused):
+        return url
+    if isinstance(headers, Refused):
+        return headers
+    return Fixed(url, headers, any(name.lower() == "idempotency-key" for name, _ in headers))
 
 
 def trace_of(uid: str, execute_number: int) -> str:
@@ -78,14 +104,19 @@ def _url(program: Program, responses: tuple[Kept, ...], target: Target, scope: S
     if isinstance(url, Unrenderable):
         return _refuse(url)
     whole = _whole(program, responses, target, url) if target.url.whole else url
-    if target.service_name is None or isinstance(whole, Refused):
-        return whole
+    return whole if isinstance(whole, Refused) else _named(target, whole, scope)
+
+
+def _named(target: Target, url: str, scope: Scope) -> str | Refused:
+    """`url` by way of the service that the target names, if it names one."""
+    if target.service_name is None:
+        return url
     name = render_text(target.service_name, scope)
     if isinstance(name, Unrenderable):
         return _refuse(name)
     if not SERVICE_NAME.fullmatch(name):
         return Refused("template", f"serviceName {name[:80]!r} is no service's name")
-    return through_service(name, whole)
+    return through_service(name, url)
 
 
 def through_service(name: str, url: str) -> str:
@@ -163,18 +194,16 @@ def encode_body(value: object, headers: Headers) -> tuple[bytes, Headers]:
     return as_json(value), ()
 
 
-def own_headers(program: Program, run: Open, headers: Headers, key: str) -> Headers:
-    """What every request carries; a step's own `Idempotency-Key` among its `headers` wins."""
-    own = [
+def own_headers(program: Program, run: Open, key: str | None) -> Headers:
+    """What every request carries; `key` None: the step brings an `Idempotency-Key` of its own, which wins."""
+    own: Headers = (
         ("X-Scheduling-Job-Id", program.job_id),
         ("X-Scheduling-Execute-Number", str(run.execute_number)),
         ("X-Scheduling-Request-Counts", str(run.request_counts)),
-    ]
-    if not any(name.lower() == "idempotency-key" for name, _ in headers):
-        own.append(("Idempotency-Key", key))
-    if program.lead:
-        own.append(("X-Scheduled-At", rfc3339(run.planned_at)))
-    return tuple(own)
+    )
+    if key is not None:
+        own += (("Idempotency-Key", key),)
+    return (*own, ("X-Scheduled-At", rfc3339(run.planned_at))) if program.lead else own
 
 
 def _refuse(cause: Unrenderable) -> Refused:

@@ -8,6 +8,8 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.states import LIVE
 
+NEVER = 1 << 62
+
 
 class Summary(msgspec.Struct, frozen=True, gc=False):
     """A job as its reader sees it (SPEC section 10, shape of a job). Times are wall ms."""
@@ -32,12 +34,17 @@ def due(job: Job) -> Due:
     if document is None:
         return Due()
     head = document.head
-    walls = [run.planned_at for run in head.opens if run.state is ExecutionState.SCHEDULED]
+    wall = steady = NEVER
     if head.active and head.next_fire is not None:
-        walls.append(head.next_fire - job.programs[head.revision].lead)
-    steadies = [_due_of(context) for context in document.contexts.values()]
-    steadies.extend(counting.due for counting in head.counting)
-    return Due(min(walls, default=None), min(steadies, default=None))
+        wall = head.next_fire - job.programs[head.revision].lead
+    for run in head.opens:
+        if run.state is ExecutionState.SCHEDULED and run.planned_at < wall:
+            wall = run.planned_at
+    for context in document.contexts.values():
+        steady = min(steady, _due_of(context))
+    for counting in head.counting:
+        steady = min(steady, counting.due)
+    return Due(None if wall == NEVER else wall, None if steady == NEVER else steady)
 
 
 def summarize(job: Job) -> Summary:
@@ -47,6 +54,7 @@ def summarize(job: Job) -> Summary:
         raise AssertionError("a job that is not there has no summary")
     head = document.head
     kind = job.programs[head.revision].timer.kind
+    live = sum([run.state in LIVE for run in head.opens]) if head.opens else 0
     return Summary(
         state=_state(document, kind),
         kind=kind,
@@ -58,8 +66,8 @@ def summarize(job: Job) -> Summary:
         latest=head.latest,
         created_at=head.created_at,
         updated_at=head.updated_at,
-        live=sum(run.state in LIVE for run in head.opens),
-        waiting=sum(run.state not in LIVE for run in head.opens),
+        live=live,
+        waiting=len(head.opens) - live,
     )
 
 

@@ -4,12 +4,15 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import msgspec
+
 from client_sdk.models import JobDefinition
 from client_sdk.models.problems import write_pointer
 from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target
+from scheduler_service.engine.requests import fix
 from scheduler_service.language.authority import check_authority
 from scheduler_service.language.template import (
     NOTIFY_BODY,
@@ -129,7 +132,7 @@ class TargetCompiler:
         timeout = self._timeout(step, pointer)
         if url is None:
             return None
-        return Target(
+        target = Target(
             method=step.method,
             url=url,
             headers=headers,
@@ -139,6 +142,7 @@ class TargetCompiler:
             timeout=timeout,
             redirects=step.follow_redirects,
         )
+        return msgspec.structs.replace(target, fixed=fix(target))
 
     def _begin(self, url: str) -> str:
         """How `url` begins, be it with a variable of the environment."""

@@ -20,7 +20,7 @@ def time_out(draft: Draft, run: Open, context: Context) -> None:
     inform(draft, run, context)
     code = TIMEOUT if program.asynchronous else OWN_FAULT
     step = context.phase.step if isinstance(context.phase, Calling) else len(program.steps) - 1
-    notify(draft, run, plain_notice(draft, code, code, message, timed_out=True))
+    notify(draft, run, lambda: plain_notice(draft, code, code, message, timed_out=True))
     fail(draft, run, Broken(Failure(code, FailureType.TIMEOUT), message, step))
 
 

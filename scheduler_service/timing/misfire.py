@@ -1,12 +1,10 @@
 """What is due now, and what was missed: the split of SPEC section 3 "Misfire" and the end of a pause."""
 
-from itertools import islice
-
 import msgspec
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.timing.course import following, has_fixed_phase, tally
-from scheduler_service.timing.firings import Firing, advance, between, latest, upcoming
+from scheduler_service.timing.firings import Firing, advance, latest, upcoming
 from scheduler_service.timing.timer import Timer, TimerKind
 
 COUNT_MAX = 10_000
@@ -31,12 +29,14 @@ class Plan(msgspec.Struct, frozen=True):
     """What a look at the timer found; `cursor` has all of it used up.
 
     `missed` goes into the ledger as skipped, `caught_up` fires first (oldest first), then `late` in order.
+    `following` is the first firing that `cursor` has left; None: there is no further one.
     """
 
     missed: Run | None
     caught_up: tuple[Firing, ...]
     late: tuple[Firing, ...]
     cursor: Cursor
+    following: Firing | None
 
 
 class Resumption(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ def plan(
     """
     first = upcoming(timer, cursor, seed)
     if first is None or first.planned_at > now + lead:
-        return Plan(None, (), (), cursor)
+        return Plan(None, (), (), cursor, first)
     missed: Run | None = None
     caught_up: tuple[Firing, ...] = ()
     overdue = now - timer.misfire_grace
@@ -86,8 +86,13 @@ def plan(
         missed, caught_up = _split(timer, cursor, seed, last, policy or timer.misfire_policy, WALK_MAX)
         used_up = _used_up(timer, cursor, last, missed, caught_up)
         cursor = advance(cursor, last, used_up)
-    late = tuple(islice(between(timer, cursor, seed, now + lead), most))
-    return Plan(missed, caught_up, late, advance(cursor, late[-1], len(late)) if late else cursor)
+        first = upcoming(timer, cursor, seed)
+    late: list[Firing] = []
+    while first is not None and first.planned_at <= now + lead and len(late) < most:
+        late.append(first)
+        cursor = advance(cursor, first)
+        first = upcoming(timer, cursor, seed)
+    return Plan(missed, caught_up, tuple(late), cursor, first)
 
 
 def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "skip") -> Resumption:

@@ -35,7 +35,8 @@ def planned(firings: tuple[Firing, ...]) -> list[int]:
 def test_before_its_moment_nothing_is_due(period: str) -> None:
     """SPEC 3: firings are computed; looking too early changes nothing."""
     cursor = Cursor(NOON, NOON)
-    assert plan(make(period), cursor, "", now=NOON + MINUTE - 1) == Plan(None, (), (), cursor)
+    found = plan(make(period), cursor, "", now=NOON + MINUTE - 1)
+    assert found == Plan(None, (), (), cursor, Firing(NOON + MINUTE, NOON + MINUTE))
 
 
 @pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
@@ -304,5 +305,5 @@ def test_a_long_pause_is_counted_up_to_10_000() -> None:
 def test_external_has_neither_firings_nor_misses() -> None:
     """SPEC 3: fires only by trigger."""
     timer = make("external")
-    assert plan(timer, Cursor(NOON), "", now=NOON + DAY) == Plan(None, (), (), Cursor(NOON))
+    assert plan(timer, Cursor(NOON), "", now=NOON + DAY) == Plan(None, (), (), Cursor(NOON), None)
     assert resume(timer, Cursor(NOON), now=NOON + DAY, seed="").count == 0
