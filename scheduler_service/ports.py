@@ -152,11 +152,17 @@ class StateStore(Protocol):
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, destroyed ones too, or None. Raises StoreUnavailable."""
 
+    async def load_all(self, job_ids: Sequence[str]) -> Sequence[StoredJob | StoreError | None]:
+        """For each the job, None, or why it cannot be read. Raises StoreUnavailable."""
+
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted (JSON), or None. Raises StoreUnavailable."""
 
     def commit(self, commit: Commit) -> Awaitable[None]:
         """Writes one turn; returns at once an awaitable that ends when it is durable. Raises StoreError."""
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        """Writes turns of different jobs in one group; for each None, or its error. Raises StoreError."""
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         """Writes what became of deliveries. Raises StoreError."""

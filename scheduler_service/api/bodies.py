@@ -11,6 +11,8 @@ from scheduler_service.api.problems import ApiProblem, invalid, invalid_all, ref
 
 DEEPEST = 64
 _DECODER = msgspec.json.Decoder()
+_NO_ARRAY = "the body must be an array of definitions; one alone goes to POST /jobs/{jobId}"
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 Model = TypeVar("Model", bound=WireModel)
 
 
@@ -52,6 +54,18 @@ def read_json(body: bytes) -> object:
     if body.count(b"[") + body.count(b"{") > DEEPEST and not _is_flat(value, DEEPEST):
         raise _too_deep()
     return value
+
+
+def read_items(body: bytes) -> list[bytes]:
+    """The items of an array, each as it stands there; whether they are JSON is not known yet.
+
+    Raises ApiProblem: 400 for what is no JSON, 422 for what is no array.
+    """
+    try:
+        return [bytes(item) for item in _ITEMS.decode(body)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        read_json(body)
+    raise invalid("", "type", _NO_ARRAY)
 
 
 def read_model(model: type[Model], value: object) -> Model:

@@ -28,7 +28,7 @@ async def create(call: Call) -> Response:
     """`POST /jobs/{jobId}`: 201, or 200 where this very job exists already."""
     job_id = call.job_id
     raw = await call.body()
-    posted = check_posted(call.parts, raw, read_json(raw), job_id)
+    posted = check_posted(call.parts, raw, job_id)
     remembered = call.remembered(f"jobs/{job_id}", raw)
     reply = await take_turn(
         call.parts, job_id, Created(uid="", key=b""), definition=posted.definition, remembered=remembered
@@ -49,7 +49,7 @@ async def update(call: Call) -> Response:
     """`POST /jobs/{jobId}/update`: another definition, unless `If-Match` names another revision."""
     job_id = call.job_id
     raw = await call.body()
-    posted = check_posted(call.parts, raw, read_json(raw), job_id)
+    posted = check_posted(call.parts, raw, job_id)
     event = Updated(revision=0, active=posted.active, if_match=_expected(header(call.scope, b"if-match")))
     remembered = call.remembered(f"jobs/{job_id}/update", raw)
     await take_turn(call.parts, job_id, event, definition=posted.definition, remembered=remembered)

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from client_sdk.models import JobDefinition
-from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.records import Exchange
+from scheduler_service.domain.replies import Reply
+from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.program import Program, Surroundings
+from scheduler_service.engine.moulds import Moulds
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
@@ -17,16 +19,7 @@ from scheduler_service.persistence.history.queries import (
     Wire,
 )
 from scheduler_service.persistence.state.catalogue import Catalogue
-from scheduler_service.ports import Clock, Deliver, Remembered
-
-
-class Compiled(Protocol):
-    """A definition that holds, and what is worth saying about it."""
-
-    @property
-    def program(self) -> Program: ...
-    @property
-    def warnings(self) -> tuple[Problem, ...]: ...
+from scheduler_service.ports import Clock, Definition, Deliver, Remembered, StoreError
 
 
 class CompileDefinition(Protocol):
@@ -34,6 +27,13 @@ class CompileDefinition(Protocol):
 
     def __call__(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
         """The definition, compiled. Raises DefinitionError with all that is wrong."""
+
+
+class CreateAll(Protocol):
+    """Creates many jobs."""
+
+    async def __call__(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
+        """Takes the turn Created for each, their writes as one group. Never raises StoreError."""
 
 
 class Store(Protocol):
@@ -114,8 +114,10 @@ class ApiParts:
     """
 
     deliver: Deliver
+    create_all: CreateAll
     read_job: Callable[[str], Awaitable[Job | None]]
     compile_definition: CompileDefinition
+    moulds: Moulds
     surroundings: Surroundings
     catalogue: Catalogue
     store: Store

@@ -263,8 +263,10 @@ def _api_parts(
 
     return ApiParts(
         deliver=parts.host,
+        create_all=parts.host.create_all,
         read_job=parts.host.read,
         compile_definition=parts.compiler.posted,
+        moulds=parts.compiler.moulds,
         surroundings=surroundings,
         catalogue=parts.store.catalogue,
         store=parts.store,

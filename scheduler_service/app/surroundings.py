@@ -8,6 +8,7 @@ import msgspec
 from client_sdk.models import JobDefinition, parse_definition
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.compile import Compiled, compile_definition
+from scheduler_service.engine.moulds import Moulds, posted_active, read_members
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.settings import Settings
 from scheduler_service.settings.model import Defaults
@@ -50,6 +51,7 @@ class Compiler:
         }
         self._surroundings = surroundings
         self._history_detail = history_detail
+        self.moulds = Moulds(default_zone=surroundings.default_zone)
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
         """A definition on its way in. Raises DefinitionError."""
@@ -57,9 +59,16 @@ class Compiler:
 
     def stored(self, text: bytes) -> Program:
         """A definition from the store. Raises DefinitionError, ModelError: it is refused by this version."""
+        members = read_members(text) or {}
+        cast = self.moulds.cast(members)
+        if cast is not None:
+            return cast.program
         definition = parse_definition(msgspec.json.decode(text))
         system = any(step.url.startswith("system://") for step in definition.request)
-        return compile_definition(self._fill(definition), self._surroundings, system=system).program
+        compiled = compile_definition(self._fill(definition), self._surroundings, system=system)
+        if not system:
+            self.moulds.keep(members, compiled, active=posted_active(definition))
+        return compiled.program
 
     @property
     def options(self) -> dict[str, object]:

@@ -1,6 +1,5 @@
 """Compiles a definition: everything that can be known about it is checked here, once (SPEC sections 2, 4)."""
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +9,7 @@ from client_sdk.models import JobDefinition
 from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.fingerprint import fingerprint, shape_of
 from scheduler_service.engine.notices import FINAL
 from scheduler_service.engine.parameters import check_schema
 from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
@@ -31,10 +31,14 @@ PER_ATTEMPT = frozenset(
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A definition that holds, and what is worth saying about it."""
+    """A definition that holds, and what is worth saying about it: of its timer first.
+
+    `shape` is equal for definitions that a mould may stand for (`engine.moulds`).
+    """
 
     program: Program
     warnings: tuple[Problem, ...]
+    shape: bytes = b""
 
 
 def compile_definition(
@@ -59,27 +63,8 @@ def compile_definition(
     check = check if definition.asynchronous else None
     parts = _mark_kept(steps, check, cancel, notifications)
     program = _assemble(definition, surroundings, timer, parts, check, cancel, notifications, system)
-    return Compiled(
-        program, (*below_timer(timer.warnings), *_warn_policies(definition), *_warn_final(notifications))
-    )
-
-
-def fingerprint(definition: JobDefinition) -> bytes:
-    """Equal for equal definitions: defaults filled in, `active` and `jobId` left out (SPEC section 10)."""
-    filled = definition.model_dump(mode="json", by_alias=True, exclude={"active", "job_id"})
-    _drop_absent_bodies(definition, filled)
-    filled["leadSeconds"] = definition.lead_seconds or 0
-    return hashlib.sha256(msgspec.json.encode(filled, order="sorted")).digest()
-
-
-def _drop_absent_bodies(definition: JobDefinition, filled: dict[str, Any]) -> None:
-    """`body: null` is a body and no body is none: the dump shows both alike."""
-    for step, dumped in zip(definition.request, filled["request"], strict=True):
-        if not step.has_body:
-            del dumped["body"]
-    for entry, dumped in zip(definition.notification, filled["notification"], strict=True):
-        if not entry.has_body:
-            del dumped["body"]
+    warnings = (*below_timer(timer.warnings), *_warn_policies(definition), *_warn_final(notifications))
+    return Compiled(program, warnings, shape_of(definition))
 
 
 def compile_posted_timer(timer: TimerModel | None, *, default_zone: str) -> Timer:

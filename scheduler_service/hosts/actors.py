@@ -37,6 +37,10 @@ class Actor:
                 self.release()
             raise
 
+    def seize(self) -> None:
+        """Takes the lock of an actor that nobody else knows yet."""
+        self._is_busy = True
+
     def release(self) -> None:
         """Hands the lock to the next in line, who then has it: nobody can come between."""
         while self._waiting:
@@ -78,6 +82,14 @@ class Actors:
             actor = self._actors[job_id] = Actor(job_id)
         else:
             self._actors.move_to_end(job_id)
+        return actor
+
+    def seize(self, job_id: str) -> Actor | None:
+        """A new actor with its lock taken; None: the job is in memory, and may be in use."""
+        if job_id in self._actors:
+            return None
+        actor = self._actors[job_id] = Actor(job_id)
+        actor.seize()
         return actor
 
     def leave(self, actor: Actor) -> None:

@@ -1,7 +1,8 @@
 """The embedded host: turns run in this process, one at a time per job (DESIGN section 4)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +27,7 @@ from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.core import Core, Log, Redact
 from scheduler_service.hosts.counting import Count, Counter
 from scheduler_service.hosts.courier import Courier
+from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.crew import Crew
 from scheduler_service.hosts.insist import LEASE, Insistence
 from scheduler_service.hosts.life import Lives, new_life
@@ -43,6 +45,8 @@ from scheduler_service.ports import (
 
 STARTING = (Created, Updated, Triggered, Activated, Released)
 LOOK = 20
+STOPPING = "this node is stopping and starts nothing any more; ask again in a moment"
+Result = TypeVar("Result")
 
 
 class HostLimits(msgspec.Struct, frozen=True):
@@ -116,7 +120,8 @@ class EmbeddedHost:
             boot=boot,
         )
         self._recovery = Recovery(store=store, history=history, courier=self.courier, wake=self._wake)
-        self._turns: set[asyncio.Task[Reply]] = set()
+        self._creation = Creation(actors=self._actors, store=store, turn=self._turn, take=self._take)
+        self._turns: set[asyncio.Task[Any]] = set()
 
     async def __call__(
         self,
@@ -132,11 +137,17 @@ class EmbeddedHost:
         Who stops waiting stops nothing: a turn that has begun is taken to its end.
         """
         if self._is_draining and isinstance(event, STARTING):
-            raise StoreUnavailable("this node is stopping and starts nothing any more; ask again in a moment")
-        turn = asyncio.create_task(self._take(job_id, event, definition, remembered, answer))
-        self._turns.add(turn)
-        turn.add_done_callback(self._turns.discard)
-        return await asyncio.shield(turn)
+            raise StoreUnavailable(STOPPING)
+        return await self._end(self._take(job_id, event, definition, remembered, answer))
+
+    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
+        """Takes the turn Created for each, their writes as one group; an error stands in place of its reply.
+
+        The turns of one job are taken in their order. Never raises StoreError.
+        """
+        if self._is_draining:
+            return [StoreUnavailable(STOPPING)] * len(definitions)
+        return await self._end(self._creation.run(definitions))
 
     @property
     def is_ready(self) -> bool:
@@ -198,6 +209,13 @@ class EmbeddedHost:
             self._log("history_not_flushed", error=str(error))
         await self._history.close()
         await self._store.close()
+
+    async def _end(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """What `work` gives; it goes on when nobody waits for it any more."""
+        turn = asyncio.create_task(work)
+        self._turns.add(turn)
+        turn.add_done_callback(self._turns.discard)
+        return await asyncio.shield(turn)
 
     async def _take(
         self,

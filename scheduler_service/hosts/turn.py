@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.events import AlarmRang, Event, Resumed
+from scheduler_service.domain.events import AlarmRang, Created, Event, Resumed
 from scheduler_service.domain.moments import DAY, Due, Now
 from scheduler_service.domain.replies import Recalled, Refusal, Reply
 from scheduler_service.domain.wire import Holder, Token
@@ -82,6 +82,35 @@ class Turn:
                 return Recalled(known.answer, known.digest == remembered.digest)
         return await self._take(held, event, definition, remembered, answer)
 
+    def begin_life(self, held: Held, definition: Definition) -> Prepared | Reply:
+        """Decides the creation of a job of which the store knows nothing.
+
+        A Prepared goes by `expect`, its commit to the store, and `settle`.
+        """
+        held.loaded = True
+        now = self._clock.now()
+        event, programs = bind(held, Created(uid="", key=b""), definition, self._lives)
+        decision = stamp(held.job_id, self._core.decide(Job(None, programs, self._holder), event, now))
+        if decision.document is None:
+            return decision.reply
+        deliveries = durable_deliveries(decision.effects)
+        turn = Decided(decision, programs, now, text=definition.text, deliveries=deliveries)
+        return self._writes.prepare(held, turn)
+
+    async def expect(self, held: Held, prepared: Prepared) -> None:
+        """Just before the commit: the alarm comes first, and until the store has answered nobody knows."""
+        await self._alarms.expect(held.job_id, prepared.commit.due)
+        held.doubt = prepared
+
+    async def settle(self, held: Held, prepared: Prepared, error: StoreError | None) -> None:
+        """What the store said of the commit. The early alarm stays when it failed: it only makes us look."""
+        if error is None:
+            await self._finish(held, prepared)
+            return
+        if isinstance(error, StoreUnavailable):
+            held.doubt = None
+        self._alarms.again(held.job_id)
+
     async def read(self, held: Held) -> Job | None:
         """The job as its latest turn left it, lost calls looked after first. Raises StoreError."""
         await self._prepare(held)
@@ -136,20 +165,14 @@ class Turn:
         return decision.reply
 
     async def _commit(self, held: Held, prepared: Prepared) -> None:
-        """Arm, commit, act. The early alarm stays when the commit fails: it only makes us look again."""
-        commit = prepared.commit
-        await self._alarms.expect(held.job_id, commit.due)
-        held.doubt = prepared  # until the store has answered, nobody knows
+        """Arm, commit, act."""
+        await self.expect(held, prepared)
         try:
-            await self._store.commit(commit)
-        except StoreUnavailable:
-            held.doubt = None
-            self._alarms.again(held.job_id)
+            await self._store.commit(prepared.commit)
+        except StoreError as error:
+            await self.settle(held, prepared, error)
             raise
-        except StoreError:
-            self._alarms.again(held.job_id)
-            raise
-        await self._finish(held, prepared)
+        await self.settle(held, prepared, None)
 
     async def _finish(self, held: Held, prepared: Prepared) -> None:
         """The store has the turn: it is what the job is now, and its effects may start."""

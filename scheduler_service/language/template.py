@@ -44,6 +44,7 @@ __all__ = [
     "compile_json",
     "compile_text",
     "compile_url",
+    "constant_json",
     "system_names",
 ]
 
@@ -87,6 +88,11 @@ def compile_json(value: object, *, names: Names) -> JsonTemplate:
         members=_members(used),
         is_constant=not used,
     )
+
+
+def constant_json(value: object) -> JsonTemplate:
+    """A body of which the caller knows that no string in it holds a template."""
+    return JsonTemplate(node=value, encoded=as_json(value), is_constant=True)
 
 
 def compile_url(text: str, *, names: Names) -> UrlTemplate:

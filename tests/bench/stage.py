@@ -23,6 +23,7 @@ class Stage:
         self.service = service
         self.target = target
         self.client = httpx.Client(base_url=url, timeout=120, trust_env=False)
+        self.port = int(url.rpartition(":")[2])
 
     def create(self, definitions: Sequence[Mapping[str, Any]]) -> float:
         """Posts definitions in arrays of a thousand; how many a second."""
@@ -33,6 +34,11 @@ class Stage:
             wrong = [item for item in answer.json()["data"]["items"] if item["status"] != "created"]
             assert not wrong, wrong[:1]
         return len(definitions) / (time.perf_counter() - began)
+
+    def settle(self) -> None:
+        """Lets the start come to rest: the system jobs have run once."""
+        self.client.get("/jobs").raise_for_status()
+        time.sleep(1)
 
     def arrivals(self) -> list[tuple[str, str, float]]:
         """Who came to the target when."""

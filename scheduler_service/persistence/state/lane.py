@@ -2,13 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from scheduler_service.ports import StoreUnavailable
 
 Item = TypeVar("Item")
+
+# Items that are served together, who waits for them, and whether that is for one alone.
+_Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
 
 # What became of an item: its result, or the error that its future raises.
 Verdict = object
@@ -32,7 +35,7 @@ class Lane(Generic[Item]):
         self._serve = serve
         self._size = size
         self._loop = loop
-        self._waiting: SimpleQueue[tuple[Item, asyncio.Future[Any]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[_Entry[Item] | None] = SimpleQueue()
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -40,12 +43,11 @@ class Lane(Generic[Item]):
 
     def put(self, item: Item) -> asyncio.Future[Any]:
         """Hands `item` in and returns at once. The future raises StoreUnavailable when the lane is closed."""
-        future = self._loop.create_future()
-        if self._closed:
-            future.set_exception(StoreUnavailable(f"The store is closed: {self._name} takes nothing more."))
-            return future
-        self._waiting.put((item, future))
-        return future
+        return self._hand_in((item,), is_alone=True)
+
+    def put_all(self, items: Sequence[Item]) -> asyncio.Future[list[Verdict]]:
+        """The same for items that are served together; the future has their verdicts, errors among them."""
+        return self._hand_in(items, is_alone=False)
 
     async def close(self) -> None:
         """Serves what was handed in, then ends the thread. A second call waits for the same end."""
@@ -55,28 +57,37 @@ class Lane(Generic[Item]):
         await asyncio.shield(self._ended)
         self._thread.join()
 
+    def _hand_in(self, items: Sequence[Item], *, is_alone: bool) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        if self._closed:
+            future.set_exception(StoreUnavailable(f"The store is closed: {self._name} takes nothing more."))
+            return future
+        self._waiting.put((items, future, is_alone))
+        return future
+
     def _run(self) -> None:
         last = False
         while not last:
-            items, futures, last = self._take()
-            if items:
-                self._tell(_answer, list(zip(futures, self._serve(items), strict=True)))
+            entries, last = self._take()
+            if entries:
+                verdicts = self._serve([item for items, _, _ in entries for item in items])
+                self._tell(_answer, (entries, verdicts))
         self._tell(_end, self._ended)
 
-    def _take(self) -> tuple[list[Item], list[asyncio.Future[Any]], bool]:
-        items: list[Item] = []
-        futures: list[asyncio.Future[Any]] = []
+    def _take(self) -> tuple[list["_Entry[Item]"], bool]:
+        entries: list[_Entry[Item]] = []
+        count = 0
         entry = self._waiting.get()
         while entry is not None:
-            items.append(entry[0])
-            futures.append(entry[1])
-            if len(items) == self._size:
-                return items, futures, False
+            entries.append(entry)
+            count += len(entry[0])
+            if count >= self._size:
+                return entries, False
             try:
                 entry = self._waiting.get_nowait()
             except Empty:
-                return items, futures, False
-        return items, futures, True
+                return entries, False
+        return entries, True
 
     def _tell(self, call: Callable[[Any], None], value: object) -> None:
         try:
@@ -86,14 +97,20 @@ class Lane(Generic[Item]):
             return
 
 
-def _answer(verdicts: list[tuple[asyncio.Future[Any], Verdict]]) -> None:
-    for future, verdict in verdicts:
+def _answer(served: tuple[list[_Entry[Any]], list[Verdict]]) -> None:
+    entries, verdicts = served
+    start = 0
+    for items, future, is_alone in entries:
+        some = verdicts[start : start + len(items)]
+        start += len(items)
         if future.done():
             continue
-        if isinstance(verdict, Exception):
-            future.set_exception(verdict)
+        if not is_alone:
+            future.set_result(some)
+        elif isinstance(some[0], Exception):
+            future.set_exception(some[0])
         else:
-            future.set_result(verdict)
+            future.set_result(some[0])
 
 
 def _end(ended: asyncio.Future[None]) -> None:

@@ -25,7 +25,7 @@ from scheduler_service.persistence.state.rows import read_batch, read_delivery, 
 from scheduler_service.persistence.state.sqlite_catalogue import SqliteCatalogue
 from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.persistence.state.writer import Writer
-from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoredJob
+from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoredJob, StoreError
 
 _CLOCK_SKEW = "clock_skew"
 
@@ -81,6 +81,10 @@ class SqliteStateStore:
         """The job, destroyed ones too, or None. Raises StoreUnavailable."""
         return await self._reader.load(job_id)
 
+    async def load_all(self, job_ids: Sequence[str]) -> Sequence[StoredJob | StoreError | None]:
+        """For each the job, None, or why it cannot be read. Raises StoreUnavailable after the end."""
+        return await self._reader.load_all(job_ids)
+
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, also of a life that has ended, or None. Raises StoreUnavailable."""
         text = "SELECT text FROM definitions WHERE uid = ? AND revision = ?"
@@ -92,6 +96,11 @@ class SqliteStateStore:
     def commit(self, commit: Commit) -> Awaitable[None]:
         """Writes one turn; returns at once an awaitable that ends when it is durable. Raises StoreError."""
         return self._writer.put(commit)
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        """Writes the turns of many jobs in one group; for each None, or the error that is its own."""
+        verdicts = await self._writer.put_all(commits)
+        return [verdict if isinstance(verdict, StoreError) else None for verdict in verdicts]
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         """Writes what became of deliveries. Raises StoreError."""

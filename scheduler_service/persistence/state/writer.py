@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -46,6 +47,10 @@ class Writer:
     def put(self, write: Write) -> asyncio.Future[Any]:
         """Hands `write` in and returns at once; the future ends when it is durable, or raises StoreError."""
         return self._lane.put(write)
+
+    def put_all(self, writes: Sequence[Write]) -> asyncio.Future[list[Verdict]]:
+        """Hands in writes of one group; the future has for each its result or its StoreError."""
+        return self._lane.put_all(writes)
 
     async def close(self) -> None:
         """Returns when all that was handed in is answered."""

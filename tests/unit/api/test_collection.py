@@ -1,5 +1,6 @@
 """All jobs: lists, many definitions at once, what is upcoming (SPEC sections 3, 10)."""
 
+import json
 from typing import Any
 
 import httpx
@@ -86,6 +87,21 @@ async def test_two_definitions_of_one_job_go_in_order(client: httpx.AsyncClient)
     """In order: the second one of an array meets the first."""
     response = await client.post("/jobs", json=[named("a"), named("a", jobName="b")])
     assert [item["status"] for item in response.json()["data"]["items"]] == ["created", "refused"]
+
+
+@pytest.mark.parametrize("wrong", [b'{"jobId": "b", ', b'{"jobName": nul}', b'"\xff"', b"1e999", b"[" * 64])
+async def test_an_array_that_is_no_json_creates_nothing(
+    client: httpx.AsyncClient, world: World, wrong: bytes
+) -> None:
+    """The whole is read before any of it counts, however well the beginning is known (RFC 8259)."""
+    headers = {"content-type": "application/json"}
+    known = json.dumps(named("a")).encode()
+    await client.post("/jobs", content=b"[%s]" % known, headers=headers)
+    again = known.replace(b'"a"', b'"b"', 1)
+    ending = b"]" * 65 if wrong.startswith(b"[") else b"]"
+    answer = await client.post("/jobs", content=b"[%s, %s%s" % (again, wrong, ending), headers=headers)
+    assert answer.status_code in (400, 422)
+    assert list(world.documents) == ["a"]
 
 
 async def test_an_array_has_at_most_a_thousand(client: httpx.AsyncClient) -> None:

@@ -1,7 +1,7 @@
 """A whole scheduler in memory behind the API: the real machine, and a clock that jumps."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -18,6 +18,7 @@ from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.machine import decide
+from scheduler_service.engine.moulds import Moulds
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.catalogue import bury, describe
@@ -71,6 +72,16 @@ class World:
         if remembered is not None and answer is not None and not isinstance(reply, Refusal):
             await self.store.remember(msgspec.structs.replace(remembered, answer=answer(reply)))
         return reply
+
+    async def create_all(self, definitions: Sequence[Definition]) -> list[Reply | StoreError]:
+        """Each on its own, as the host does it."""
+        replies: list[Reply | StoreError] = []
+        for one in definitions:
+            try:
+                replies.append(await self.deliver(one.program.job_id, Created("", b""), definition=one))
+            except StoreError as error:
+                replies.append(error)
+        return replies
 
     async def read_job(self, job_id: str) -> Job | None:
         held = self.documents.get(job_id)
@@ -150,8 +161,10 @@ class World:
         return ApiParts(
             **{
                 "deliver": self.deliver,
+                "create_all": self.create_all,
                 "read_job": self.read_job,
                 "compile_definition": compile_definition,
+                "moulds": Moulds(default_zone="UTC"),
                 "surroundings": Surroundings(),
                 "catalogue": self.shelf,
                 "store": self.store,

@@ -7,7 +7,8 @@ import pytest
 from client_sdk.models import parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.events import Triggered
-from scheduler_service.engine.compile import compile_definition, fingerprint
+from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.fingerprint import fingerprint
 from scheduler_service.engine.program import Policy, Surroundings
 from tests.unit.engine.rig import Rig, definition, program
 

@@ -17,6 +17,7 @@ from scheduler_service.ports import (
     StateStore,
     StoreConflict,
     StoredJob,
+    StoreError,
     StoreUnavailable,
     StoreUncertain,
 )
@@ -75,6 +76,9 @@ class MemoryStore(StateStore):
         self.loads += 1
         return self.disk.jobs.get(job_id)
 
+    async def load_all(self, job_ids: Sequence[str]) -> Sequence[StoredJob | StoreError | None]:
+        return [await self.load(job_id) for job_id in job_ids]
+
     async def definition(self, uid: str, revision: int) -> bytes | None:
         self._check()
         return self.disk.definitions.get((uid, revision))
@@ -87,6 +91,11 @@ class MemoryStore(StateStore):
         if not self._is_held:
             loop.call_soon(self._write)
         return answer
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        found = await asyncio.gather(*map(self.commit, commits), return_exceptions=True)
+        assert all(one is None or isinstance(one, StoreError) for one in found)
+        return [one if isinstance(one, StoreError) else None for one in found]
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         self._check()

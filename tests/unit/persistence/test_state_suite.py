@@ -18,6 +18,7 @@ from scheduler_service.ports import (
     Remembered,
     Settlement,
     StoreConflict,
+    StoredJob,
     StoreUnavailable,
 )
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
@@ -314,3 +315,30 @@ async def test_a_value_that_cannot_be_stored_fails_alone(store: SqliteStateStore
         else:
             await answer
     assert len((await store.catalogue.list(JobQuery())).items) == 19
+
+
+async def test_turns_of_many_jobs_are_one_group(store: SqliteStateStore) -> None:
+    """Each has its own verdict, in order; what conflicts fails alone."""
+    await store.commit(commit("taken"))
+    verdicts = await store.commit_all([commit("a"), commit("taken"), commit("b")])
+    assert [type(verdict) for verdict in verdicts] == [type(None), StoreConflict, type(None)]
+    first, unknown, last = await store.load_all(["a", "nobody", "b"])
+    assert unknown is None
+    assert isinstance(first, StoredJob)
+    assert isinstance(last, StoredJob)
+    assert (first.entry.job_id, last.entry.job_id) == ("a", "b")
+
+
+async def test_nothing_in_a_group_is_nothing_done(store: SqliteStateStore) -> None:
+    """An empty group is answered."""
+    assert await store.commit_all([]) == []
+    assert await store.load_all([]) == []
+
+
+async def test_a_closed_store_takes_no_group(store: SqliteStateStore) -> None:
+    """It says so, as for one write."""
+    await store.close()
+    with pytest.raises(StoreUnavailable):
+        await store.commit_all([commit("a")])
+    with pytest.raises(StoreUnavailable):
+        await store.load_all(["a"])

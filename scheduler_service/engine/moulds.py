@@ -1,0 +1,239 @@
+"""Compiles once what many definitions share: they differ in names, moments and constant bodies alone.
+
+A mould is what was compiled of one definition. Another one fits it when all its members are equal byte by
+byte, but for those that can be checked for themselves: `jobId`, the texts of its own (`fingerprint.OWN`),
+the timer, and bodies without templates. What fits becomes what compiling it would give; what does not fit,
+or is doubtful in any way, is left to the compiler, which also says what is wrong with it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from client_sdk.models import JOB_ID_FORM, JobDefinition, ModelError, parse_model
+from client_sdk.models import Timer as TimerModel
+from client_sdk.models.definition import LabelName
+from client_sdk.models.fields import FilledText, Text
+from scheduler_service.domain.errors import DefinitionError, Problem
+from scheduler_service.engine.compile import RESERVED_IDS, Compiled, below_timer, compile_posted_timer
+from scheduler_service.engine.fingerprint import digest_timer, join
+from scheduler_service.engine.program import Program, Step
+from scheduler_service.language.template import constant_json
+from scheduler_service.timing.timer import Timer
+
+Members = Mapping[str, msgspec.Raw]
+Key = tuple[object, ...]
+Value = TypeVar("Value")
+
+APART = frozenset({"jobId", "timer", "jobName", "jobDescription", "objectId", "labels"})
+MOULDS, TIMERS = 256, 4_096
+LARGEST = 16_384
+"""In bytes: what is longer is not kept, so that the moulds stay small."""
+MOST_BRACKETS = 60
+"""An object with so few brackets is not nested too deep, wherever it stands."""
+
+_NULL = b"null"
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STEPS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_TEXT = msgspec.json.Decoder(str)
+_ANY = msgspec.json.Decoder()
+_DOUBTS = (
+    KeyError, RecursionError, UnicodeDecodeError, msgspec.DecodeError, ModelError, DefinitionError,
+    ValidationError,
+)  # fmt: skip
+
+
+def read_members(text: bytes) -> dict[str, msgspec.Raw] | None:
+    """The members of a JSON object, not read yet; None: it is none. Where a name is given twice, the last."""
+    try:
+        return _MEMBERS.decode(text)
+    except (RecursionError, UnicodeDecodeError, msgspec.DecodeError):
+        return None
+
+
+def posted_active(definition: JobDefinition) -> bool | None:
+    """`active` where it was posted, else None."""
+    return definition.active if "active" in definition.model_fields_set else None
+
+
+class Cast(msgspec.Struct, frozen=True):
+    """A definition that fitted: what compiling it gives. `active` None: that was not posted."""
+
+    program: Program
+    warnings: tuple[Problem, ...]
+    active: bool | None
+
+
+class Moulds:
+    """The moulds of the definitions compiled last, a bounded number; `default_zone` is their timers'."""
+
+    def __init__(self, *, default_zone: str) -> None:
+        self._zone = default_zone
+        self._moulds: _Recent[_Mould] = _Recent(MOULDS)
+        self._moments: _Recent[_Moment] = _Recent(TIMERS)
+        strict = ConfigDict(strict=True)
+        self._filled = TypeAdapter[str](FilledText, config=strict)
+        self._text = TypeAdapter[str](Text, config=strict)
+        self._labels = TypeAdapter[dict[str, str]](dict[LabelName, Text], config=strict)
+
+    def cast(self, members: Members) -> Cast | None:
+        """The definition with these members, compiled; None: the compiler has to look at it."""
+        try:
+            pressed = _press(members)
+            mould = self._moulds.get(pressed.key)
+            return None if mould is None else self._pour(mould, pressed, members)
+        except _DOUBTS:
+            return None
+
+    def keep(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
+        """Makes a mould of a definition that was compiled; `active` as it was posted."""
+        try:
+            pressed = _press(members)
+        except _DOUBTS:
+            return
+        if sum(len(part) for part in pressed.key if isinstance(part, bytes)) > LARGEST:
+            return
+        program = compiled.program
+        warnings = compiled.warnings[len(program.timer.warnings) :]
+        self._moulds.put(pressed.key, _Mould(program, warnings, active, compiled.shape, pressed.bodies))
+
+    def _pour(self, mould: "_Mould", pressed: "_Pressed", members: Members) -> Cast | None:
+        job_id = _TEXT.decode(members["jobId"])
+        if JOB_ID_FORM.fullmatch(job_id) is None or job_id in RESERVED_IDS:
+            return None
+        moment = self._moment(bytes(members.get("timer", _NULL)))
+        own = self._read_own(members)
+        bodies = [[] if raw is None else [_ANY.decode(raw)] for raw in pressed.bodies]
+        program = msgspec.structs.replace(
+            mould.program,
+            job_id=job_id,
+            fingerprint=join(mould.shape, moment.digest, own, bodies),
+            timer=moment.timer,
+            steps=_fill(mould, pressed, bodies),
+            job_name=own["jobName"],
+            object_id=own["objectId"],
+            labels=own["labels"],
+        )
+        return Cast(program, (*moment.warnings, *mould.warnings), mould.active)
+
+    def _read_own(self, members: Members) -> dict[str, Any]:
+        """The members that `fingerprint.OWN` names, by the rules of the model."""
+        labels = _read(members, "labels")
+        return {
+            "jobName": self._filled.validate_python(_TEXT.decode(members["jobName"])),
+            "jobDescription": self._optional(_read(members, "jobDescription")),
+            "objectId": self._optional(_read(members, "objectId")),
+            "labels": {} if labels is None else self._labels.validate_python(labels),
+        }
+
+    def _optional(self, value: object) -> str | None:
+        return None if value is None else self._text.validate_python(value)
+
+    def _moment(self, raw: bytes) -> "_Moment":
+        known = self._moments.get(raw)
+        if known is not None:
+            return known
+        value = _ANY.decode(raw)
+        model = None if value is None else parse_model(TimerModel, value)
+        timer = compile_posted_timer(model, default_zone=self._zone)
+        moment = _Moment(timer, tuple(below_timer(timer.warnings)), digest_timer(model))
+        if len(raw) <= LARGEST:
+            self._moments.put(raw, moment)
+        return moment
+
+
+class _Mould(msgspec.Struct, frozen=True):
+    program: Program
+    warnings: tuple[Problem, ...]
+    active: bool | None
+    shape: bytes
+    bodies: tuple[bytes | None, ...]
+
+
+class _Moment(msgspec.Struct, frozen=True):
+    """A timer as many definitions have it."""
+
+    timer: Timer
+    warnings: tuple[Problem, ...]
+    digest: bytes
+
+
+class _Pressed(msgspec.Struct, frozen=True):
+    """What must be equal in another definition, and the body of each step."""
+
+    key: Key
+    bodies: tuple[bytes | None, ...]
+
+
+class _Recent(Generic[Value]):
+    """At most `most` values; the one put first goes first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[object, Value] = {}
+
+    def get(self, key: object) -> Value | None:
+        return self._values.get(key)
+
+    def put(self, key: object, value: Value) -> None:
+        self._values[key] = value
+        if len(self._values) > self._most:
+            del self._values[next(iter(self._values))]
+
+
+def _press(members: Members) -> _Pressed:
+    """Raises msgspec.DecodeError where it is no definition, RecursionError where it may be too deep."""
+    key: list[object] = []
+    bodies: list[bytes | None] = []
+    brackets = 0
+    for name, member in members.items():
+        raw = bytes(member)
+        brackets += raw.count(b"[") + raw.count(b"{")
+        if name == "request":
+            _press_steps(raw, key, bodies)
+        elif name not in APART:
+            key += (name, raw)
+    if brackets > MOST_BRACKETS:
+        raise RecursionError
+    return _Pressed(tuple(key), tuple(bodies))
+
+
+def _press_steps(raw: bytes, key: list[object], bodies: list[bytes | None]) -> None:
+    for index, step in enumerate(_STEPS.decode(raw)):
+        key.append(index)
+        bodies.append(None)
+        for name, member in step.items():
+            part = bytes(member)
+            key.append(name)
+            if name != "body":
+                key.append(part)
+                continue
+            bodies[index] = part
+            key.append(None if _is_constant(part) else part)
+
+
+def _is_constant(body: bytes) -> bool:
+    """Whether no string in it holds a template, not by way of an escape either."""
+    return b"${" not in body and b"\\u" not in body
+
+
+def _read(members: Members, name: str) -> object:
+    return _ANY.decode(members[name]) if name in members else None
+
+
+def _fill(mould: _Mould, pressed: _Pressed, bodies: list[list[Any]]) -> tuple[Step, ...]:
+    """The steps with the bodies of this definition; all that is equal is shared."""
+    steps = mould.program.steps
+    if pressed.bodies == mould.bodies:
+        return steps
+    return tuple(
+        step if raw == known or not body else _with_body(step, body[0])
+        for step, raw, known, body in zip(steps, pressed.bodies, mould.bodies, bodies, strict=True)
+    )
+
+
+def _with_body(step: Step, body: object) -> Step:
+    target = msgspec.structs.replace(step.target, body=constant_json(body))
+    return msgspec.structs.replace(step, target=target)

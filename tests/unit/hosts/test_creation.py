@@ -1,0 +1,135 @@
+"""Many creations at once: each a turn of its own, one group of writes (SPEC section 10, DESIGN section 3)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.events import Destroyed
+from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
+from scheduler_service.ports import Definition, StoreError, StoreUnavailable, StoreUncertain
+from tests.unit.hosts.house import House, describe
+from tests.unit.hosts.memory_store import Fate
+
+pytestmark = pytest.mark.anyio
+
+
+def definitions(*job_ids: str, **members: Any) -> list[Definition]:
+    """One each."""
+    return [describe(jobId=job_id, **members) for job_id in job_ids]
+
+
+async def create(house: House, *job_ids: str, **members: Any) -> list[Reply | StoreError]:
+    """Creates them at once."""
+    return list(await house.host.create_all(definitions(*job_ids, **members)))
+
+
+async def test_each_is_created_and_durable() -> None:
+    """All are in the store when the answer comes."""
+    house = await House().start()
+    assert await create(house, "a", "b", "c") == [Taken(), Taken(), Taken()]
+    assert sorted(house.disk.jobs) == ["a", "b", "c"]
+    assert len({job.entry.uid for job in house.disk.jobs.values()}) == 3
+    assert house.store.loads == 3
+
+
+async def test_they_fire_like_any_other() -> None:
+    """A creation takes its alarm and its effects with it."""
+    house = await House().start()
+    await create(house, "a", "b", timer={"dueTime": "5s", "period": "0s"})
+    await house.advance(5_000)
+    assert house.executions("a") == house.executions("b") == {1: ExecutionState.SUCCEEDED}
+
+
+async def test_the_same_twice_is_taken_once() -> None:
+    """A repetition within the array comes after the first, as two requests would."""
+    house = await House().start()
+    again = [*definitions("a", "b"), *definitions("a"), *definitions("b", maxRetries=9)]
+    replies = await house.host.create_all(again)
+    assert replies[:3] == [Taken(), Taken(), Unchanged()]
+    assert isinstance(replies[3], Refusal)
+
+
+async def test_what_is_there_is_left_as_it_is() -> None:
+    """In memory or in the store alone: a living job is unchanged, or a conflict."""
+    house = await House().start()
+    await create(house, "a")
+    await house.crash()
+    await house.start()
+    assert await create(house, "a", "b") == [Unchanged(), Taken()]
+    assert await create(house, "a", "b") == [Unchanged(), Unchanged()]
+
+
+async def test_a_new_life_counts_on() -> None:
+    """Over a destroyed job the counters go on (SPEC section 2)."""
+    house = await House().start()
+    await create(house, "a")
+    await house.trigger("a")
+    await house.settle()
+    await house.deliver(Destroyed(), "a")
+    assert await create(house, "a", "b") == [Taken(), Taken()]
+    assert house.disk.jobs["a"].entry.execute_number == 1
+
+
+async def test_one_that_fails_fails_alone() -> None:
+    """What the store says of one job is that job's answer; nothing of it was done."""
+    house = await House().start()
+    house.store.fates.extend([Fate.WRITTEN, Fate.REFUSED, Fate.WRITTEN])
+    first, second, third = await create(house, "a", "b", "c")
+    assert (first, third) == (Taken(), Taken())
+    assert isinstance(second, StoreUnavailable)
+    assert sorted(house.disk.jobs) == ["a", "c"]
+    assert await create(house, "b") == [Taken()]
+
+
+async def test_in_doubt_the_store_is_asked() -> None:
+    """Where it is not known whether a job was written, the next turn finds out (DESIGN section 3)."""
+    house = await House().start()
+    house.store.fates.extend([Fate.SILENT, Fate.VANISHED])
+    replies = await create(house, "a", "b")
+    assert all(isinstance(reply, StoreUncertain) for reply in replies)
+    assert await create(house, "a", "b") == [Unchanged(), Taken()]
+
+
+async def test_without_a_store_nothing_is_created() -> None:
+    """Each gets the error; later they can be created."""
+    house = await House().start()
+    house.store.is_down = True
+    replies = await create(house, "a", "b")
+    assert all(isinstance(reply, StoreUnavailable) for reply in replies)
+    house.store.is_down = False
+    assert await create(house, "a", "b") == [Taken(), Taken()]
+
+
+async def test_an_event_waits_for_the_creation() -> None:
+    """The job is locked until its commit has a result."""
+    house = await House().start()
+    house.store.hold()
+    creating = asyncio.create_task(create(house, "a"))
+    await house.settle()
+    asking = asyncio.create_task(house.create("a"))
+    await house.settle()
+    assert not asking.done()
+    house.store.release()
+    assert await creating == [Taken()]
+    assert await asking == Unchanged()
+
+
+async def test_who_goes_away_stops_nothing() -> None:
+    """A creation that has begun is taken to its end."""
+    house = await House().start()
+    house.store.hold()
+    creating = asyncio.create_task(create(house, "a"))
+    await house.settle()
+    creating.cancel()
+    house.store.release()
+    await house.settle()
+    assert "a" in house.disk.jobs
+
+
+async def test_a_node_that_stops_creates_nothing() -> None:
+    """On SIGTERM nothing is started any more (SPEC section 14)."""
+    house = await House().start()
+    await house.host.stop(0)
+    assert all(isinstance(reply, StoreUnavailable) for reply in await create(house, "a"))
