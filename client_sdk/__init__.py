@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from client_sdk.errors import NotWanted as NotWanted
     from client_sdk.errors import Problem as Problem
     from client_sdk.errors import SdkError as SdkError
+    from client_sdk.signing import Verifier as Verifier
+    from client_sdk.target import Execution as Execution
+    from client_sdk.target import Service as Service
+    from client_sdk.target import job as job
 
 _PLACES = {
     "BlockingClient": "client_sdk.client",
@@ -23,9 +27,25 @@ _PLACES = {
     "Patience": "client_sdk.client",
     "Problem": "client_sdk.errors",
     "SdkError": "client_sdk.errors",
+    "Execution": "client_sdk.target",
+    "Service": "client_sdk.target",
+    "Verifier": "client_sdk.signing",
+    "job": "client_sdk.target",
 }
 
-__all__ = ["BlockingClient", "Client", "JobFailed", "NotWanted", "Patience", "Problem", "SdkError"]
+__all__ = [
+    "BlockingClient",
+    "Client",
+    "Execution",
+    "JobFailed",
+    "NotWanted",
+    "Patience",
+    "Problem",
+    "SdkError",
+    "Service",
+    "Verifier",
+    "job",
+]
 
 
 def __getattr__(name: str) -> Any:

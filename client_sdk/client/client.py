@@ -26,6 +26,9 @@ class Client:
     an `Idempotency-Key`; triggers and creations always carry one.
     """
 
+    connection: Connection
+    """The way to the scheduler, for the other parts of the SDK."""
+
     def __init__(
         self,
         url: str = DEFAULT_URL,
@@ -35,14 +38,14 @@ class Client:
         patience: Patience | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._connection = Connection(
+        self.connection = Connection(
             url=url, key=key, timeout=timeout, patience=patience or Patience(), transport=transport
         )
         self.url = url
-        self.jobs = Jobs(self._connection)
-        self.executions = Executions(self._connection)
-        self.services = Services(self._connection)
-        self.queues = Queues(self._connection)
+        self.jobs = Jobs(self.connection)
+        self.executions = Executions(self.connection)
+        self.services = Services(self.connection)
+        self.queues = Queues(self.connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,7 +60,7 @@ class Client:
 
     async def close(self) -> None:
         """Closes the connections; nothing can be asked afterwards."""
-        await self._connection.close()
+        await self.connection.close()
 
     async def wait_for(
         self, execution: SomeExecution, *, timeout: float | None = None

@@ -72,8 +72,11 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         repeat: Repeat = Repeat.HARMLESS,
         longer: float = 0.0,
+        patience: Patience | None = None,
     ) -> Envelope:
         """What a call brings, after as many tries as do good. `longer` is added to the HTTP timeout.
+
+        `patience` replaces that of the connection.
 
         Query members that are None are left out. A DELETE that finds nothing after a try whose answer was
         lost has done its work: its `data` is None. Raises Unreachable, Unreadable, Problem.
@@ -86,18 +89,23 @@ class Connection:
             headers={**({"Content-Type": "application/json"} if body is not None else {}), **(headers or {})},
             timeout=self._timeout + longer,
         )
-        answer, may_be_done = await self._insist(request, repeat)
+        answer, may_be_done = await self._insist(request, repeat, patience or self._patience)
         if method == "DELETE" and may_be_done and answer.status_code == httpx.codes.NOT_FOUND:
             return Envelope(None, [])
         return read_envelope(answer)
 
-    async def _insist(self, request: httpx.Request, repeat: Repeat) -> tuple[httpx.Response, bool]:
+    async def _insist(
+        self, request: httpx.Request, repeat: Repeat, patience: Patience
+    ) -> tuple[httpx.Response, bool]:
         """The last answer, and whether an earlier try may have done its work without saying so."""
         done, may_be_done = 0, False
         while True:
             answer, failure = await self._try(request)
             done += 1
-            wait = self._wait(done, answer, failure, repeat)
+            may = (answer is not None and may_repeat_answer(answer, repeat)) or (
+                failure is not None and may_repeat_failure(failure, repeat)
+            )
+            wait = patience.wait(done, answer, self._chance()) if may else None
             if wait is not None:
                 may_be_done |= answer is None or answer.status_code in MAY_HAVE_ARRIVED
                 await self._pause(wait)
@@ -106,18 +114,6 @@ class Connection:
             else:
                 reason = str(failure) or type(failure).__name__
                 raise Unreachable(f"no service answers at {self.url} ({reason}, {done} tries)") from failure
-
-    def _wait(
-        self,
-        done: int,
-        answer: httpx.Response | None,
-        failure: httpx.TransportError | None,
-        repeat: Repeat,
-    ) -> float | None:
-        """Seconds until the next try; None: there is none."""
-        may = may_repeat_answer(answer, repeat) if answer is not None else False
-        may = may or (failure is not None and may_repeat_failure(failure, repeat))
-        return self._patience.wait(done, answer, self._chance()) if may else None
 
     async def _try(
         self, request: httpx.Request

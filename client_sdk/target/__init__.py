@@ -1,0 +1,7 @@
+"""For targets: jobs in code, the instance registered, calls taken, outcomes reported (SPEC section 16)."""
+
+from client_sdk.target.declaration import Declaration, JobOptions, job
+from client_sdk.target.execution import BlockingProgress, Execution, Progress
+from client_sdk.target.service import Service
+
+__all__ = ["BlockingProgress", "Declaration", "Execution", "JobOptions", "Progress", "Service", "job"]

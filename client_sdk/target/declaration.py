@@ -1,0 +1,181 @@
+"""`@job(...)`: a function as a declared job (SPEC sections 11, 16)."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from client_sdk.errors import DeclarationError
+from client_sdk.models import JOB_ID_FORM, ModelError, Notification, RetryPolicy, Timer, parse_definition
+from client_sdk.target.parameters import Parameters
+
+P = ParamSpec("P")
+R = TypeVar("R")
+ON_TRIGGER = {"period": "external"}
+TRIGGER = "${trigger}|json"
+FEEDBACK_HEADER, SHARD_INDEX_HEADER, SHARD_TOTAL_HEADER = "Feedback-Url", "Shard-Index", "Shard-Total"
+SPREAD = frozenset({"broadcast", "shard"})
+OWN_STEP = ("body", "step", "queue", "sign")
+
+
+class JobOptions(TypedDict, total=False):
+    """The members of a definition (SPEC section 2) that `@job` takes, in Python's spelling.
+
+    `timer` absent: it fires when it is triggered. `body`: what the function is given instead of the
+    trigger's parameters, a template. `queue`: workers claim the work from this pull queue, nobody is
+    called. `sign`: the name of the scheduler's secret with which calls are signed. `step`: further members of
+    the request step (SPEC sections 4, 13), as `{"route": "shard"}`.
+    """
+
+    job_id: str
+    job_name: str
+    job_description: str
+    object_id: str
+    creator: str
+    creator_name: str
+    timer: Timer | Mapping[str, Any]
+    asynchronous: bool
+    timeout_seconds: float
+    retry: Sequence[RetryPolicy | Mapping[str, Any]]
+    max_retries: int
+    qos: Literal[0, 1]
+    max_concurrency: int
+    overlap_policy: Literal["skip", "queue", "cancel_running", "allow"]
+    queue_limit: int
+    lead_seconds: float
+    start_policy: Literal["auto", "manual"]
+    history_detail: Literal["all", "failures", "none"]
+    labels: Mapping[str, str]
+    notification: Sequence[Notification | Mapping[str, Any]]
+    params_schema: Mapping[str, Any] | bool
+    body: Any
+    queue: str
+    sign: str
+    step: Mapping[str, Any]
+
+
+class Declaration(Generic[P, R]):
+    """A function with the definition of its job; it can still be called as the function that it is."""
+
+    def __init__(self, function: Callable[P, R], options: JobOptions) -> None:
+        self.function = function
+        self.options = options
+        self.parameters = Parameters(function)
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether the outcome is reported by feedback."""
+        return bool(self.options.get("asynchronous"))
+
+    @property
+    def queue(self) -> str | None:
+        """The pull queue from which its work is claimed; None: the service is called."""
+        return self.options.get("queue")
+
+    def job_id(self, service: str) -> str:
+        """The given one, else `service.module.qualname`. Raises DeclarationError where that is no id."""
+        name = self.function.__qualname__.replace("<locals>.", "")
+        job_id = self.options.get("job_id") or f"{service}.{self.function.__module__}.{name}"
+        if not JOB_ID_FORM.fullmatch(job_id):
+            raise DeclarationError(f"{job_id!r} is no jobId: give job_id, of letters, digits and '._:-'")
+        return job_id
+
+    def define(self, service: str, *, prefix: str = "", sign: str | None = None) -> dict[str, Any]:
+        """The definition as `service` registers it; `sign`: the secret of calls, unless it names its own.
+
+        Raises DeclarationError with all that is wrong.
+        """
+        signed = {"sign": self.options.get("sign", sign)} if self.options.get("sign", sign) else {}
+        job_id = self.job_id(service)
+        definition: dict[str, Any] = {
+            "jobId": job_id,
+            "jobName": self.function.__name__,
+            "creator": service,
+            "creatorName": service,
+            "timer": ON_TRIGGER,
+            **self._describe(),
+            **self._judge_parameters(job_id),
+            **{_alias(name): _plain(value) for name, value in self._own().items()},
+            "request": [self._step(service, f"{prefix}/jobs/{quote(job_id, safe=':')}", signed)],
+        }
+        if self.is_asynchronous:
+            url = f"service://{service}{prefix}/jobs/{quote(job_id, safe=':')}/cancel"
+            definition["cancelUrl"] = {"url": url, **signed}
+        try:
+            parse_definition(definition)
+        except ModelError as error:
+            raise DeclarationError(f"job {job_id}: {error}") from error
+        return definition
+
+    def _own(self) -> dict[str, Any]:
+        return {name: value for name, value in self.options.items() if name not in OWN_STEP}
+
+    def _describe(self) -> dict[str, Any]:
+        text = inspect.getdoc(self.function)
+        return {"jobDescription": text} if text else {}
+
+    def _judge_parameters(self, job_id: str) -> dict[str, Any]:
+        """`paramsSchema`, so that a wrong trigger is refused at once; what a firing gives must be enough."""
+        if "body" in self.options:
+            return {}
+        if self.parameters.required and _plain(self.options.get("timer", ON_TRIGGER)) != ON_TRIGGER:
+            names = ", ".join(self.parameters.required)
+            raise DeclarationError(
+                f"job {job_id} fires by itself, but {names} has no default; give it one, or body"
+            )
+        return {"paramsSchema": self.parameters.schema}
+
+    def _step(self, service: str, path: str, signed: dict[str, Any]) -> dict[str, Any]:
+        further = dict(self.options.get("step", {}))
+        if self.queue is not None and self.is_asynchronous:
+            name = self.function.__qualname__
+            text = "work from a queue ends with its completion; leave out asynchronous"
+            raise DeclarationError(f"{name}: {text}")
+        url = f"service://{service}{path}" if self.queue is None else f"queue://{self.queue}"
+        step = {"url": url, "body": self.options.get("body", TRIGGER), **signed, **further}
+        headers = dict(further.get("headers", {}))
+        if self.is_asynchronous:
+            headers[FEEDBACK_HEADER] = "${schedulingFeedbackUrl}"
+        if further.get("route") in SPREAD:
+            headers[SHARD_INDEX_HEADER] = "${schedulingShardIndex}"
+            headers[SHARD_TOTAL_HEADER] = "${schedulingShardTotal}"
+        return {**step, "headers": headers} if headers else step
+
+
+def job(**options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], Declaration[P, R]]:
+    """Declares a function as a job; a `Service` or a `Worker` that has it registers it.
+
+    Defaults: `jobId` is `service.module.qualname`, `jobName` the function's name, `jobDescription` its
+    docstring, `creator` the service, and it fires when it is triggered.
+    """
+
+    def declare(function: Callable[P, R]) -> Declaration[P, R]:
+        return Declaration(function, options)
+
+    return declare
+
+
+def _alias(name: str) -> str:
+    if name == "asynchronous":
+        return "async"
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _plain(value: Any) -> Any:
+    """Models and mappings as JSON values."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

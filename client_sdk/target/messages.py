@@ -1,0 +1,93 @@
+"""HTTP as ASGI has it: what a call brought, and an answer to it."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from client_sdk.errors import Flaw
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LARGEST_BODY = 16 << 20
+TITLES = {
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    410: "Gone",
+    413: "Content Too Large",
+    422: "Unprocessable Content",
+    503: "Service Unavailable",
+}
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A request as it came: header names in lower case."""
+
+    method: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What is answered."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    kind: str = "application/json"
+
+
+class TooLarge(Exception):
+    """A body beyond what is taken."""
+
+
+async def read_call(scope: Scope, receive: Receive) -> Call:
+    """The whole request. Raises TooLarge."""
+    headers = {name.decode("latin-1").lower(): _decode(value) for name, value in scope["headers"]}
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > LARGEST_BODY:
+            raise TooLarge
+        if message["type"] != "http.request" or not message.get("more_body"):
+            return Call(scope["method"], headers, bytes(body))
+
+
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Sends it whole."""
+    headers = [
+        ("content-type", answer.kind),
+        ("content-length", str(len(answer.body))),
+        *answer.headers,
+    ]
+    encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def refuse(status: int, detail: str, *, flaws: Iterable[Flaw] = (), **headers: str) -> Answer:
+    """A problem document (RFC 9457)."""
+    body = {
+        "type": "about:blank",
+        "title": TITLES.get(status, "Refused"),
+        "status": status,
+        "detail": detail,
+        "errors": [flaw._asdict() for flaw in flaws],
+    }
+    named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    return Answer(status, json.dumps(body).encode(), named, "application/problem+json")
+
+
+def _decode(value: bytes) -> str:
+    """The scheduler writes header values outside ASCII in UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

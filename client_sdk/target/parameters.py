@@ -1,0 +1,121 @@
+"""A function's parameters as those of a job: read from the body of a call, and described as JSON Schema."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+
+from client_sdk.errors import DeclarationError, Flaw
+from client_sdk.models import write_pointer
+from client_sdk.target.execution import Execution
+
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class WrongParameters(Exception):
+    """The body of a call does not fit the function; `flaws` say all that is wrong."""
+
+    def __init__(self, flaws: tuple[Flaw, ...]) -> None:
+        super().__init__("; ".join(f"{flaw.pointer or '/'}: {flaw.message}" for flaw in flaws))
+        self.flaws = flaws
+
+
+class Parameters:
+    """The parameters of `function`: its annotations say what they take, as pydantic reads them.
+
+    One that is annotated with `Execution` is filled in. Raises DeclarationError for a function that cannot be
+    called by name: positional-only parameters, `*args`, or an annotation that cannot be read.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        signature = _read_signature(function)
+        self._execution = [name for name, one in signature.items() if one.annotation is Execution]
+        self._open = next((name for name, one in signature.items() if one.kind is one.VAR_KEYWORD), None)
+        named = {name: one for name, one in signature.items() if one.kind in NAMED}
+        self._names = [name for name in named if name not in self._execution]
+        fields: dict[str, Any] = {
+            _field(index): (_annotation(named[name]), _default(named[name]))
+            for index, name in enumerate(self._names)
+        }
+        config = ConfigDict(extra="allow" if self._open else "forbid", arbitrary_types_allowed=False)
+        try:
+            self._model = create_model(function.__name__, __config__=config, **fields)
+        except (PydanticUserError, TypeError) as error:
+            raise DeclarationError(f"{function.__qualname__}: a parameter cannot be read: {error}") from error
+        self.required = [name for name in self._names if named[name].default is inspect.Parameter.empty]
+
+    def read(self, body: bytes) -> dict[str, Any]:
+        """The arguments that `body`, a JSON object or nothing, stands for. Raises WrongParameters."""
+        return self._read(lambda: self._model.model_validate_json(body.strip() or b"{}"))
+
+    def take(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The same of JSON values that are read already. Raises WrongParameters."""
+        return self._read(lambda: self._model.model_validate(dict(values)))
+
+    def fill(self, arguments: Mapping[str, Any], execution: Execution) -> dict[str, Any]:
+        """The arguments with the execution where the function wants to know it."""
+        return {**arguments, **dict.fromkeys(self._execution, execution)}
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The parameters as a JSON Schema, for `paramsSchema` (SPEC section 2)."""
+        described: dict[str, Any] = self._model.model_json_schema(by_alias=True)
+        described.pop("description", None)
+        return described
+
+    def _read(self, check: Callable[[], Any]) -> dict[str, Any]:
+        try:
+            read = check()
+        except ValidationError as error:
+            raise WrongParameters(tuple(_read_flaw(dict(one)) for one in error.errors())) from None
+        known: dict[str, Any] = {name: getattr(read, _field(index)) for index, name in enumerate(self._names)}
+        further: dict[str, Any] = read.model_extra or {}
+        return known | further
+
+
+def write_result(value: Any) -> bytes:
+    """What a function returned, as JSON: models, dataclasses, moments as pydantic writes them."""
+    return _ANY.dump_json(value)
+
+
+def write_data(value: Any) -> Any:
+    """The same as JSON values."""
+    return _ANY.dump_python(value, mode="json")
+
+
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+def _read_signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        signature = inspect.signature(function, eval_str=True).parameters
+    except (NameError, TypeError, ValueError, SyntaxError) as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise DeclarationError(f"{name}: its annotations cannot be read: {error}") from error
+    for name, one in signature.items():
+        if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
+            raise DeclarationError(
+                f"{function.__qualname__}: parameter {name} cannot be given by name; remove '/' or '*'"
+            )
+    return signature
+
+
+def _field(index: int) -> str:
+    """The model's own name of a parameter: no name of a function is one of pydantic's."""
+    return f"p{index}"
+
+
+def _annotation(parameter: inspect.Parameter) -> Any:
+    return Any if parameter.annotation is parameter.empty else parameter.annotation
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    if parameter.default is parameter.empty:
+        return Field(alias=parameter.name)
+    return Field(default=parameter.default, alias=parameter.name)
+
+
+def _read_flaw(item: dict[str, Any]) -> Flaw:
+    return Flaw(write_pointer(item["loc"]), str(item["type"]), str(item["msg"]))

@@ -1,0 +1,63 @@
+"""Runs a job's function, and says how it ended in a form that every kind of caller can tell on."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from client_sdk.errors import JobFailed
+from client_sdk.target.declaration import Declaration
+from client_sdk.target.execution import Execution
+from client_sdk.target.parameters import write_data
+from client_sdk.target.reporting import FAILED, SUCCEED, Report
+
+LOG = logging.getLogger("client_sdk")
+BROKEN = "500"
+"""The code of an exception that the function did not mean."""
+INTERRUPTED = "interrupted"
+"""The code of work that was stopped because its instance stops."""
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How the work ended. `status` is the HTTP status that says so, `error` None where it succeeded."""
+
+    status: int = 200
+    error: str | None = None
+    message: str | None = None
+    data: Any = None
+    retry_after: float | None = None
+
+    @property
+    def report(self) -> Report:
+        """The end as a verdict by feedback."""
+        said = SUCCEED if self.error is None else FAILED
+        return Report(status=said, error=self.error, message=self.message, data=self.data)
+
+
+async def run(declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution) -> End:
+    """How the function ended. Raises nothing but CancelledError: it is stopped."""
+    given = declaration.parameters.fill(arguments, execution)
+    try:
+        return End(data=write_data(await _call(declaration.function, given)))
+    except JobFailed as failure:
+        return End(
+            status=failure.status,
+            error=failure.error,
+            message=failure.message,
+            data=write_data(failure.data),
+            retry_after=failure.retry_after,
+        )
+    except Exception as error:  # whatever it is, it is the outcome of this job and of nothing else
+        LOG.exception("job %s failed", execution.job_id)
+        return End(status=500, error=BROKEN, message=f"{type(error).__name__}: {error}"[:1000])
+
+
+async def _call(function: Any, given: Mapping[str, Any]) -> Any:
+    """A coroutine function here, any other one in a thread, so that it may block."""
+    if inspect.iscoroutinefunction(function):
+        return await function(**given)
+    result = await asyncio.to_thread(function, **given)
+    return await result if inspect.isawaitable(result) else result

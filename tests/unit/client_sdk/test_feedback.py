@@ -1,0 +1,233 @@
+"""Asynchronous jobs report their progress and their end by feedback (SPEC sections 5, 16)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from client_sdk import Client, JobFailed, NotWanted
+from client_sdk.client.connection import Connection
+from client_sdk.client.retrying import Patience
+from client_sdk.target import Execution, Service
+from client_sdk.target.reporting import Feedback, Report, read_feedback_url
+from tests.unit.client_sdk.lines import LossyLine, Waits, problem, serving
+from tests.unit.client_sdk.registry import Registry
+from tests.wire.service import SERVED, World, running
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def scheduled(**jobs: tuple[Callable[..., Any], dict[str, Any]]) -> AsyncIterator[tuple[World, Client]]:
+    """The whole scheduler, and a service of it on loopback that has these jobs: function, options."""
+    box: dict[str, Any] = {}
+
+    async def forward(scope: Any, receive: Any, send: Any) -> None:
+        await box["service"](scope, receive, send)
+
+    async with (
+        serving(forward) as url,
+        running(services={"static": {"files": (url,)}}) as world,
+        Client(SERVED, transport=httpx.ASGITransport(world.service.api)) as client,
+    ):
+        box["service"] = service = Service("files", client=client, address=url, signals=())
+        for name, (function, options) in jobs.items():
+            service.job(**({"job_id": name, "asynchronous": True} | options))(function)
+        results = await client.jobs.create_many(service.definitions())
+        assert [result.status for result in results] == ["created"] * len(jobs), results
+        yield world, client
+
+
+async def test_an_asynchronous_job_from_trigger_to_end() -> None:
+    """Parameters in, progress and verdict out, through the whole scheduler."""
+
+    async def fetch(count: int, execution: Execution) -> dict[str, int]:
+        async with execution.progress(count, message="fetching") as progress:
+            for _ in range(count):
+                await progress.advance()
+        return {"fetched": count, "attempt": execution.request_counts}
+
+    async with scheduled(fetch=(fetch, {})) as (_, client):
+        ended = await client.wait_for(await client.jobs.trigger("fetch", {"count": 60}), timeout=20)
+        assert (ended.state, ended.progress) == ("succeeded", "60/60")
+        [attempt] = ended.attempts
+        reports = [one["body"] for one in attempt.feedback]
+        told = [(one["status"], one.get("progress")) for one in reports]
+        assert (told[0], told[-2:]) == (("", "0/60"), [("", "60/60"), ("succeed", None)])
+
+
+async def test_a_failure_has_the_code_of_the_business() -> None:
+    """Retry policies see it; an exception that nobody meant is 500."""
+
+    async def fetch(error: str | None = None) -> None:
+        if error:
+            raise JobFailed("no such folder", error=error)
+        raise RuntimeError("oops")
+
+    retry = [{"errorEquals": "E1", "intervalSeconds": 0, "maxAttempts": 1}]
+    async with scheduled(fetch=(fetch, {"retry": retry})) as (world, client):
+        fired = await client.jobs.trigger("fetch", {"error": "E1"})
+
+        async def has_retried() -> bool:
+            await world.advance(0.01)
+            return (await client.executions.get(fired)).state == "terminated"
+
+        await world.until(has_retried)
+        ended = await client.executions.get(fired)
+        assert (ended.error, ended.failure_type, ended.attempt_count) == ("E1", "business", 2)
+        other = await client.wait_for(await client.jobs.trigger("fetch"), timeout=20)
+        assert (other.state, other.error) == ("terminated", "500")
+
+
+async def test_work_that_nobody_wants_is_stopped() -> None:
+    """The scheduler calls `cancelUrl`; and whoever reports afterwards is told."""
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def fetch(execution: Execution) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with scheduled(fetch=(fetch, {})) as (_, client):
+        fired = await client.jobs.trigger("fetch")
+        await begun.wait()
+        await client.executions.cancel(fired)
+        await stopped.wait()
+        assert (await client.executions.get(fired)).state == "cancelled"
+
+
+async def test_a_stale_report_says_stop() -> None:
+    """Where cancelUrl reached another instance: the next progress raises NotWanted in the function."""
+    raised: list[Exception] = []
+    begun, go, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def fetch(execution: Execution) -> None:
+        begun.set()
+        await go.wait()
+        try:
+            await execution.report(progress="1/2")
+        except NotWanted as why:
+            raised.append(why)
+            raise
+        finally:
+            done.set()
+
+    async with scheduled(fetch=(fetch, {})) as (_, client):
+        definition = dict((await client.jobs.get("fetch")).definition)
+        del definition["cancelUrl"]
+        await client.jobs.update("fetch", definition)
+        fired = await client.jobs.trigger("fetch")
+        await begun.wait()
+        await client.executions.cancel(fired)
+        go.set()
+        await done.wait()
+        assert "any more" in str(raised[0])
+
+
+async def test_a_wrong_trigger_is_refused_by_the_scheduler() -> None:
+    """The job carries the function's parameters as its paramsSchema."""
+
+    async def fetch(count: int) -> None: ...
+
+    async with scheduled(fetch=(fetch, {})) as (_, client):
+        with pytest.raises(Exception, match="'many' is not of type 'integer'"):
+            await client.jobs.trigger("fetch", {"count": "many"})
+
+
+async def test_a_function_in_a_thread_reports_too() -> None:
+    """In `with`, blocking."""
+
+    def fetch(execution: Execution) -> None:
+        with execution.progress(3) as progress:
+            progress.update(3, message="all")
+            assert progress.done == 3
+
+    async with scheduled(fetch=(fetch, {})) as (_, client):
+        ended = await client.wait_for(await client.jobs.trigger("fetch"), timeout=20)
+        assert (ended.state, ended.progress) == ("succeeded", "3/3")
+
+
+def feedback(registry: Registry, *fates: str | httpx.Response) -> tuple[Feedback, Waits, LossyLine]:
+    waits, line = Waits(), LossyLine(registry.transport, fates)
+    connection = Connection(
+        url="http://scheduler.test/base",
+        key=None,
+        timeout=5,
+        patience=Patience(),
+        transport=line,
+        pause=waits,
+        chance=lambda: 0.0,
+    )
+    url = "http://elsewhere.test:1/x/jobs/a%3Ab/feedback/7?token=t&shard=2"
+    return Feedback(connection=connection, url=url), waits, line
+
+
+async def test_an_end_is_told_until_it_is_taken() -> None:
+    """The scheduler may be starting anew; progress is not worth such a wait."""
+    told, waits, _ = feedback(Registry(), *["before"] * 10)
+    with pytest.raises(Exception, match="no service answers"):
+        await told.report(Report(progress="1/2"))
+    assert len(waits.seconds) == 1
+    told, waits, line = feedback(Registry(), *["before"] * 10, *[problem(503, "unavailable")] * 10)
+    line.inner = httpx.ASGITransport(_taking)
+    await told.report(Report(status="succeed", data={"rows": 1}))
+    assert len(waits.seconds) == 20
+    assert str(line.sent[-1].url) == "http://scheduler.test/base/jobs/a:b/feedback/7?token=t&shard=2"
+
+
+async def _taking(scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
+    head = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": b'{"resp_code": 200, "data": null}'})
+
+
+@pytest.mark.parametrize(
+    "url", ["", "http://h/", "http://h/jobs/a", "http://h/jobs/a/feedback/x", "http://h/jobs/a/other/1"]
+)
+def test_what_is_no_feedback_url_is_refused(url: str) -> None:
+    """A caller cannot make the service ask for anything else, whatever it sends."""
+    with pytest.raises(ValueError, match="no feedback URL"):
+        read_feedback_url(url)
+
+
+async def test_progress_is_told_once_a_second() -> None:
+    """What comes between is told with the next one; the last count is always told."""
+    clock, told = [0.0], []
+
+    class Book:
+        async def report(self, report: Report) -> None:
+            told.append((report.progress, report.message))
+
+    execution = Execution(job_id="one", reporter=Book(), clock=lambda: clock[0])
+    async with execution.progress(10) as progress:
+        for _ in range(9):
+            clock[0] += 0.4
+            await progress.advance(message=f"at {clock[0]:.1f}")
+        await progress.update(99)
+    counts = [("0/10", None), ("3/10", "at 1.2"), ("6/10", "at 2.4"), ("9/10", "at 3.6")]
+    assert told == [*counts, ("10/10", "at 3.6")]
+    with pytest.raises(ValueError, match="nothing to count to"):
+        execution.progress(0)
+
+
+async def test_progress_of_what_failed_is_not_rounded_up() -> None:
+    """Leaving by an exception tells no further progress."""
+    told: list[Any] = []
+
+    class Book:
+        async def report(self, report: Report) -> None:
+            told.append(report.progress)
+
+    async def work(execution: Execution) -> None:
+        async with execution.progress(2) as progress:
+            await progress.advance()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await work(Execution(job_id="one", reporter=Book(), clock=lambda: 0.0))
+    assert told == ["0/2"]
