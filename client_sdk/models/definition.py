@@ -23,6 +23,10 @@ from client_sdk.models.fields import (
 from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestStep
 from client_sdk.models.timer import Timer
 
+MOST_STEPS = 500
+MOST_ENTRIES = 100
+"""How many steps a chain may have, and how many entries `notification` and `retry`."""
+
 
 def read_timer(value: object) -> object:
     """An object, or a string that holds one; an empty string is no timer."""
@@ -87,13 +91,13 @@ class JobDefinition(WireModel):
     job_description: Text | None = None
     creator: FilledText
     creator_name: FilledText
-    notification: list[Notification] = Field([])
+    notification: list[Notification] = Field([], max_length=MOST_ENTRIES)
     active: Flag = True
     timer: Annotated[
         Timer | None,
         BeforeValidator(read_timer, json_schema_input_type=Timer | str | None),
     ] = None
-    request: Annotated[list[RequestStep], Field(min_length=1)]
+    request: Annotated[list[RequestStep], Field(min_length=1, max_length=MOST_STEPS)]
     asynchronous: bool = False
     check_url: Annotated[
         CheckUrl | None,
@@ -102,7 +106,7 @@ class JobDefinition(WireModel):
     check_rate_seconds: Annotated[float, Field(ge=0.1, le=1_000_000_000)] = 1
     timeout_seconds: PositiveSeconds = 60
     cancel_url: CancelUrl | None = None
-    retry: list[RetryPolicy] = Field([])
+    retry: list[RetryPolicy] = Field([], max_length=MOST_ENTRIES)
     max_retries: Count = 5
     qos: Bit = 0
     parent_job: JobId | None = None

@@ -25,6 +25,7 @@ CODES = {
     "extra_forbidden": "unknown_field",
     "literal_error": "choice",
     "string_pattern_mismatch": "pattern",
+    "too_long": "too_many",
     "too_short": "empty",
     "string_too_short": "empty",
     "finite_number": "range",
@@ -157,6 +158,8 @@ def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) 
         return f"{name} {_show(item['input'])} is not well formed; {HINTS.get(name, context['pattern'])}"
     if kind == "literal_error":
         return f"{name} must be {context['expected']}, not {_show(item['input'])}"
+    if kind == "too_long":
+        return f"{name} must have at most {context['max_length']} entries, not {context['actual_length']}"
     if kind in PHRASES:
         said = "" if kind in ("missing", "too_short", "string_too_short") else f", not {_show(item['input'])}"
         return f"{name} {PHRASES[kind]}{said}"

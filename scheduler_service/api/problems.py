@@ -17,6 +17,9 @@ STATUSES: Mapping[RefusalCode, HTTPStatus] = {
     RefusalCode.LIMIT: HTTPStatus.TOO_MANY_REQUESTS,
 }
 
+MOST_ERRORS = 100
+"""How many errors an answer lists; the detail says how many more there are."""
+
 
 class Flaw(Protocol):
     """One thing that is wrong, whoever found it: the wire models or the core."""
@@ -80,9 +83,10 @@ def invalid(pointer: str, code: str, message: str) -> ApiProblem:
 
 
 def invalid_all(flaws: Iterable[Flaw]) -> ApiProblem:
-    """A 422 with everything that is wrong."""
-    errors = tuple(write_flaw(flaw) for flaw in flaws)
-    return ApiProblem(HTTPStatus.UNPROCESSABLE_ENTITY, _summarize(errors), errors=errors)
+    """A 422 with everything that is wrong: the first 100 one by one, the others as their number."""
+    found = tuple(flaws)
+    errors = tuple(write_flaw(flaw) for flaw in found[:MOST_ERRORS])
+    return ApiProblem(HTTPStatus.UNPROCESSABLE_ENTITY, _summarize(found), errors=errors)
 
 
 def absent(pointer: str, message: str) -> ApiProblem:
@@ -115,6 +119,6 @@ def _busy(code: str, message: str) -> ApiProblem:
     return problem
 
 
-def _summarize(errors: tuple[dict[str, str], ...]) -> str:
-    first = errors[0]["message"]
-    return first if len(errors) == 1 else f"{first}; and {len(errors) - 1} more"
+def _summarize(flaws: tuple[Flaw, ...]) -> str:
+    first = flaws[0].message
+    return first if len(flaws) == 1 else f"{first}; and {len(flaws) - 1} more"

@@ -11,9 +11,9 @@ from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.fingerprint import fingerprint, shape_of
 from scheduler_service.engine.notices import FINAL
-from scheduler_service.engine.parameters import check_schema
 from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
 from scheduler_service.engine.retry import NEVER_RETRIED
+from scheduler_service.engine.schemas import check_schema
 from scheduler_service.engine.scope import ANYTHING, members_in, names_in
 from scheduler_service.engine.targets import TargetCompiler
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
@@ -162,12 +162,13 @@ def _mark_kept(
 ) -> tuple[Step, ...]:
     """Marks which responses a later template may refer to; the others are neither parsed nor kept."""
     names = frozenset(step.resp_env_name for step in steps if step.resp_env_name)
-    told = [entry.target for entry in notifications] + ([cancel] if cancel else [])
+    chain = [members_in(step.target) for step in steps] + ([members_in(check)] if check else [])
+    told = [members_in(entry.target) for entry in notifications] + ([members_in(cancel)] if cancel else [])
     marked = []
     for step in steps:
-        later = [other.target for other in steps[step.index + 1 :]] + ([check] if check else [])
-        needed = any(_reads(target, step, names, place == 0) for place, target in enumerate(later))
-        keeps = needed or any(_reads(target, step, names, True) for target in told)
+        later = chain[step.index + 1 :]
+        needed = any(_reads(members, step, names, place == 0) for place, members in enumerate(later))
+        keeps = needed or any(_reads(members, step, names, True) for members in told)
         per_attempt = bool(names_in(step.target) & PER_ATTEMPT)
         marked.append(
             msgspec.structs.replace(step, keeps=keeps, needed=needed, per_attempt=per_attempt),
@@ -175,8 +176,7 @@ def _mark_kept(
     return tuple(marked)
 
 
-def _reads(target: Target, step: Step, names: frozenset[str], is_latest: bool) -> bool:
-    members = members_in(target)
+def _reads(members: frozenset[str], step: Step, names: frozenset[str], is_latest: bool) -> bool:
     if ANYTHING in members or "responses" in members or step.resp_env_name in members:
         return True
     return is_latest and bool(members - names - ROOT_NAMES)

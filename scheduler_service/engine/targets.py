@@ -17,8 +17,10 @@ from scheduler_service.language.authority import check_authority
 from scheduler_service.language.template import (
     NOTIFY_BODY,
     SYSTEM_VARIABLES,
+    Allowance,
     JsonTemplate,
     Names,
+    Overspent,
     TextTemplate,
     UrlTemplate,
     compile_json,
@@ -43,7 +45,10 @@ Made = TypeVar("Made")
 
 
 class TargetCompiler:
-    """Compiles the targets of one definition; what is wrong goes to `problems`, and compiling goes on."""
+    """Compiles the targets of one definition; what is wrong goes to `problems`, and compiling goes on.
+
+    All methods raise DefinitionError where the definition has too many expressions to be compiled.
+    """
 
     def __init__(
         self, definition: JobDefinition, surroundings: Surroundings, problems: list[Problem], *, system: bool
@@ -52,6 +57,8 @@ class TargetCompiler:
         self._surroundings = surroundings
         self._problems = problems
         self._system = system
+        self._allowance = Allowance()
+        self._environment = frozenset(surroundings.environment)
 
     def steps(self) -> list[Step]:
         """The chain's steps; those that are wrong are left out, with their problems noted."""
@@ -121,8 +128,12 @@ class TargetCompiler:
     def _names(self, before: int | None = None, *, notified: bool = False) -> Names:
         named = [step.resp_env_name for step in self._definition.request[:before] if step.resp_env_name]
         system = SYSTEM_VARIABLES | {NOTIFY_BODY} if notified else SYSTEM_VARIABLES
-        environment = frozenset(self._surroundings.environment)
-        return Names(system=frozenset(system), environment=environment, resp_env_names=tuple(named))
+        return Names(
+            system=frozenset(system),
+            environment=self._environment,
+            resp_env_names=tuple(named),
+            allowance=self._allowance,
+        )
 
     def _request(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
         self._check_available(step, pointer)
@@ -205,6 +216,8 @@ class TargetCompiler:
     def _try(self, make: Callable[[], Made], pointer: str) -> Made | None:
         try:
             return make()
+        except Overspent as error:
+            raise DefinitionError([*self._problems, Problem(pointer, error.code, error.told)]) from None
         except ExpressionError as error:
             self._problems.append(Problem(pointer, error.code, error.told))
         except DefinitionError as error:

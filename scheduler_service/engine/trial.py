@@ -18,6 +18,7 @@ from scheduler_service.language.rendering import (
 )
 from scheduler_service.language.template import (
     SYSTEM_VARIABLES,
+    Allowance,
     Names,
     compile_json,
     compile_text,
@@ -45,7 +46,7 @@ class Trial:
     """
 
     def __init__(self, *, root: Mapping[str, object], surroundings: Surroundings, now: int) -> None:
-        self._names = Names(environment=frozenset(surroundings.environment))
+        self._names = Names(environment=frozenset(surroundings.environment), allowance=Allowance())
         self._scope = Scope(
             system=_stand_ins(surroundings, now),
             environment=surroundings.environment,
@@ -59,6 +60,8 @@ class Trial:
             template = compile_json(value, names=self._names)
         except DefinitionError as error:
             raise DefinitionError(_below(problem) for problem in error.problems) from None
+        except ExpressionError as error:
+            raise _refused(error) from None
         rendered = _rendered(render_json(template, self._scope))
         assert isinstance(rendered, Rendered)
         return Tried(rendered.value, _warn_stand_ins(template.variables))

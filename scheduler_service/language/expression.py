@@ -28,6 +28,10 @@ LONGEST = 1_000
 MOST = 500
 """How many expressions a text may have, or the texts of a body together."""
 
+MOST_IN_ALL = 1_000
+CHARACTERS = 20_000
+"""How many expressions, and characters in them, a definition may have: reading a JSONPath is slow."""
+
 _OPENING = re.compile(r"\$?\$\{")
 _STOP = re.compile(r"""['"}]""")
 _NAME = re.compile(r"[A-Za-z_\u0080-\uD7FF\uE000-\U0010FFFF][A-Za-z0-9_\u0080-\uD7FF\uE000-\U0010FFFF]*")
@@ -36,16 +40,43 @@ _PIPED = re.compile(r"\s*\|\s*json\s*$")
 _RESERVED = "scheduling"
 
 
+class Overspent(ExpressionError):
+    """The texts of one definition have more expressions than are read; nothing more is compiled of it."""
+
+
+class Allowance:
+    """How many expressions, and characters in them, all texts of one definition may still have."""
+
+    __slots__ = ("characters", "expressions")
+
+    def __init__(self) -> None:
+        self.expressions = MOST_IN_ALL
+        self.characters = CHARACTERS
+
+    def spend(self, characters: int, column: int) -> None:
+        """Takes one expression away. Raises Overspent when there are no more."""
+        self.expressions -= 1
+        self.characters -= characters
+        remedy = "splice larger values with |json, or make it several jobs"
+        if self.expressions < 0:
+            message = f"the definition has more than {MOST_IN_ALL} expressions; {remedy}"
+            raise Overspent(message, code="too_many", column=column)
+        if self.characters < 0:
+            message = f"the definition has more than {CHARACTERS} characters in its expressions; {remedy}"
+            raise Overspent(message, code="too_many", column=column)
+
+
 class Names(msgspec.Struct, frozen=True):
     """What is known of names when a template is compiled.
 
     `system`: the system variables of this place. `environment`: the names of the tenant's environment.
-    `resp_env_names`: the named responses.
+    `resp_env_names`: the named responses. `allowance`: what the texts of a definition share, if anything.
     """
 
     system: frozenset[str] = SYSTEM_VARIABLES
     environment: frozenset[str] = frozenset()
     resp_env_names: tuple[str, ...] = ()
+    allowance: Allowance | None = None
 
 
 class Expression(msgspec.Struct, frozen=True):
@@ -90,7 +121,7 @@ class Found(msgspec.Struct, frozen=True):
 def scan(text: str, *, names: Names) -> Iterator[str | Found]:
     """The pieces of a text in order: literal texts (with `$${` as `${`) and expressions.
 
-    Raises ExpressionError with the column of what is wrong.
+    Raises ExpressionError with the column of what is wrong; Overspent when the allowance is used up.
     """
     literal = ""
     position = count = 0
@@ -107,6 +138,8 @@ def scan(text: str, *, names: Names) -> Iterator[str | Found]:
         if count > MOST:
             raise ExpressionError(f"there are more than {MOST} expressions in it", column=opening.start())
         end = _closing(text, position)
+        if names.allowance is not None:
+            names.allowance.spend(end - position, opening.start())
         expression = _parse(text[position:end], position, names)
         marked = _JSON.match(text, end + 1)
         yield Found(opening.start(), expression, marked is not None)

@@ -22,11 +22,13 @@ from scheduler_service.language.expression import (
     MOST,
     NOTIFY_BODY,
     SYSTEM_VARIABLES,
+    Allowance,
     Environment,
     Expression,
     Found,
     Name,
     Names,
+    Overspent,
     Query,
     Variable,
     scan,
@@ -37,8 +39,10 @@ from scheduler_service.language.values import DEPTH, as_json, find_control
 __all__ = [
     "NOTIFY_BODY",
     "SYSTEM_VARIABLES",
+    "Allowance",
     "JsonTemplate",
     "Names",
+    "Overspent",
     "TextTemplate",
     "UrlTemplate",
     "compile_json",
@@ -47,6 +51,8 @@ __all__ = [
     "constant_json",
     "system_names",
 ]
+
+MOST_PROBLEMS = 100
 
 
 def system_names() -> frozenset[str]:
@@ -74,7 +80,8 @@ def compile_text(text: str, *, names: Names) -> TextTemplate:
 def compile_json(value: object, *, names: Names) -> JsonTemplate:
     """A body: templates in strings at any depth, keys excluded.
 
-    Raises DefinitionError with a problem for each string that is wrong, pointers relative to the value.
+    Raises DefinitionError with a problem for each string that is wrong, up to 100, pointers relative to the
+    value; Overspent when the allowance is used up.
     """
     body = _Body(names)
     node = body.node(value, "", 0)
@@ -184,11 +191,13 @@ class _Body:
         return ObjectNode(tuple(nodes.items())) if _has_nodes(nodes.values()) else nodes
 
     def _text(self, text: str, pointer: str) -> object:
-        if "${" not in text or len(self.used) > MOST:
+        if "${" not in text or len(self.used) > MOST or len(self.problems) >= MOST_PROBLEMS:
             return text
         try:
             pieces = list(scan(text, names=self.names))
             _check_json(pieces)
+        except Overspent:
+            raise
         except ExpressionError as error:
             self.problems.append(Problem(pointer, error.code, error.told))
             return None

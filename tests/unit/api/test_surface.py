@@ -13,6 +13,14 @@ pytestmark = pytest.mark.anyio
 JSON = {"Content-Type": "application/json"}
 
 
+async def test_an_answer_lists_a_hundred_errors(client: httpx.AsyncClient) -> None:
+    """A body with very many errors is not answered by as many: the detail says how many more there are."""
+    body = definition() | {f"x{index}": 1 for index in range(1_000)}
+    problem = (await client.post("/jobs/j1", json=body)).json()
+    assert len(problem["errors"]) == 100
+    assert problem["detail"].endswith("; and 999 more")
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

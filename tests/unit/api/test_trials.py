@@ -58,6 +58,7 @@ async def test_a_template_becomes_what_a_job_would_send(place: str, template: An
         ({"x/y": ["${$.[}", "${schedulingNope}"]}, "body",
          [("/template/x~1y/0", "invalid"), ("/template/x~1y/1", "invalid")]),
         ("${schedulingNotifyBody}", "body", [("/template", "invalid")]),
+        (["${a." + "b" * 900 + "}"] * 23, "body", [("/template", "too_many")]),
         ({"a": 1}, "url", [("/template", "type")]),
         (5, "header", [("/template", "type")]),
         ("x", "cookie", [("/place", "choice")]),

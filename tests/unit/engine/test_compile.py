@@ -270,3 +270,47 @@ def test_idempotency_key(step: dict[str, Any], key: str) -> None:
     names = [name.lower() for name, _ in rig.request.headers]
     assert names.count("idempotency-key") == 1
     assert rig.header("Idempotency-Key") == key
+
+
+STEP = {"url": "http://target.test/"}
+FULL = {**STEP, "body": ["${a}"] * 500}
+HEADERS = dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "${a." + "b" * 900 + "}")
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer", "said"),
+    [
+        (
+            {"request": [FULL, FULL, {"url": "http://target.test/x/${a}"}]},
+            "/request/2/url",
+            "1000 expressions",
+        ),
+        ({"request": [FULL, {**FULL, "headers": {"a": "${a}"}}]}, "/request/1/body", "1000 expressions"),
+        (
+            {"request": [FULL, FULL], "checkUrl": "http://target.test/${a}"},
+            "/checkUrl/url",
+            "1000 expressions",
+        ),
+        ({"request": [FULL, FULL], "notification": [STEP]}, "/notification/0/body", "1000 expressions"),
+        ({"request": [{**STEP, "headers": HEADERS}]}, "/request/0/headers/w", "20000 characters"),
+    ],
+)
+def test_a_definition_has_so_many_expressions_and_no_more(
+    members: dict[str, Any], pointer: str, said: str
+) -> None:
+    """Reading expressions takes time: beyond the limit nothing more is read, and one problem says so."""
+    with pytest.raises(DefinitionError) as caught:
+        program(**members)
+    assert [(one.pointer, one.code) for one in caught.value.problems] == [(pointer, "too_many")]
+    assert said in caught.value.problems[0].message
+
+
+def test_what_is_wrong_before_the_limit_is_said_too() -> None:
+    """The limit does not hide the problems that were found already (SPEC section 4: everything is said)."""
+    steps = [{"url": "http://target.test/${"}, FULL, FULL, FULL]
+    assert problems(request=steps) == [("/request/0/url", "invalid"), ("/request/3/body", "too_many")]
+
+
+def test_no_more_problems_of_a_body_than_can_be_read() -> None:
+    """A list of problems ends somewhere."""
+    assert len(problems(request=[{**STEP, "body": ["${"] * 1_000}])) == 100

@@ -7,7 +7,8 @@ import pytest
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.replies import Refusal, RefusalCode
-from scheduler_service.engine.parameters import MOST, check_parameters, check_schema
+from scheduler_service.engine.parameters import CHECKS, MOST, check_parameters
+from scheduler_service.engine.schemas import MOST_PATTERNS, MOST_VALUES, check_schema
 from tests.unit.engine.rig import Rig
 
 
@@ -62,6 +63,8 @@ def test_schemas_that_are_refused(schema: object, pointer: str) -> None:
         ({"properties": {"a": {"pattern": "^x"}}}, {"a": "y"}, ["/a"]),
         ({"properties": {"a": {"pattern": "^x"}}}, {"a": "xy"}, []),
         ({"properties": {"a": {"pattern": "^x"}}}, {"a": 5}, []),
+        ({"properties": {"a": {"format": "date"}}}, {"a": "soon"}, []),
+        ({"properties": {"a": {"uniqueItems": True}}}, {"a": "aa"}, []),
         ({"patternProperties": {"^a": {"type": "string"}}}, {"ab": 1, "b": 1}, ["/ab"]),
         ({"properties": {"a": {"patternProperties": {"": False}}}}, {"a": 1}, []),
         ({"additionalProperties": False, "patternProperties": {"^a": True}}, {"ab": 1, "b": 1}, ["/b"]),
@@ -118,3 +121,82 @@ def test_the_record_of_an_execution_has_its_parameters() -> None:
     assert (rig.execution(1).params, rig.execution(1).params_complete) == (b'{"day": "mon"}', True)
     rig.deliver(Triggered())
     assert rig.execution(2).params == b"{}"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"anyOf": [{}] * MOST_VALUES}, ""),
+        ({"enum": list(range(MOST_VALUES))}, ""),
+        (
+            {"anyOf": [{"pattern": f"a{index}"} for index in range(MOST_PATTERNS + 3)]},
+            f"/anyOf/{MOST_PATTERNS}/pattern",
+        ),
+        (
+            {"patternProperties": {f"a{index}": {} for index in range(MOST_PATTERNS + 1)}},
+            f"/patternProperties/a{MOST_PATTERNS}",
+        ),
+    ],
+)
+def test_schemas_that_are_too_large(schema: object, pointer: str) -> None:
+    """How much a schema may hold is limited; whatever is over the limit is said once."""
+    assert [(one.pointer, one.code) for one in check_schema(schema)] == [
+        ("/paramsSchema" + pointer, "too_many")
+    ]
+
+
+@pytest.mark.timeout(20)
+def test_a_schema_is_checked_once_however_often_it_is_referred_to() -> None:
+    """References are followed in time that grows with the schema, not with its square."""
+    nested: dict[str, Any] = {"type": "object"}
+    for _ in range(50):
+        nested = {"x": nested}
+    chain = [{"$ref": "#/$defs/a" + "/x" * depth} for depth in range(51)]
+    assert check_schema({"anyOf": [{"$ref": "#"}] * 900}) == []
+    assert check_schema({"anyOf": chain, "$defs": {"a": nested}}) == []
+    assert [one.pointer for one in check_schema({"$ref": "#/x", "x": {"y": {"type": 5}}})] == []
+
+
+def test_no_more_problems_of_a_schema_than_can_be_read() -> None:
+    """A list of problems ends somewhere."""
+    assert len(check_schema({"anyOf": [{"$ref": "#/absent"}] * 100})) == MOST
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("schema", "parameters"),
+    [
+        ({"$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}}, {}),
+        ({"additionalProperties": {"items": {"anyOf": [False] * 100 + [True]}}}, {"a": [1] * 100_000}),
+        ({"additionalProperties": {"items": {"enum": list(range(1_000))}}}, {"a": [999] * 100_000}),
+        ({"additionalProperties": {"items": {"pattern": "a$"}}}, {"a": ["a" * 10_000] * 1_000}),
+    ],
+    ids=["doubling", "alternatives", "enum", "pattern"],
+)
+def test_checking_parameters_ends(schema: dict[str, Any], parameters: object) -> None:
+    """A small schema that asks for very many checks refuses the parameters, and holds up nobody."""
+    if "$defs" in schema:
+        schema = {"$ref": "#/$defs/d0", "$defs": schema["$defs"] | {"d40": True}}
+    assert check_schema(schema) == []
+    found = check_parameters(schema, parameters)
+    assert [(one.pointer, one.code) for one in found] == [("", "params")]
+    assert f"more than {CHECKS} checks" in found[0].message
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("items", "holds"),
+    [
+        ([{"a": index} for index in range(20_000)], True),
+        ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0}], False),
+        ([1, True, "1", None, [1], {"1": 1}], True),
+        ([[1, 2], [2, 1]], True),
+        (["a", "a"], False),
+    ],
+)
+def test_equal_items_are_found_in_a_long_list(items: list[object], holds: bool) -> None:
+    """`uniqueItems` compares by value, and each item once."""
+    found = check_parameters({"properties": {"a": {"uniqueItems": True}}}, {"a": items})
+    assert [one.pointer for one in found] == ([] if holds else ["/a"])
+    assert check_parameters({"properties": {"a": {"uniqueItems": False}}}, {"a": items}) == []

@@ -1,0 +1,122 @@
+"""`paramsSchema` itself: whether it is a JSON Schema 2020-12 that is safe to run (SPEC section 2)."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import jsonschema
+import re2
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from client_sdk.models.problems import write_pointer
+from scheduler_service.domain.errors import Problem
+
+MOST_VALUES = 2_000
+"""How many values, its own included, a schema may hold: checking one takes as long as running it."""
+
+MOST_PATTERNS = 100
+MOST_PROBLEMS = 20
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+REFERENCES = ("$ref", "$dynamicRef")
+NO_FORMATS = jsonschema.FormatChecker(())
+
+
+def check_schema(schema: object) -> list[Problem]:
+    """What is wrong with `paramsSchema` itself, at most 20 problems.
+
+    Refused are: no schema, a pattern RE2 cannot run, a reference to what is not in it, another dialect or
+    an `$id` within, `unevaluatedProperties`, which would have to run patterns elsewhere, and more than
+    2,000 values or 100 patterns.
+    """
+    if isinstance(schema, bool):
+        return []
+    size = sum(1 for _ in _values(schema))
+    if size > MOST_VALUES:
+        message = f"it has {size} values, at most {MOST_VALUES} are allowed; check less of the parameters"
+        return [Problem("/paramsSchema", "too_many", message)]
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema, format_checker=NO_FORMATS)
+    except jsonschema.SchemaError as error:
+        pointer = "/paramsSchema" + write_pointer(error.absolute_path)
+        return [Problem(pointer, "invalid", f"no JSON Schema: {error.message[:300]}")]
+    return list(islice(_Parts(schema).check(schema, "/paramsSchema"), MOST_PROBLEMS))
+
+
+def compile_pattern(text: str) -> Any:
+    """The pattern for RE2, or None where that cannot run it."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error:
+        return None
+
+
+def _values(value: object) -> Iterator[object]:
+    yield value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in inner:
+        yield from _values(item)
+
+
+class _Parts:
+    """Walks a schema once. `known` are the parts that have been found to be schemas, by their identity."""
+
+    def __init__(self, root: object) -> None:
+        self.root = root
+        self.resolver = Registry().resolver_with_root(DRAFT202012.create_resource(root))
+        self.known: set[int] = set()
+        self.patterns = 0
+        self._learn(root)
+
+    def check(self, part: object, pointer: str) -> Iterator[Problem]:
+        """What is wrong with the keywords of `part` and of all below it."""
+        if isinstance(part, list):
+            for index, item in enumerate(part):
+                yield from self.check(item, f"{pointer}/{index}")
+        elif isinstance(part, dict):
+            for key, value in part.items():
+                place = pointer + write_pointer([key])
+                yield from self._check_keyword(key, value, place)
+                yield from self.check(value, place)
+
+    def _learn(self, schema: object) -> None:
+        """A schema that has been checked: so have those that are its parts, and need it no second time."""
+        if isinstance(schema, dict) and id(schema) not in self.known:
+            self.known.add(id(schema))
+            for part in DRAFT202012.subresources_of(schema):
+                self._learn(part)
+
+    def _check_keyword(self, key: str, value: object, place: str) -> Iterator[Problem]:
+        if key in REFERENCES and isinstance(value, str):
+            yield from self._check_reference(value, place)
+        elif key == "pattern" and isinstance(value, str):
+            yield from self._check_pattern(value, place)
+        elif key == "patternProperties" and isinstance(value, dict):
+            for text in value:
+                yield from self._check_pattern(text, place + write_pointer([text]))
+        elif key == "unevaluatedProperties":
+            yield Problem(place, "not_available", "unevaluatedProperties is not available; remove it")
+        elif (key == "$id" and isinstance(value, str)) or (key == "$schema" and value != DIALECT):
+            yield Problem(place, "invalid", f"{key} {value!r} is not possible here; remove it")
+
+    def _check_reference(self, text: str, pointer: str) -> Iterator[Problem]:
+        if not text.startswith("#"):
+            yield Problem(pointer, "invalid", f"the reference {text!r} leads out of the schema; use #/…")
+            return
+        try:
+            found = self.resolver.lookup(text).contents
+            if id(found) not in self.known:
+                jsonschema.Draft202012Validator.check_schema(found, format_checker=NO_FORMATS)
+                self._learn(found)
+        except (Unresolvable, ValueError, TypeError, jsonschema.SchemaError):
+            yield Problem(pointer, "invalid", f"the reference {text!r} leads to no schema; correct it")
+
+    def _check_pattern(self, text: str, pointer: str) -> Iterator[Problem]:
+        self.patterns += 1
+        if self.patterns == MOST_PATTERNS + 1:
+            yield Problem(pointer, "too_many", f"there are more than {MOST_PATTERNS} patterns in the schema")
+        elif self.patterns <= MOST_PATTERNS and compile_pattern(text) is None:
+            yield Problem(pointer, "invalid", f"the pattern {text!r} is none that RE2 runs (no look-around)")
