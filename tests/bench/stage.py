@@ -71,7 +71,7 @@ def stage(*options: str) -> Iterator[Stage]:
         port = int(target.stdout.readline())
         command = ["-m", "scheduler_service", "serve", "--port", "0", "--data", folder, *options]
         service = _start(stack, command, stderr=subprocess.PIPE)
-        yield Stage(service, _listening(service), f"http://127.0.0.1:{port}")
+        yield Stage(service, listening(service), f"http://127.0.0.1:{port}")
 
 
 def figures(arrivals: Sequence[tuple[str, str, float]], planned: Mapping[str, float]) -> dict[str, Any]:
@@ -121,7 +121,8 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def _listening(service: subprocess.Popen[str]) -> str:
+def listening(service: subprocess.Popen[str]) -> str:
+    """The address of a service that was started with its standard error as a pipe."""
     assert service.stderr is not None
     for line in service.stderr:
         with contextlib.suppress(ValueError):

@@ -1,9 +1,11 @@
 """A bare target in a process of its own: answers 200 and keeps who came when.
 
-`python -m tests.bench.target` prints its port; `GET /arrivals` gives `[[jobId, idempotencyKey, ms], …]`.
+`python -m tests.bench.target` prints its port; `GET /arrivals` gives `[[jobId, idempotencyKey, ms], …]`, and
+`GET /count` how many they are, which hardly disturbs it.
 """
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -11,7 +13,7 @@ from typing import Any
 
 import uvloop
 
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{}"
+OK = b'HTTP/1.1 200 OK\r\ncontent-length: 8\r\ncontent-type: application/json\r\n\r\n{"n": 1}'
 JOB, KEY = b"X-Scheduling-Job-Id: ", b"Idempotency-Key: "
 
 
@@ -39,8 +41,9 @@ class Target(asyncio.Protocol):
             self._take(head, now)
 
     def _take(self, head: bytes, now: float) -> None:
-        if head.startswith(b"GET /arrivals"):
-            body = json.dumps(self.arrivals).encode()
+        if head.startswith(b"GET "):
+            asked = len(self.arrivals) if head.startswith(b"GET /count") else self.arrivals
+            body = json.dumps(asked).encode()
             self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
             return
         self.arrivals.append((_value(head, JOB), _value(head, KEY), now))
@@ -58,7 +61,8 @@ def _value(head: bytes, name: bytes) -> str:
 
 
 async def main() -> None:
-    """Serves until standard input ends."""
+    """Serves until standard input ends; no collection of garbage stops its clock."""
+    gc.disable()
     arrivals: list[tuple[str, str, float]] = []
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Target(arrivals), "127.0.0.1", 0)
