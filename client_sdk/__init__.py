@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from client_sdk.target import Execution as Execution
     from client_sdk.target import Service as Service
     from client_sdk.target import job as job
+    from client_sdk.worker import Worker as Worker
 
 _PLACES = {
     "BlockingClient": "client_sdk.client",
@@ -30,6 +31,7 @@ _PLACES = {
     "Execution": "client_sdk.target",
     "Service": "client_sdk.target",
     "Verifier": "client_sdk.signing",
+    "Worker": "client_sdk.worker",
     "job": "client_sdk.target",
 }
 
@@ -44,6 +46,7 @@ __all__ = [
     "SdkError",
     "Service",
     "Verifier",
+    "Worker",
     "job",
 ]
 

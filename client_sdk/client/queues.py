@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 from client_sdk.client.connection import Connection, parse
-from client_sdk.client.retrying import Repeat
+from client_sdk.client.retrying import Patience, Repeat
 from client_sdk.client.services import write_wire
 from client_sdk.models import Claim, Completion, Renewal, answers
 
@@ -33,18 +33,23 @@ class Queues:
         return parse(answers.Claimed, envelope.data).items
 
     async def renew(
-        self, lease: str, *, progress: str | None = None, message: str | None = None
+        self,
+        lease: str,
+        *,
+        progress: str | None = None,
+        message: str | None = None,
+        patience: Patience | None = None,
     ) -> answers.Renewed:
         """The work goes on. Raises Conflict where the lease is lost: stop working."""
         body = write_wire(Renewal(progress=progress, message=message))
-        envelope = await self._connection.send("POST", f"{_lease(lease)}/renew", body=body)
+        path = f"{_lease(lease)}/renew"
+        envelope = await self._connection.send("POST", path, body=body, patience=patience)
         return parse(answers.Renewed, envelope.data)
 
-    async def complete(self, lease: str, completion: Completion) -> None:
-        """The part's end. Raises Conflict where the lease is lost: it does not count."""
+    async def complete(self, lease: str, completion: Completion, *, patience: Patience | None = None) -> None:
+        """The part's end; the same again changes nothing. Raises Conflict where the lease is lost."""
         body: dict[str, Any] = write_wire(completion)
-        headers = {"Idempotency-Key": f"complete-{lease}"[:200]}
-        await self._connection.send("POST", f"{_lease(lease)}/complete", body=body, headers=headers)
+        await self._connection.send("POST", f"{_lease(lease)}/complete", body=body, patience=patience)
 
 
 def _lease(lease: str) -> str:

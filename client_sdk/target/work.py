@@ -22,13 +22,17 @@ INTERRUPTED = "interrupted"
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """How the work ended. `status` is the HTTP status that says so, `error` None where it succeeded."""
+    """How the work ended. `status` is the HTTP status that says so, `error` None where it succeeded.
+
+    `is_unexpected`: by an exception that the function did not mean.
+    """
 
     status: int = 200
     error: str | None = None
     message: str | None = None
     data: Any = None
     retry_after: float | None = None
+    is_unexpected: bool = False
 
     @property
     def report(self) -> Report:
@@ -52,7 +56,8 @@ async def run(declaration: Declaration[..., Any], arguments: Mapping[str, Any], 
         )
     except Exception as error:  # whatever it is, it is the outcome of this job and of nothing else
         LOG.exception("job %s failed", execution.job_id)
-        return End(status=500, error=BROKEN, message=f"{type(error).__name__}: {error}"[:1000])
+        text = f"{type(error).__name__}: {error}"[:1000]
+        return End(status=500, error=BROKEN, message=text, is_unexpected=True)
 
 
 async def _call(function: Any, given: Mapping[str, Any]) -> Any:

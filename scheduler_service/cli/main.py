@@ -13,6 +13,7 @@ from scheduler_service.cli.linting import lint
 from scheduler_service.cli.options import Output
 from scheduler_service.cli.output import Format, show
 from scheduler_service.cli.serving import demo, serve, show_settings
+from scheduler_service.cli.working import work
 
 EXTRAS = {
     "alembic": "service",
@@ -36,6 +37,7 @@ def make_app() -> typer.Typer:
     )
     app.command("serve")(serve)
     app.command("demo")(demo)
+    app.command("worker")(work)
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(executions.app, name="executions")
     app.add_typer(timers.app, name="timers")

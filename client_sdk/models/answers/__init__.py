@@ -26,7 +26,7 @@ from client_sdk.models.answers.jobs import (
     Triggered,
 )
 from client_sdk.models.answers.operation import Cleaned, Health, Statistics
-from client_sdk.models.answers.queues import Claimed, Renewed, Work
+from client_sdk.models.answers.queues import Claimed, Renewed, Work, WorkRequest
 from client_sdk.models.answers.services import Drift, Instance, Service
 from client_sdk.models.answers.timers import (
     FiringLine,
@@ -105,4 +105,5 @@ __all__ = [
     "Triggered",
     "TriggeredBy",
     "Work",
+    "WorkRequest",
 ]

@@ -70,6 +70,12 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("serve", "--config", "missing.toml"),
         ("db", "check", "--data", ":memory:"),
         ("settings", "--config", "missing.toml"),
+        ("worker", "nocolon"),
+        ("worker", "nowhere_at_all:worker"),
+        ("worker", "json:worker"),
+        ("worker", "json:loads"),
+        ("worker", "examples.pull_worker:worker", "--url", "nowhere"),
+        ("worker", "examples.pull_worker:worker", "--concurrency", "0"),
     ],
 )
 def test_a_wrong_command_line_ends_with_2_in_words(

@@ -22,6 +22,7 @@ def loaded_by(statement: str) -> set[str]:
     [
         "import client_sdk",
         "from client_sdk import *",
+        "import client_sdk.worker, client_sdk.target, client_sdk.client",
         "import client_sdk.models",
     ],
 )
@@ -29,6 +30,14 @@ def test_nothing_heavy_is_loaded(statement: str) -> None:
     """No database, no web framework, no server; nor anything of the service."""
     loaded = loaded_by(statement)
     assert not [name for name in loaded if name.partition(".")[0] in (*HEAVY, "scheduler_service")]
+
+
+def test_lite_loads_the_core_alone() -> None:
+    """Without a server, and without what only a server needs."""
+    loaded = loaded_by("import client_sdk.lite")
+    assert not [name for name in loaded if name.partition(".")[0] in HEAVY]
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("scheduler_service.")}
+    assert rooms == {"domain", "engine", "language", "timing"}
 
 
 def test_the_models_load_no_client() -> None:

@@ -21,6 +21,7 @@ SECTIONS = {
     "10": "API",
     "12": "History and retention",
     "14": "Tenants, security, operation",
+    "16": "Command line, settings, SDK",
 }
 LATER = (
     "queue://", "sign", "route", "Declared timers", "instances", "Keys, roles, tenants", "Audit", "Nodes",

@@ -19,7 +19,7 @@ from tests.wire.processes.process import COMMAND, Process, bare_environment
 from tests.wire.processes.terminal import Terminal
 
 PLACEHOLDER = "0f3c…-7"
-OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db")
+OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db", "punctual worker")
 
 
 def free_port() -> str:

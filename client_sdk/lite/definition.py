@@ -1,0 +1,69 @@
+"""What of a definition a job without a server can honour, compiled (SPEC section 16)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from client_sdk.client.jobs import Definition, write_definition
+from client_sdk.errors import Flaw, SdkError
+from client_sdk.models import JobDefinition, ModelError, parse_definition
+from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.program import Program, Surroundings
+
+NEEDS_SERVER: Mapping[str, str] = {
+    "timer": "there is no server that would keep it; call run when it is time, or post the job to a service",
+    "qos": "nothing outlives this process; post the job to a service",
+}
+STEP_NEEDS_SERVER = (
+    "route",
+    "tags",
+    "specificInstances",
+    "parallelism",
+    "priority",
+    "leaseSeconds",
+    "renewSeconds",
+    "maxUnexpectedRetries",
+    "unexpectedRetryDelaySeconds",
+)
+DEFAULTS = {"jobId": "lite", "jobName": "lite", "creator": "lite", "creatorName": "lite"}
+
+
+class DefinitionRefused(SdkError):
+    """A definition that cannot be run here; `errors` say everything that is wrong with it."""
+
+    def __init__(self, errors: tuple[Flaw, ...]) -> None:
+        super().__init__("; ".join(f"{error.pointer}: {error.message}" for error in errors))
+        self.errors = errors
+
+
+def compile_lite(definition: Definition, surroundings: Surroundings) -> Program:
+    """The program of a definition without timer and qos. Raises DefinitionRefused."""
+    posted = {**DEFAULTS, **write_definition(definition)}
+    refused = tuple(_refuse(posted))
+    if refused:
+        raise DefinitionRefused(refused)
+    # It fires when it is told to; without a timer a definition would fire by itself, once.
+    posted["timer"] = {"period": "external"}
+    posted.pop("qos", None)
+    try:
+        return compile_definition(_parse(posted), surroundings).program
+    except (ModelError, DefinitionError) as error:
+        raise DefinitionRefused(
+            tuple(Flaw(one.pointer, one.code, one.message) for one in error.problems)
+        ) from None
+
+
+def _parse(posted: dict[str, Any]) -> JobDefinition:
+    return parse_definition(posted)
+
+
+def _refuse(posted: Mapping[str, Any]) -> Iterable[Flaw]:
+    for name, remedy in NEEDS_SERVER.items():
+        if posted.get(name) is not None:
+            yield Flaw(f"/{name}", "needs_server", f"{name} needs a server: {remedy}")
+    steps = posted.get("request")
+    for index, step in enumerate(steps if isinstance(steps, list) else []):
+        for name in STEP_NEEDS_SERVER if isinstance(step, Mapping) else ():
+            if step.get(name) is not None:
+                text = f"{name} needs a server, which knows the instances; remove it"
+                yield Flaw(f"/request/{index}/{name}", "needs_server", text)

@@ -1,0 +1,253 @@
+"""`LiteJob`: `decide` with a loop in memory and httpx (SPEC section 16)."""
+
+import asyncio
+import json
+import secrets
+import uuid
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import msgspec
+
+from client_sdk.client.jobs import Definition
+from client_sdk.errors import Flaw, Invalid
+from client_sdk.lite.definition import compile_lite
+from client_sdk.lite.sender import LiteSender
+from client_sdk.lite.telling import Teller, read_clock
+from scheduler_service.domain.effects import Abandon, Call, Effect, Inform, Notify
+from scheduler_service.domain.events import (
+    AlarmRang,
+    CallEnded,
+    CancelRequested,
+    Created,
+    Event,
+    FeedbackArrived,
+    Triggered,
+)
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.records import ExecutionRecord, Record, StepEnded
+from scheduler_service.domain.replies import Refusal, Reply, Started
+from scheduler_service.domain.wire import Holder, OutboundRequest, Token
+from scheduler_service.engine.decision import Job
+from scheduler_service.engine.machine import decide
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.engine.states import TERMINAL
+from scheduler_service.engine.status import due
+
+REVISION = 1
+
+
+class LiteStep(msgspec.Struct, frozen=True):
+    """A request that was sent, and what came back; `body` is JSON if it parses as such, else text."""
+
+    index: int
+    url: str
+    status: int | None
+    body: Any
+    error: str | None
+
+
+class LiteExecution(msgspec.Struct, frozen=True):
+    """How an execution ended. `steps` are those of all its attempts, in order."""
+
+    execute_number: int
+    state: str
+    error: str | None
+    failure_type: str | None
+    attempt_count: int
+    steps: tuple[LiteStep, ...]
+
+    @property
+    def response(self) -> Any:
+        """The body of the last request that was answered; None where none was."""
+        answered = [step.body for step in self.steps if step.status is not None]
+        return answered[-1] if answered else None
+
+
+class LiteJob:
+    """A job in this process: its chain, templates, checks, retries and notifications as a service has them.
+
+    `timer` and `qos` are refused, as is all that needs instances. `services` are the addresses behind
+    `service://name`, `environment` the variables of templates. Nothing outlives the process. Use it in
+    `async with`: leaving it waits for notifications that are still to be tried again. Where the target
+    reports by feedback, `feedback_url` is the base of the URLs that it is given, and what it posts there is
+    to be handed to `feedback`. Raises DefinitionRefused.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        *,
+        services: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        follow: Sequence[str] = (),
+        feedback_url: str = "http://127.0.0.1",
+        http_timeout_seconds: float = 60.0,
+        response_bytes: int = 1 << 20,
+        notification_retries: int = 3,
+        notification_interval_seconds: float = 20.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        surroundings = Surroundings(
+            internal_url=feedback_url,
+            external_url=feedback_url,
+            environment=dict(environment or {}),
+            http_timeout=round(http_timeout_seconds * SECOND),
+            response_bytes=response_bytes,
+            follow=frozenset(follow),
+        )
+        program = compile_lite(definition, surroundings)
+        self._sender = LiteSender(
+            services=dict(services or {}), response_bytes=response_bytes, transport=transport
+        )
+        self._teller = Teller(
+            sender=self._sender, retries=notification_retries, interval=notification_interval_seconds
+        )
+        self._job = Job(None, {REVISION: program}, Holder("lite", uuid.uuid4().hex))
+        self._calls: dict[Token, asyncio.Task[None]] = {}
+        self._informs: set[asyncio.Task[Any]] = set()
+        self._steps: dict[int, list[LiteStep]] = {}
+        self._ends: dict[int, asyncio.Future[LiteExecution]] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancels what runs; returns when every notification was delivered or given up."""
+        for number in list(self._ends):
+            self._take(CancelRequested(number, "closed"))
+        if self._alarm is not None:
+            self._alarm.cancel()
+        calls = [*self._calls.values(), *self._informs]
+        for task in calls:
+            task.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await self._teller.finish()
+        await self._sender.close()
+
+    async def run(self, params: Mapping[str, Any] | None = None) -> LiteExecution:
+        """One execution, from its first request to its end. Raises Invalid: `paramsSchema` refuses `params`.
+
+        Executions of one job that overlap follow its `overlapPolicy`, as in a service. Whoever stops waiting
+        cancels the execution.
+        """
+        if self._job.document is None:
+            self._take(Created(uid=uuid.uuid4().hex, key=secrets.token_bytes(32), revision=REVISION))
+        text = json.dumps(dict(params or {}), allow_nan=False).encode()
+        reply = self._take(Triggered(params=text))
+        _check(reply)
+        assert isinstance(reply, Started)
+        number = reply.execute_number
+        try:
+            return await self._end_of(number)
+        except asyncio.CancelledError:
+            self._take(CancelRequested(number, "nobody waits for it any more"))
+            raise
+        finally:
+            self._ends.pop(number, None)
+
+    async def feedback(self, request_counts: int, token: str, report: Mapping[str, Any]) -> None:
+        """What the target posted to its feedback URL. Raises Invalid where it does not count."""
+        _check(self._take(FeedbackArrived(request_counts, token, dict(report))))
+
+    def _end_of(self, number: int) -> "asyncio.Future[LiteExecution]":
+        return self._ends.setdefault(number, asyncio.get_running_loop().create_future())
+
+    def _take(self, event: Event) -> Reply:
+        """One turn: decide, remember, act, and look again when something is due."""
+        decision = decide(self._job, event, read_clock())
+        self._job = msgspec.structs.replace(self._job, document=decision.document)
+        for record in decision.records:
+            self._note(record)
+        for effect in decision.effects:
+            self._act(effect)
+        self._wind()
+        return decision.reply
+
+    def _note(self, record: Record) -> None:
+        match record:
+            case StepEnded(execute_number=number):
+                self._steps.setdefault(number, []).append(_show(record))
+            case ExecutionRecord(execute_number=number, state=state) if state in TERMINAL:
+                end = self._end_of(number)
+                if not end.done():
+                    end.set_result(_conclude(record, tuple(self._steps.pop(number, ()))))
+
+    def _act(self, effect: Effect) -> None:
+        match effect:
+            case Call(token=token, request=request):
+                self._calls[token] = asyncio.create_task(self._call(token, request))
+            case Abandon(token=token):
+                if (task := self._calls.pop(token, None)) is not None:
+                    task.cancel()
+            case Inform(request=request):
+                task = asyncio.create_task(self._inform(request))
+                self._informs.add(task)
+                task.add_done_callback(self._informs.discard)
+            case Notify(delivery=delivery):
+                self._teller.tell(delivery)
+            case _:
+                raise AssertionError(f"an effect that a job without a server cannot have: {effect!r}")
+
+    async def _call(self, token: Token, request: OutboundRequest) -> None:
+        outcome = await self._sender.send(request)
+        if self._calls.pop(token, None) is not None:
+            self._take(CallEnded(token, outcome))
+
+    async def _inform(self, request: OutboundRequest) -> None:
+        await self._sender.send(request)
+
+    def _wind(self) -> None:
+        """The alarm rings when something is due, and not before."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        now, at = read_clock(), due(self._job)
+        waits = [at.wall - now.wall] if at.wall is not None else []
+        waits += [at.steady - now.steady] if at.steady is not None else []
+        if waits:
+            wait = max(min(waits), 0) / SECOND
+            self._alarm = asyncio.get_running_loop().call_later(wait, self._take, AlarmRang())
+
+
+def _check(reply: Reply) -> None:
+    if isinstance(reply, Refusal):
+        flaw = Flaw(reply.pointer, reply.code.value, reply.message)
+        raise Invalid(422, reply.message, errors=(flaw,))
+
+
+def _show(record: StepEnded) -> LiteStep:
+    exchange = record.exchange
+    body = exchange.response_body
+    return LiteStep(record.index, exchange.url, exchange.status, _read(body), record.error)
+
+
+def _read(body: bytes | None) -> Any:
+    if body is None:
+        return None
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+
+
+def _conclude(record: ExecutionRecord, steps: tuple[LiteStep, ...]) -> LiteExecution:
+    return LiteExecution(
+        execute_number=record.execute_number,
+        state=record.state.value,
+        error=record.error,
+        failure_type=None if record.failure_type is None else record.failure_type.value,
+        attempt_count=record.attempt_count,
+        steps=steps,
+    )

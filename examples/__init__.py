@@ -1,0 +1,1 @@
+"""Small services that work with Punctual; docs/sdk.md tells how to start them."""

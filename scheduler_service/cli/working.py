@@ -1,0 +1,75 @@
+"""`punctual worker`: runs a worker that a module declares."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from client_sdk import Client, Worker
+from scheduler_service.cli.connection import DEFAULT_URL
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.options import Key, Url
+
+ENDINGS = (signal.SIGTERM, signal.SIGINT)
+
+
+def work(
+    place: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="Where the Worker is.")],
+    url: Url = None,
+    key: Key = None,
+    concurrency: Annotated[int | None, typer.Option(help="Parts at a time; else as declared.", min=1)] = None,
+) -> None:
+    """Claim work from a pull queue and do it, until told to stop (SIGTERM, Ctrl-C); what runs may end.
+
+    Example: punctual worker examples.pull_worker:worker --url http://127.0.0.1:8000
+    """
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    worker = load_worker(place)
+    if concurrency is not None:
+        worker.concurrency = concurrency
+    try:
+        client = Client(
+            url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL, key=key or os.environ.get("PUNCTUAL_KEY")
+        )
+    except ValueError as error:
+        raise CommandError(str(error), Exit.USAGE) from error
+    asyncio.run(_run(worker, client))
+
+
+def load_worker(place: str) -> Worker:
+    """The worker `MODULE:NAME`, modules of the working folder included. Raises CommandError."""
+    module_name, colon, name = place.partition(":")
+    if not (module_name and colon and name):
+        raise CommandError(f"{place!r} is not MODULE:NAME, as in examples.pull_worker:worker", Exit.USAGE)
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(import_module(module_name), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise CommandError(
+                f"{module_name} needs {error.name}, which is not installed", Exit.USAGE
+            ) from error
+        raise CommandError(f"there is no module {error.name} in {here} or installed", Exit.USAGE) from error
+    except AttributeError as error:
+        raise CommandError(f"{module_name} has no {name}", Exit.USAGE) from error
+    if not isinstance(found, Worker):
+        raise CommandError(f"{place} is a {type(found).__name__}, no client_sdk.Worker", Exit.USAGE)
+    return found
+
+
+async def _run(worker: Worker, client: Client) -> None:
+    loop = asyncio.get_running_loop()
+    for number in ENDINGS:
+        loop.add_signal_handler(number, worker.stop)
+    print(f"{worker.instance_id} claims from {worker.queue} of {client.url}", file=sys.stderr, flush=True)
+    async with client:
+        await worker.run(client)

@@ -1,0 +1,249 @@
+"""LiteJob: the same definition in the caller's own process (SPEC section 16)."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from client_sdk.errors import Invalid
+from client_sdk.lite import DefinitionRefused, LiteJob
+from client_sdk.models import JobDefinition, RequestStep
+from tests.wire.service import running
+from tests.wire.target import HELD, Reply, Seen, Target
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[Target]:
+    """A target on loopback."""
+    async with Target(lambda: 0) as target:
+        yield target
+
+
+def chain(url: str) -> dict[str, Any]:
+    """Two steps, the second of which uses the first one's answer, and a notification of the end."""
+    return {
+        "jobId": "chain",
+        "jobName": "Chain",
+        "creator": "1",
+        "creatorName": "one",
+        "request": [
+            {
+                "url": f"{url}/first?size=${{size}}",
+                "body": {"all": "${trigger}|json"},
+                "respEnvName": "FIRST",
+            },
+            {
+                "method": "PUT",
+                "url": f"{url}/second/${{FIRST.id}}",
+                "headers": {"X-Of": "${schedulingJobId} ${responses[0].id}"},
+                "body": {"rows": "${$.rows}|json", "number": "${schedulingExecuteNumber}"},
+            },
+        ],
+        "notification": [{"url": f"{url}/told", "stateEquals": ["finalSucceed", "finalFailed"]}],
+    }
+
+
+def plain(seen: Seen) -> tuple[Any, ...]:
+    """What of a request does not differ from one life of a job to the next."""
+    varies = {"host", "idempotency-key", "traceparent", "user-agent", "content-length", "webhook-id"}
+    varies |= {"connection", "accept", "accept-encoding"}
+    headers = {name: value for name, value in seen.headers.items() if name not in varies}
+    return seen.method, seen.path, seen.query, headers, _body(seen)
+
+
+def _body(seen: Seen) -> Any:
+    body = json.loads(seen.body)
+    if isinstance(body.get("response"), dict):
+        body["response"].pop("datetime", None)
+    return body
+
+
+async def test_a_chain_is_what_it_is_in_a_service(target: Target) -> None:
+    """The target cannot tell the two apart: the same requests with the same headers and bodies."""
+
+    def script(to: Target) -> None:
+        to.always("/first", Reply(body={"id": "a b", "rows": [1, {"x": 2}]}))
+        to.always("/second", Reply(body={"status": "fine"}))
+
+    script(target)
+    async with LiteJob(chain(target.url)) as job:
+        ended = await job.run({"size": 3})
+    assert (ended.state, ended.error, ended.attempt_count) == ("succeeded", None, 1)
+    assert [step.status for step in ended.steps] == [200, 200]
+    assert ended.response == {"status": "fine"}
+    async with running() as world:
+        script(world.target)
+        await world.client.post(
+            "/jobs/chain", json=chain(world.target.url) | {"timer": {"period": "external"}}
+        )
+        fired = await world.client.post("/jobs/chain/trigger", json={"size": 3})
+        await world.ended(fired.json()["data"]["executionId"])
+        await world.settle()
+        assert [plain(one) for one in world.target.seen] == [plain(one) for one in target.seen]
+    keys = [one.headers["idempotency-key"] for one in target.seen[:2]]
+    assert keys[0].rpartition("-")[0] == keys[1].rpartition("-")[0]
+    assert {len(one.headers["traceparent"]) for one in target.seen} == {55}
+
+
+async def test_timer_and_qos_are_refused(target: Target) -> None:
+    """As is whatever needs instances; everything that is wrong is said at once, with its pointer."""
+    posted = chain(target.url) | {"timer": {"period": "5m"}, "qos": 1}
+    posted["request"] = [{"url": "service://a/b", "route": "shard", "priority": 1}]
+    with pytest.raises(DefinitionRefused, match="needs a server") as caught:
+        LiteJob(posted)
+    pointers = [(flaw.pointer, flaw.code) for flaw in caught.value.errors]
+    assert pointers == [
+        (pointer, "needs_server") for pointer in ("/timer", "/qos", "/request/0/route", "/request/0/priority")
+    ]
+    for wrong in ({"colour": "blue"}, {"request": [{"url": "http://x/${nowhere("}]}, {"request": []}):
+        with pytest.raises(DefinitionRefused):
+            LiteJob(chain(target.url) | wrong)
+
+
+async def test_a_definition_may_be_a_model_and_short(target: Target) -> None:
+    """Who made it is nobody's question here."""
+    model = JobDefinition(
+        job_name="x", creator="1", creator_name="1", request=[RequestStep(url=f"{target.url}/run")]
+    )
+    for definition in (model, {"request": [{"url": f"{target.url}/run"}]}):
+        async with LiteJob(definition) as job:
+            assert (await job.run()).state == "succeeded"
+            assert (await job.run()).execute_number == 2
+
+
+async def test_failures_are_retried_as_the_policies_say(target: Target) -> None:
+    """With the waits between them; the end has the last error."""
+    retry = [{"errorEquals": "503", "intervalSeconds": 0.01, "maxAttempts": 3}]
+    definition = {"request": [{"url": f"{target.url}/run"}], "retry": retry}
+    target.answers("/run", 503, 503, Reply(body={"good": True}))
+    async with LiteJob(definition) as job:
+        ended = await job.run()
+        assert (ended.state, ended.attempt_count, ended.response) == ("succeeded", 3, {"good": True})
+        target.answers("/run", 503, 404)
+        ended = await job.run()
+        assert (ended.state, ended.error, ended.failure_type) == ("terminated", "404", "http")
+    assert len({one.headers["idempotency-key"] for one in target.seen}) == 2
+
+
+async def test_an_asynchronous_job_is_checked(target: Target) -> None:
+    """`checkUrl` is polled until it says the end."""
+    target.answers("/check", Reply(body={"status": "", "progress": "1/2"}), Reply(body={"status": "succeed"}))
+    definition = {
+        "request": [{"url": f"{target.url}/run"}],
+        "async": True,
+        "checkUrl": f"{target.url}/check?number=${{schedulingExecuteNumber}}",
+        "checkRateSeconds": 0.1,
+    }
+    async with LiteJob(definition) as job:
+        assert (await job.run()).state == "succeeded"
+    assert [one.query for one in target.at("/check")] == [{"number": "1"}] * 2
+
+
+async def test_feedback_is_handed_in(target: Target) -> None:
+    """Where the process listens itself; a token that does not fit does not count."""
+    definition = {
+        "request": [{"url": f"{target.url}/run", "headers": {"Feedback-Url": "${schedulingFeedbackUrl}"}}],
+        "async": True,
+    }
+    called = asyncio.Event()
+
+    def take(seen: Seen) -> Reply:
+        called.set()
+        return Reply(status=202)
+
+    target.always("/run", take)
+    async with LiteJob(definition, feedback_url="http://me.test") as job:
+        running_job = asyncio.create_task(job.run())
+        await called.wait()
+        url = urlsplit(target.seen[0].headers["feedback-url"])
+        assert (url.netloc, url.path) == ("me.test", "/jobs/lite/feedback/1")
+        [token] = parse_qs(url.query)["token"]
+        with pytest.raises(Invalid):
+            await job.feedback(1, "wrong", {"status": "succeed"})
+        await job.feedback(1, token, {"status": "failed", "error": "E1"})
+        ended = await running_job
+    assert (ended.state, ended.error) == ("terminated", "E1")
+
+
+async def test_notifications_are_tried_again(target: Target) -> None:
+    """Beside the executions: leaving the block waits for them."""
+    target.answers("/told", 500, 500)
+    async with LiteJob(chain(target.url), notification_interval_seconds=0.01) as job:
+        target.always("/first", Reply(body={"id": "1", "rows": 1}))
+        await job.run({"size": 1})
+    told = target.at("/told")
+    assert len(told) == 3
+    assert len({one.headers["webhook-id"] for one in told}) == 1
+    assert json.loads(told[-1].body)["response"]["status"] == "finalSucceed"
+
+
+async def test_services_have_addresses(target: Target) -> None:
+    """`service://name` goes to the address that was given; without one there is no instance."""
+    definition = {"request": [{"url": "service://files/run?a=1"}]}
+    async with LiteJob(definition, services={"files": f"{target.url}/base/"}) as job:
+        assert (await job.run()).state == "succeeded"
+    assert (target.seen[0].path, target.seen[0].query) == ("/base/run", {"a": "1"})
+    for url in ("service://other/run", "service:/run"):
+        async with LiteJob({"request": [{"url": url}]}, services={"files": target.url}) as job:
+            ended = await job.run()
+            assert (ended.error, ended.failure_type) == ("no_instance", "no_instance")
+
+
+async def test_what_the_network_does(target: Target) -> None:
+    """Nobody there, no answer in time, too much of an answer, an answer elsewhere."""
+    target.answers("/slow", HELD)
+    target.always("/big", Reply(body={"x": "y" * 100}))
+    target.answers("/moved", Reply(status=303, headers={"Location": "/here"}))
+    target.always("/here", Reply(body={"here": True}))
+    big = {"url": f"{target.url}/big", "respEnvName": "BIG"}
+    cases: list[tuple[list[dict[str, Any]], tuple[str | None, str | None]]] = [
+        ([{"url": "http://127.0.0.1:1/"}], ("500", "connect")),
+        ([{"url": f"{target.url}/slow", "timeoutSeconds": 0.05}], ("500", "timeout")),
+        ([big, {"url": f"{target.url}/x", "body": "${BIG.x}"}], ("response_too_large", "too_large")),
+        ([{"url": f"{target.url}/moved"}], ("303", "http")),
+    ]
+    for steps, expected in cases:
+        target.answers("/moved", Reply(status=303, headers={"Location": "/here"}))
+        async with LiteJob({"request": steps}, response_bytes=50) as job:
+            ended = await job.run()
+            assert (ended.error, ended.failure_type) == expected, steps
+    async with LiteJob({"request": [{"url": f"{target.url}/moved", "followRedirects": 1}]}) as job:
+        assert (await job.run()).response == {"here": True}
+    assert target.seen[-1].method == "GET"
+
+
+async def test_environment_and_parameters(target: Target) -> None:
+    """Variables as a service's settings have them; `paramsSchema` refuses before anything is sent."""
+    definition = {
+        "request": [{"url": "${BASE}/run", "body": "${trigger}|json"}],
+        "paramsSchema": {"required": ["size"]},
+    }
+    async with LiteJob(definition, environment={"BASE": target.url}) as job:
+        with pytest.raises(Invalid, match="size"):
+            await job.run()
+        assert target.seen == []
+        assert (await job.run({"size": 1})).state == "succeeded"
+
+
+async def test_who_stops_waiting_cancels(target: Target) -> None:
+    """So does closing; the place is free for the next one."""
+    target.answers("/run", HELD, HELD)
+    definition = {"request": [{"url": f"{target.url}/run"}], "cancelUrl": {"url": f"{target.url}/cancel"}}
+    async with LiteJob(definition) as job:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await job.run()
+        waiting = asyncio.create_task(job.run())
+        skipped = await _second(job)
+        assert skipped.state == "skipped"
+    assert (await waiting).state == "cancelled"
+
+
+async def _second(job: LiteJob) -> Any:
+    await asyncio.sleep(0)
+    return await job.run()
