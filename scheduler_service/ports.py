@@ -91,10 +91,14 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     records: tuple[Record, ...]
 
 
+NOTHING = -1
+
+
 class Commit(msgspec.Struct, frozen=True, gc=False):
     """The durable writes of one turn: one transaction, all or nothing.
 
-    It counts only over `expected`, the sequence that was read (0: no such job, or a destroyed one).
+    It counts only over `expected`, the sequence that was read (0: no such job, or a destroyed one; NOTHING:
+    no such job, and not even a destroyed one).
     `document` None: the job is destroyed; its catalogue entry stays with the counters.
     """
 
@@ -151,9 +155,6 @@ class StateStore(Protocol):
 
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, destroyed ones too, or None. Raises StoreUnavailable."""
-
-    async def load_all(self, job_ids: Sequence[str]) -> Sequence[StoredJob | StoreError | None]:
-        """For each the job, None, or why it cannot be read. Raises StoreUnavailable."""
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted (JSON), or None. Raises StoreUnavailable."""

@@ -33,10 +33,16 @@ async def create(call: Call) -> Response:
     reply = await take_turn(
         call.parts, job_id, Created(uid="", key=b""), definition=posted.definition, remembered=remembered
     )
-    is_new = isinstance(reply, Taken)
-    status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
-    headers = {"location": f"/jobs/{job_id}"} if is_new else {}
-    return await _show_after(call.parts, job_id, status=status, warnings=posted.warnings, headers=headers)
+    if not isinstance(reply, Taken):
+        return await _show_after(call.parts, job_id, warnings=posted.warnings)
+    return await _show_after(
+        call.parts,
+        job_id,
+        status=HTTPStatus.CREATED,
+        warnings=posted.warnings,
+        headers={"location": f"/jobs/{job_id}"},
+        text=posted.definition.text,
+    )
 
 
 async def read(call: Call) -> Response:
@@ -99,14 +105,19 @@ async def _show_after(
     warnings: tuple[Any, ...] = (),
     headers: dict[str, str] | None = None,
     extra: dict[str, Any] | None = None,
+    text: bytes | None = None,
 ) -> Response:
-    """The job as a turn left it. The turn counts already: where reading fails, the answer is shorter."""
+    """The job as a turn left it, its definition being `text`, where that is known.
+
+    The turn counts already: where reading fails, the answer is shorter.
+    """
     data: dict[str, Any] = {"jobId": job_id}
     sent = dict(headers or {})
     try:
-        entry = await parts.catalogue.get(job_id)
+        entry = parts.peek(job_id) or await parts.catalogue.get(job_id)
         if entry is not None and entry.state is not JobState.DESTROYED:
-            data = await _in_full(parts, entry)
+            known = text if entry.revision == 1 else None
+            data = job_in_full(entry, known or await read_definition(parts, entry), parts.options)
             sent |= _tag(entry)
     except StoreUnavailable:
         pass

@@ -19,7 +19,7 @@ from scheduler_service.persistence.history.queries import (
     Wire,
 )
 from scheduler_service.persistence.state.catalogue import Catalogue
-from scheduler_service.ports import Clock, Definition, Deliver, Remembered, StoreError
+from scheduler_service.ports import CatalogueEntry, Clock, Definition, Deliver, Remembered, StoreError
 
 
 class CompileDefinition(Protocol):
@@ -106,7 +106,8 @@ class Clean(Protocol):
 class ApiParts:
     """Everything that the API uses.
 
-    `read_job` gives a job as its latest turn left it, None where there is none, and raises StoreError.
+    `peek` gives the line of a job as its latest commit left it, where memory has it; `read_job` a job as its
+    latest turn left it, None where there is none, and raises StoreError. `moulds` are those of definitions.
     `flush` returns when all that turns recorded so far can be read, and raises StoreUnavailable.
     `admin_key` None: only loopback is served (SPEC section 14). `ready` names what is not ready yet, nothing
     when all is. `options` are the effective defaults of a job's options by their names on the wire, where
@@ -115,6 +116,7 @@ class ApiParts:
 
     deliver: Deliver
     create_all: CreateAll
+    peek: Callable[[str], CatalogueEntry | None]
     read_job: Callable[[str], Awaitable[Job | None]]
     compile_definition: CompileDefinition
     moulds: Moulds

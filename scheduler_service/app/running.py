@@ -22,6 +22,8 @@ from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.logs import stderr_log
 
 BACKLOG = 2048
+# Hardly anything here is ever part of a cycle: looking for cycles less often costs little memory.
+COLLECT_AFTER = (20_000, 20, 20)
 Began = Callable[[str], Awaitable[None]]
 
 
@@ -76,6 +78,7 @@ def freeze_memory() -> None:
     """What the start has made stays: the collector need not walk through it again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
 
 
 def check_exposure(settings: Settings) -> None:

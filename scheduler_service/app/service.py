@@ -264,6 +264,7 @@ def _api_parts(
     return ApiParts(
         deliver=parts.host,
         create_all=parts.host.create_all,
+        peek=parts.host.peek,
         read_job=parts.host.read,
         compile_definition=parts.compiler.posted,
         moulds=parts.compiler.moulds,

@@ -16,7 +16,7 @@ class Actor:
     def __init__(self, job_id: str) -> None:
         self.held = Held(job_id)
         self._is_busy = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] | None = None  # most jobs never have any
 
     @property
     def is_busy(self) -> bool:
@@ -29,6 +29,8 @@ class Actor:
             self._is_busy = True
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._waiting is None:
+            self._waiting = deque()
         self._waiting.append(place)
         try:
             await place

@@ -8,7 +8,7 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.actors import Actor, Actors
 from scheduler_service.hosts.held import Prepared
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports import Definition, StateStore, StoreError
+from scheduler_service.ports import Commit, Definition, StateStore, StoreConflict, StoreError
 
 AT_ONCE = 50
 """So many turns are taken before other work has its turn."""
@@ -20,8 +20,9 @@ Take = Callable[[str, Created, Definition], Awaitable[Reply]]
 class Creation:
     """Takes the turn Created for many definitions.
 
-    Jobs of which neither memory nor store knows anything are decided one after the other and committed as one
-    group; every other one gets a turn by `take`, like any event.
+    Jobs of which memory knows nothing are decided one after the other, as if the store knew nothing of them
+    either, and committed as one group. Where the store does know something, and for all others, the job gets
+    a turn by `take`, like any event.
     """
 
     def __init__(self, *, actors: Actors, store: StateStore, turn: Turn, take: Take) -> None:
@@ -29,6 +30,13 @@ class Creation:
         self._store = store
         self._turn = turn
         self._take = take
+
+    async def take(self, definition: Definition) -> Reply:
+        """The turn for one definition. Raises StoreError."""
+        answer = (await self.run([definition]))[0]
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
 
     async def run(self, definitions: Sequence[Definition]) -> list[Answer]:
         """A reply for each, or the StoreError that its turn raised."""
@@ -42,55 +50,34 @@ class Creation:
         finally:
             for actor in fresh.values():
                 self._actors.leave(actor)
-        await self._take_others(definitions, answers)
+        if len(answers) < len(definitions):
+            await self._take_others(definitions, answers)
         return [answers[place] for place in range(len(definitions))]
 
     async def _create(self, fresh: dict[int, Actor], definitions: Sequence[Definition]) -> dict[int, Answer]:
-        if not fresh:
-            return {}
-        try:
-            stored = await self._store.load_all([actor.held.job_id for actor in fresh.values()])
-        except StoreError as error:
-            return dict.fromkeys(fresh, error)
         answers: dict[int, Answer] = {}
         begun: dict[int, Prepared] = {}
-        for count, ((place, actor), found) in enumerate(zip(fresh.items(), stored, strict=True)):
-            if isinstance(found, StoreError):
-                answers[place] = found
-            elif found is None:
-                await self._begin(place, actor, definitions[place], begun, answers)
-            if count % AT_ONCE == 0:
+        for place, actor in fresh.items():
+            prepared = self._turn.begin_life(actor.held, definitions[place])
+            if isinstance(prepared, Prepared):
+                await self._turn.expect(actor.held, prepared)
+                begun[place] = prepared
+            else:
+                answers[place] = prepared
+            if len(begun) % AT_ONCE == AT_ONCE - 1:
                 await asyncio.sleep(0)
-        await self._commit(fresh, begun, answers)
+        errors = await self._commit([prepared.commit for prepared in begun.values()])
+        for (place, prepared), error in zip(begun.items(), errors, strict=True):
+            await self._turn.settle(fresh[place].held, prepared, error)
+            if not isinstance(error, StoreConflict):
+                answers[place] = error or prepared.decision.reply
         return answers
 
-    async def _begin(
-        self,
-        place: int,
-        actor: Actor,
-        definition: Definition,
-        begun: dict[int, Prepared],
-        answers: dict[int, Answer],
-    ) -> None:
-        prepared = self._turn.begin_life(actor.held, definition)
-        if not isinstance(prepared, Prepared):
-            answers[place] = prepared
-            return
-        await self._turn.expect(actor.held, prepared)
-        begun[place] = prepared
-
-    async def _commit(
-        self, fresh: dict[int, Actor], begun: dict[int, Prepared], answers: dict[int, Answer]
-    ) -> None:
-        if not begun:
-            return
+    async def _commit(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
         try:
-            errors = await self._store.commit_all([prepared.commit for prepared in begun.values()])
+            return await self._store.commit_all(commits) if commits else []
         except StoreError as error:
-            errors = [error] * len(begun)
-        for (place, prepared), wrong in zip(begun.items(), errors, strict=True):
-            await self._turn.settle(fresh[place].held, prepared, wrong)
-            answers[place] = prepared.decision.reply if wrong is None else wrong
+            return [error] * len(commits)
 
     async def _take_others(self, definitions: Sequence[Definition], answers: dict[int, Answer]) -> None:
         places = [place for place in range(len(definitions)) if place not in answers]

@@ -30,10 +30,11 @@ from scheduler_service.hosts.courier import Courier
 from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.crew import Crew
 from scheduler_service.hosts.insist import LEASE, Insistence
-from scheduler_service.hosts.life import Lives, new_life
+from scheduler_service.hosts.life import Lives, NewLives
 from scheduler_service.hosts.recovery import Recovery
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports import (
+    CatalogueEntry,
     Definition,
     History,
     Remembered,
@@ -84,7 +85,7 @@ class EmbeddedHost:
         log: Log,
         holder: Holder,
         boot: int,
-        lives: Lives = new_life,
+        lives: Lives | None = None,
         limits: HostLimits = DEFAULT_LIMITS,
     ) -> None:
         self._store = store
@@ -115,7 +116,7 @@ class EmbeddedHost:
             act=EmbeddedAct(crew=self._crew, courier=self.courier, counter=self._counter),
             alive=self._crew.alive,
             redact=redact,
-            lives=lives,
+            lives=lives or NewLives(),
             holder=holder,
             boot=boot,
         )
@@ -138,6 +139,8 @@ class EmbeddedHost:
         """
         if self._is_draining and isinstance(event, STARTING):
             raise StoreUnavailable(STOPPING)
+        if isinstance(event, Created) and not event.uid and definition is not None and remembered is None:
+            return await self._end(self._creation.take(definition))
         return await self._end(self._take(job_id, event, definition, remembered, answer))
 
     async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
@@ -158,6 +161,11 @@ class EmbeddedHost:
     def jobs_held(self) -> int:
         """How many jobs are in memory."""
         return len(self._actors)
+
+    def peek(self, job_id: str) -> CatalogueEntry | None:
+        """The job's line as its latest commit left it, where memory has it; else ask the catalogue."""
+        actor = self._actors.find(job_id)
+        return None if actor is None else actor.held.entry
 
     @property
     def running(self) -> int:

@@ -19,6 +19,7 @@ from scheduler_service.hosts.life import Lives
 from scheduler_service.hosts.programs import Programs
 from scheduler_service.hosts.writes import Decided, Writes, durable_deliveries, stamp
 from scheduler_service.ports import (
+    NOTHING,
     Clock,
     Commit,
     Definition,
@@ -28,6 +29,7 @@ from scheduler_service.ports import (
     StoredJob,
     StoreError,
     StoreUnavailable,
+    StoreUncertain,
 )
 
 
@@ -83,15 +85,18 @@ class Turn:
         return await self._take(held, event, definition, remembered, answer)
 
     def begin_life(self, held: Held, definition: Definition) -> Prepared | Reply:
-        """Decides the creation of a job of which the store knows nothing.
+        """Decides the creation of a job of which the store should know nothing: its commit counts only then.
 
-        A Prepared goes by `expect`, its commit to the store, and `settle`.
+        A Prepared goes by `expect`, its commit to the store, and `settle`. Where the store refuses it,
+        `held` knows as little as before.
         """
         held.loaded = True
+        held.committed = NOTHING
         now = self._clock.now()
         event, programs = bind(held, Created(uid="", key=b""), definition, self._lives)
         decision = stamp(held.job_id, self._core.decide(Job(None, programs, self._holder), event, now))
         if decision.document is None:
+            held.forget()
             return decision.reply
         deliveries = durable_deliveries(decision.effects)
         turn = Decided(decision, programs, now, text=definition.text, deliveries=deliveries)
@@ -106,6 +111,9 @@ class Turn:
         """What the store said of the commit. The early alarm stays when it failed: it only makes us look."""
         if error is None:
             await self._finish(held, prepared)
+            return
+        if prepared.commit.expected == NOTHING and not isinstance(error, StoreUncertain):
+            held.forget()
             return
         if isinstance(error, StoreUnavailable):
             held.doubt = None

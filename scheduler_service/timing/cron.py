@@ -10,6 +10,24 @@ from scheduler_service.timing.cron_text import Dialect, Reading, read_expression
 from scheduler_service.timing.zones import Zone
 
 
+class Latest:
+    """The firing that was found last: `(zone, after, found)`, no other one between the two moments.
+
+    Jobs that share a timer ask for the same one over and over. It makes no difference between two values.
+    """
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: tuple[Zone, int, int] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Latest)
+
+    def __hash__(self) -> int:
+        return 0
+
+
 class Cron(msgspec.Struct, frozen=True, gc=False):
     """A cron expression that was read; moments are ms since the epoch, local years 1970 to 2199.
 
@@ -22,26 +40,17 @@ class Cron(msgspec.Struct, frozen=True, gc=False):
     normal_form: str
     pattern: Pattern
     recurring: bool
+    latest: Latest = msgspec.field(default_factory=Latest)
 
     def next(self, after: int, zone: Zone) -> int | None:
         """The first firing strictly later than `after`; None: there is none any more."""
-        index = zone.stretch(after)
-        local = (after + zone.offsets[index]) // SECOND + 1
-        # In the second pass of a repeated hour what does not recur has fired already.
-        found = self.pattern.first(local if self.recurring else max(local, zone.reached[index] // SECOND))
-        while found is not None or self.recurring:
-            moment = None if found is None else found * SECOND - zone.offsets[index]
-            if index + 1 == len(zone.starts) or (moment is not None and moment < zone.starts[index + 1]):
-                return moment
-            index += 1
-            start, reached = zone.starts[index], zone.reached[index] // SECOND
-            begin = (start + zone.offsets[index]) // SECOND
-            if begin < reached:
-                repeated = self.pattern.within(begin, reached) if self.recurring else None
-                found = found if repeated is None else repeated
-            elif found is not None and found < begin:
-                return start
-        return None
+        known = self.latest.known
+        if known is not None and known[0] is zone and known[1] <= after < known[2]:
+            return known[2]
+        found = self._search(after, zone)
+        if found is not None:
+            self.latest.known = (zone, after, found)
+        return found
 
     def previous(self, before: int, zone: Zone) -> int | None:
         """The last firing strictly earlier than `before`; None: there was none since 1970."""
@@ -62,6 +71,25 @@ class Cron(msgspec.Struct, frozen=True, gc=False):
             if end > local:
                 found = self.pattern.last(end)
             local = end
+
+    def _search(self, after: int, zone: Zone) -> int | None:
+        index = zone.stretch(after)
+        local = (after + zone.offsets[index]) // SECOND + 1
+        # In the second pass of a repeated hour what does not recur has fired already.
+        found = self.pattern.first(local if self.recurring else max(local, zone.reached[index] // SECOND))
+        while found is not None or self.recurring:
+            moment = None if found is None else found * SECOND - zone.offsets[index]
+            if index + 1 == len(zone.starts) or (moment is not None and moment < zone.starts[index + 1]):
+                return moment
+            index += 1
+            start, reached = zone.starts[index], zone.reached[index] // SECOND
+            begin = (start + zone.offsets[index]) // SECOND
+            if begin < reached:
+                repeated = self.pattern.within(begin, reached) if self.recurring else None
+                found = found if repeated is None else repeated
+            elif found is not None and found < begin:
+                return start
+        return None
 
 
 def parse_cron(text: str) -> Cron:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,37 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Stage:
-    """A running service and its target."""
+    """A running service and its target; one that `stage` made has a folder, and can be started again."""
 
-    def __init__(self, service: subprocess.Popen[str], url: str, target: str) -> None:
-        self.service = service
+    def __init__(
+        self,
+        service: subprocess.Popen[str],
+        url: str,
+        target: str,
+        *,
+        folder: Path | None = None,
+        start: Callable[[], subprocess.Popen[str]] | None = None,
+    ) -> None:
         self.target = target
-        self.client = httpx.Client(base_url=url, timeout=120, trust_env=False)
+        self._folder = folder
+        self._start = start
+        self._attach(service, url)
+
+    def _attach(self, service: subprocess.Popen[str], url: str) -> None:
+        self.service = service
         self.port = int(url.rpartition(":")[2])
+        self.client = httpx.Client(base_url=url, timeout=120, trust_env=False)
+
+    def restart(self, meanwhile: Callable[[], object] = lambda: None) -> float:
+        """Kills it (SIGKILL), waits for `meanwhile`, starts it again; the seconds until it listens."""
+        self.service.kill()
+        self.service.wait()
+        meanwhile()
+        assert self._start is not None
+        began = time.time()
+        service = self._start()
+        self._attach(service, listening(service))
+        return time.time() - began
 
     def create(self, definitions: Sequence[Mapping[str, Any]]) -> float:
         """Posts definitions in arrays of a thousand; how many a second."""
@@ -56,6 +80,11 @@ class Stage:
         pages = int(Path(f"/proc/{self.service.pid}/statm").read_text().split()[1])
         return pages * 4096 / (1 << 20)
 
+    def disk(self) -> float:
+        """What its data folder holds, in MiB."""
+        assert self._folder is not None
+        return sum(file.stat().st_size for file in self._folder.iterdir()) / (1 << 20)
+
     def cpu(self) -> float:
         """Seconds of CPU that the service has used."""
         fields = Path(f"/proc/{self.service.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -70,8 +99,13 @@ def stage(*options: str) -> Iterator[Stage]:
         assert target.stdout is not None
         port = int(target.stdout.readline())
         command = ["-m", "scheduler_service", "serve", "--port", "0", "--data", folder, *options]
-        service = _start(stack, command, stderr=subprocess.PIPE)
-        yield Stage(service, listening(service), f"http://127.0.0.1:{port}")
+
+        def start() -> subprocess.Popen[str]:
+            return _start(stack, command, stderr=subprocess.PIPE)
+
+        service = start()
+        url, aim = listening(service), f"http://127.0.0.1:{port}"
+        yield Stage(service, url, aim, folder=Path(folder), start=start)
 
 
 def figures(arrivals: Sequence[tuple[str, str, float]], planned: Mapping[str, float]) -> dict[str, Any]:
@@ -108,7 +142,7 @@ def show(title: str, values: Mapping[str, Any]) -> None:
     print(f"{title}: " + ", ".join(f"{name} {value}" for name, value in values.items()), flush=True)
 
 
-def _start(stack: contextlib.ExitStack, command: list[str], **streams: Any) -> subprocess.Popen[str]:
+def _start(stack: contextlib.ExitStack, command: Sequence[str], **streams: Any) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, *command], cwd=ROOT, text=True, stdout=subprocess.PIPE, **streams
     )

@@ -38,7 +38,7 @@ from scheduler_service.persistence.state.statements import (
     Shape,
     write_text,
 )
-from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoreConflict
+from scheduler_service.ports import NOTHING, Batch, Commit, Remembered, Settlement, StoreConflict
 
 _CHUNK = 256  # rows of one statement: their parameters stay far below SQLite's 32,766
 
@@ -245,7 +245,7 @@ def _follows(commit: Commit, standing: Standing | None) -> bool:
     also told by its uid: sequences of two lives may be equal.
     """
     if standing is None:
-        return commit.expected == 0
+        return commit.expected in (0, NOTHING)
     if standing.destroyed:
         return commit.expected in (0, standing.sequence)
     return commit.expected == standing.sequence and commit.entry.uid == standing.uid
@@ -253,6 +253,8 @@ def _follows(commit: Commit, standing: Standing | None) -> bool:
 
 def _conflict(commit: Commit, standing: Standing | None) -> StoreConflict:
     job_id = commit.entry.job_id
+    if commit.expected == NOTHING:
+        return StoreConflict(f"Job {job_id} is in the store already, or was: load it.")
     if standing is None:
         return StoreConflict(f"Job {job_id} is not in the store: expected at sequence {commit.expected}.")
     return StoreConflict(

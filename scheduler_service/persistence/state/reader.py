@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar, cast
 
@@ -37,10 +37,6 @@ class Reader:
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, or None. Raises StoreUnavailable."""
         return cast("StoredJob | None", await self._lane.put(job_id))
-
-    async def load_all(self, job_ids: Sequence[str]) -> list[StoredJob | StoreUnavailable | None]:
-        """For each the job, None, or why it cannot be read. Raises StoreUnavailable after the end."""
-        return cast("list[StoredJob | StoreUnavailable | None]", await self._lane.put_all(job_ids))
 
     async def read(self, call: Callable[[sqlite3.Connection], Found]) -> Found:
         """What `call` reads from the connection. Raises StoreUnavailable."""

@@ -81,10 +81,6 @@ class SqliteStateStore:
         """The job, destroyed ones too, or None. Raises StoreUnavailable."""
         return await self._reader.load(job_id)
 
-    async def load_all(self, job_ids: Sequence[str]) -> Sequence[StoredJob | StoreError | None]:
-        """For each the job, None, or why it cannot be read. Raises StoreUnavailable after the end."""
-        return await self._reader.load_all(job_ids)
-
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, also of a life that has ended, or None. Raises StoreUnavailable."""
         text = "SELECT text FROM definitions WHERE uid = ? AND revision = ?"

@@ -162,6 +162,7 @@ class World:
             **{
                 "deliver": self.deliver,
                 "create_all": self.create_all,
+                "peek": lambda _job_id: None,
                 "read_job": self.read_job,
                 "compile_definition": compile_definition,
                 "moulds": Moulds(default_zone="UTC"),

@@ -10,6 +10,7 @@ import msgspec
 from scheduler_service.domain.document import Head
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.ports import (
+    NOTHING,
     Batch,
     Commit,
     Remembered,
@@ -75,9 +76,6 @@ class MemoryStore(StateStore):
         self._check()
         self.loads += 1
         return self.disk.jobs.get(job_id)
-
-    async def load_all(self, job_ids: Sequence[str]) -> Sequence[StoredJob | StoreError | None]:
-        return [await self.load(job_id) for job_id in job_ids]
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         self._check()
@@ -181,7 +179,7 @@ class MemoryStore(StateStore):
             answer.set_exception(StoreUncertain("vanished by script"))
         elif fate is Fate.LATE:
             answer.set_exception(StoreConflict("late by script"))
-        elif self._sequence(commit.entry.job_id) != commit.expected:
+        elif self._sequence(commit) != commit.expected:
             answer.set_exception(StoreConflict(f"not {commit.expected}"))
         else:
             self._apply(commit)
@@ -191,8 +189,10 @@ class MemoryStore(StateStore):
             else:
                 answer.set_result(None)
 
-    def _sequence(self, job_id: str) -> int:
-        job = self.disk.jobs.get(job_id)
+    def _sequence(self, commit: Commit) -> int:
+        job = self.disk.jobs.get(commit.entry.job_id)
+        if commit.expected == NOTHING and job is None:
+            return NOTHING
         return 0 if job is None or job.document is None else job.sequence
 
     def _apply(self, commit: Commit) -> None:

@@ -15,10 +15,10 @@ from scheduler_service.domain.records import (
 from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.ports import (
+    NOTHING,
     Remembered,
     Settlement,
     StoreConflict,
-    StoredJob,
     StoreUnavailable,
 )
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
@@ -322,17 +322,23 @@ async def test_turns_of_many_jobs_are_one_group(store: SqliteStateStore) -> None
     await store.commit(commit("taken"))
     verdicts = await store.commit_all([commit("a"), commit("taken"), commit("b")])
     assert [type(verdict) for verdict in verdicts] == [type(None), StoreConflict, type(None)]
-    first, unknown, last = await store.load_all(["a", "nobody", "b"])
-    assert unknown is None
-    assert isinstance(first, StoredJob)
-    assert isinstance(last, StoredJob)
-    assert (first.entry.job_id, last.entry.job_id) == ("a", "b")
+    assert await store.load("a") is not None
+    assert await store.load("b") is not None
+
+
+async def test_over_nothing_means_not_even_a_destroyed_job(store: SqliteStateStore) -> None:
+    """A first life may be written unread; the counters of one before it are not lost (SPEC section 2)."""
+    await store.commit(commit(expected=NOTHING, sequence=1))
+    with pytest.raises(StoreConflict):
+        await store.commit(commit(expected=NOTHING, sequence=2))
+    await store.commit(commit(expected=1, sequence=2, document=None, state=JobState.DESTROYED))
+    with pytest.raises(StoreConflict):
+        await store.commit(commit(expected=NOTHING, sequence=3))
 
 
 async def test_nothing_in_a_group_is_nothing_done(store: SqliteStateStore) -> None:
     """An empty group is answered."""
     assert await store.commit_all([]) == []
-    assert await store.load_all([]) == []
 
 
 async def test_a_closed_store_takes_no_group(store: SqliteStateStore) -> None:
@@ -340,5 +346,3 @@ async def test_a_closed_store_takes_no_group(store: SqliteStateStore) -> None:
     await store.close()
     with pytest.raises(StoreUnavailable):
         await store.commit_all([commit("a")])
-    with pytest.raises(StoreUnavailable):
-        await store.load_all(["a"])

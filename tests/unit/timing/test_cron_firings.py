@@ -206,3 +206,20 @@ def test_next_and_previous_agree(expression: str, name: str, moment: int):
         assert preceding < moment
         assert cron.previous(preceding + 1, zone) == preceding
         assert (cron.next(preceding, zone) or moment) >= moment
+
+
+def test_a_firing_that_is_known_is_no_other() -> None:
+    """Asked again in any order and zone, a cron answers as one that was never asked (DESIGN section 6)."""
+    zones = [load_zone("UTC"), load_zone("Europe/Berlin")]
+    asked = parse_cron("0 30 2 * * ?")
+    start = 1_774_000_000_000
+    moments = [start + step * 3_000_000 for step in (0, 1, 2, 40, 41, 3, 300, 299, 298, 0)]
+    for moment in moments:
+        for zone in zones:
+            assert asked.next(moment, zone) == parse_cron("0 30 2 * * ?").next(moment, zone)
+            exact = asked.next(moment, zone)
+            assert exact is not None
+            assert asked.next(exact - 1, zone) == exact
+            assert asked.next(exact, zone) == parse_cron("0 30 2 * * ?").next(exact, zone)
+    assert asked == parse_cron("0 30 2 * * ?")
+    assert hash(asked) == hash(parse_cron("0 30 2 * * ?"))
