@@ -39,7 +39,9 @@ def read_timer(value: object) -> object:
     except (ValueError, RecursionError):
         held = None
     if not isinstance(held, dict):
-        raise refuse("invalid", 'must be an object, or a string that holds one, as in {"period":"5m"}')
+        raise refuse(
+            "invalid", 'must be an object, or a string that holds one, as in {"dueTime":"0s","period":"5m"}'
+        )
     return held
 
 

@@ -20,8 +20,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reactivated, Taken
 from scheduler_service.ports import CatalogueEntry, StoreUnavailable
 
-_STRONG_TAG = re.compile(r'"([0-9]{1,18})"')
-NEVER = -1
+_STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
 
 
 async def create(call: Call) -> Response:
@@ -132,12 +131,15 @@ def _tag(entry: CatalogueEntry) -> dict[str, str]:
     return {"etag": f'"{entry.revision}"'}
 
 
-def _expected(if_match: str | None) -> int | None:
-    """The revision that `If-Match` asks for; `NEVER` where it is no tag of ours (RFC 9110, 13.1.1)."""
+def _expected(if_match: str | None) -> frozenset[int] | None:
+    """The revisions that `If-Match` lists, compared strongly (RFC 9110, section 13.1.1); None: any will do.
+
+    What is no tag of ours, weak ones too, is none of them.
+    """
     if if_match is None or if_match.strip() == "*":
         return None
-    match = _STRONG_TAG.fullmatch(if_match.strip())
-    return int(match[1]) if match else NEVER
+    tags = (_STRONG_TAG.fullmatch(tag.strip()) for tag in if_match.split(","))
+    return frozenset(int(tag[1]) for tag in tags if tag is not None)
 
 
 async def _asked_active(call: Call) -> bool:

@@ -55,6 +55,8 @@ async def try_timer(call: Call) -> Response:
     timer = _compile(call.parts, asked)
     anchor = _moment("/from", asked.from_, timer) if asked.from_ else call.parts.clock.now().wall
     until = _moment("/until", asked.until, timer) if asked.until else None
+    if until is not None and until < anchor:
+        raise invalid("/until", "range", "until lies before from; give a later one")
     count = asked.count or (FEW if until is None else COUNT_MAX)
 
     async def work() -> object:

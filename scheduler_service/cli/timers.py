@@ -6,7 +6,7 @@ import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.options import Key, Output, Url
-from scheduler_service.cli.output import Format, show, tell
+from scheduler_service.cli.output import Format, show, tell, tell_warnings
 
 app = typer.Typer(no_args_is_help=True, help="What a timer would do, without a job.")
 FIRINGS = ("utc", "local", "note")
@@ -28,12 +28,14 @@ def preview(
     """
     timer = {"dueTime": due_time, "period": period, "timezone": timezone}
     body = {"timer": {name: value for name, value in timer.items() if value is not None}, "count": count}
-    found = connect(url, key).send("POST", "/timers/preview", body=body)
+    answer = connect(url, key).exchange("POST", "/timers/preview", body=body)
+    found = answer["data"]
     if output is Format.TABLE:
         tell(f"{found['description']} ({found['kind']}{', ' + found['dialect'] if found['dialect'] else ''})")
         show(found["firings"], output, FIRINGS)
     else:
         show(found, output)
+    tell_warnings(answer)
 
 
 @app.callback()

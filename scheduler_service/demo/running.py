@@ -27,6 +27,7 @@ def run_demo(loaded: Loaded) -> None:
 
 
 async def _run(loaded: Loaded) -> None:
+    loaded = loaded.allowing(TARGET_HOST)
     listener = listen(TARGET_HOST, 0)
     target = f"http://{TARGET_HOST}:{listener.getsockname()[1]}"
     server = make_server(DemoTarget())

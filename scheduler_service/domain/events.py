@@ -29,13 +29,13 @@ class Created(Event, frozen=True):
 class Updated(Event, frozen=True):
     """The definition of `revision` (the turn numbers it) replaces the present one.
 
-    `active` None leaves the pause as it is; `if_match` is the revision that the caller has seen. `owner` None
-    leaves the job to the service that declares it.
+    `active` None leaves the pause as it is; `if_match` holds the revisions that the caller expects. `owner`
+    None leaves the job to the service that declares it.
     """
 
     revision: int
     active: bool | None = None
-    if_match: int | None = None
+    if_match: frozenset[int] | None = None
     owner: str | None = None
 
 

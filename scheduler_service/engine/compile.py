@@ -10,12 +10,11 @@ from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.fingerprint import fingerprint, shape_of
-from scheduler_service.engine.notices import FINAL
 from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
-from scheduler_service.engine.retry import NEVER_RETRIED
 from scheduler_service.engine.schemas import check_schema
 from scheduler_service.engine.scope import ANYTHING, members_in, names_in
 from scheduler_service.engine.targets import TargetCompiler
+from scheduler_service.engine.warnings import find_doubtful
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
@@ -63,7 +62,7 @@ def compile_definition(
     check = check if definition.asynchronous else None
     parts = _mark_kept(steps, check, cancel, notifications)
     program = _assemble(definition, surroundings, timer, parts, check, cancel, notifications, system)
-    warnings = (*below_timer(timer.warnings), *_warn_policies(definition), *_warn_final(notifications))
+    warnings = (*below_timer(timer.warnings), *find_doubtful(definition))
     return Compiled(program, warnings, shape_of(definition))
 
 
@@ -128,14 +127,6 @@ def _check_policies(definition: JobDefinition) -> list[Problem]:
     ]
 
 
-def _warn_policies(definition: JobDefinition) -> list[Problem]:
-    return [
-        Problem(f"/retry/{index}/errorEquals", "never_retried", f"{code} is never retried; remove it")
-        for index, policy in enumerate(definition.retry)
-        for code in sorted(policy.errors & NEVER_RETRIED)
-    ]
-
-
 def _check_names(definition: JobDefinition) -> list[Problem]:
     seen: set[str] = set()
     problems = []
@@ -180,17 +171,6 @@ def _reads(members: frozenset[str], step: Step, names: frozenset[str], is_latest
     if ANYTHING in members or "responses" in members or step.resp_env_name in members:
         return True
     return is_latest and bool(members - names - ROOT_NAMES)
-
-
-def _warn_final(notifications: tuple[Notification, ...]) -> tuple[Problem, ...]:
-    if not notifications:
-        return ()
-    covered = {key for key in FINAL for entry in notifications if not entry.keys or key in entry.keys}
-    missing = sorted(FINAL - covered)
-    if not missing:
-        return ()
-    text = f"no entry is told {' and '.join(missing)}; add it to stateEquals, or leave stateEquals out"
-    return (Problem("/notification", "no_final_notification", text),)
 
 
 def _policies(definition: JobDefinition) -> tuple[Policy, ...]:

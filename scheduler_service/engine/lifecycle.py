@@ -63,10 +63,11 @@ def answer_existing(draft: Draft, event: Created) -> Reply:
 
 def update(draft: Draft, event: Updated) -> Reply:
     """Another definition from now on; live executions keep theirs."""
-    if event.if_match is not None and event.if_match != draft.head.revision:
+    if event.if_match is not None and draft.head.revision not in event.if_match:
         return Refusal(
             RefusalCode.PRECONDITION,
-            f'the job is at revision "{draft.head.revision}", not "{event.if_match}"; read it again',
+            f'the job is at revision "{draft.head.revision}", which is not among the quoted tags of If-Match;'
+            " read it again",
             "/If-Match",
         )
     _close_schedule(draft)

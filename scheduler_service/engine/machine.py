@@ -165,7 +165,8 @@ def _trigger(draft: Draft, event: Triggered) -> Reply:
         )
     flaws = _check_params(draft, event.params)
     if flaws:
-        return Refusal(RefusalCode.INVALID, flaws[0].message, flaws[0].pointer)
+        below = "/params" if event.replay else ""
+        return Refusal(RefusalCode.INVALID, flaws[0].message, below + flaws[0].pointer)
     run = new_execution(
         draft,
         TriggeredBy.REPLAY if event.replay else TriggeredBy.MANUAL,

@@ -10,7 +10,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from scheduler_service.settings.errors import SettingsError
-from scheduler_service.settings.model import Settings
+from scheduler_service.settings.model import Egress, Settings
 
 PREFIX = "PUNCTUAL_"
 # Names of the environment that the command line reads for itself, and those of the scripts.
@@ -29,6 +29,19 @@ class Loaded(msgspec.Struct, frozen=True):
     settings: Settings
     sources: dict[str, str]
     has_file: bool = False
+
+    def allowing(self, host: str) -> "Loaded":
+        """The same settings, with one more entry in `egress.allow` where they say anything of egress.
+
+        Without any configuration loopback is allowed anyway; what `egress.deny` refuses stays refused.
+        """
+        egress = self.settings.egress
+        if egress is None and not self.has_file:
+            return self
+        egress = egress or Egress()
+        wider = egress.model_copy(update={"allow": (*egress.allow, host)})
+        settings = self.settings.model_copy(update={"egress": wider})
+        return msgspec.structs.replace(self, settings=settings)
 
     def effective(self) -> Iterator[tuple[str, object, str]]:
         """(name, value, source) of every setting; the value of `server.key` is not shown."""

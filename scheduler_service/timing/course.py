@@ -61,6 +61,12 @@ def begin(timer: Timer, anchor: int) -> int:
     return anchor if timer.start_at is None else max(anchor, timer.start_at)
 
 
+def first_moment(timer: Timer, anchor: int) -> int | None:
+    """The moment of a `timing` with index 0, which may lie in the past; None: beyond the year 9999."""
+    assert timer.due is not None, "a timing has a due time"
+    return _from_anchor(timer.due, anchor, timer)
+
+
 def has_fixed_phase(timer: Timer) -> bool:
     """Whether its moments stay where they are when it starts anew."""
     return timer.kind is TimerKind.CRON or (timer.kind is TimerKind.TIMING and isinstance(timer.due, int))
@@ -77,11 +83,11 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
             return _cron(timer).next(after if cursor.last is None else max(after, cursor.last), timer.zone)
         case _:
             index, last = _indices(timer, cursor)
-            return None if index > last else _nth(timer, _origin(timer, cursor.anchor), index)
+            return None if index > last else _nth(timer, first_moment(timer, cursor.anchor), index)
 
 
 def _preceding_timing(timer: Timer, cursor: Cursor, end: int) -> int | None:
-    origin = _origin(timer, cursor.anchor)
+    origin = first_moment(timer, cursor.anchor)
     _, last = _indices(timer, cursor)
     return _nth(timer, origin, min(_search(timer, origin, end) - 1, last))
 
@@ -89,7 +95,7 @@ def _preceding_timing(timer: Timer, cursor: Cursor, end: int) -> int | None:
 def _tally_timing(timer: Timer, cursor: Cursor, until: int) -> int:
     index, last = _indices(timer, cursor)
     end = min(until, limit(timer, cursor.anchor)) + 1
-    return max(0, min(_search(timer, _origin(timer, cursor.anchor), end) - 1, last) - index + 1)
+    return max(0, min(_search(timer, first_moment(timer, cursor.anchor), end) - 1, last) - index + 1)
 
 
 def _indices(timer: Timer, cursor: Cursor) -> tuple[int, int]:
@@ -97,7 +103,7 @@ def _indices(timer: Timer, cursor: Cursor) -> tuple[int, int]:
     floor = begin(timer, cursor.anchor)
     if cursor.last is not None:
         floor = max(floor, cursor.last + 1)
-    index = _search(timer, _origin(timer, cursor.anchor), floor)
+    index = _search(timer, first_moment(timer, cursor.anchor), floor)
     if _period(timer).is_zero:
         return index, -cursor.used
     return index, LATEST if timer.repeats is None else index + timer.repeats - cursor.used - 1
@@ -134,12 +140,6 @@ def _nth(timer: Timer, origin: int | None, index: int) -> int | None:
     if origin is None or index < 0:
         return None
     return shift(origin, _period(timer), index, timer.zone)
-
-
-def _origin(timer: Timer, anchor: int) -> int | None:
-    """The moment with index 0."""
-    assert timer.due is not None, "a timing has a due time"
-    return _from_anchor(timer.due, anchor, timer)
 
 
 def _from_anchor(length: int | Duration, anchor: int, timer: Timer) -> int | None:

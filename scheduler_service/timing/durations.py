@@ -144,12 +144,25 @@ def advise_unit(text: str) -> str:
     """What to write for a number with another word behind it, or with none; empty: nobody knows."""
     found = _SPOKEN.fullmatch(text)
     if found is None:
-        return ""
+        return _advise_spelling(text)
     number, word = found[1], found[2].lower()
     if not word:
         return f"name the unit: {number}s, {number}m, {number}h or {number}d"
+    if found[2] == "M":
+        return f"write '{number}m' for minutes, 'P{number}M' for months"
     written = next((form for words, form in _WORDS if word in words), None)
-    return "" if written is None else f"write {written.format(number)!r}"
+    return _advise_spelling(text) if written is None else f"write {written.format(number)!r}"
+
+
+def _advise_spelling(text: str) -> str:
+    """Signs, blanks and capitals that the grammar refuses."""
+    if text.startswith("-"):
+        return "a duration is never negative"
+    plain = "".join(text.split()).lower()
+    if plain != text and _PARTS.fullmatch(plain):
+        return f"write {plain!r}"
+    iso = "".join(text.split()).upper()
+    return f"write {iso!r}" if iso != text and _ISO.fullmatch(iso) else ""
 
 
 def _read_units(text: str) -> Duration:

@@ -7,7 +7,7 @@ import msgspec
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.errors import Problem
 from scheduler_service.timing.backoff import digest
-from scheduler_service.timing.course import following, limit, preceding
+from scheduler_service.timing.course import first_moment, following, limit, preceding
 from scheduler_service.timing.timer import Timer, TimerKind
 
 
@@ -52,10 +52,13 @@ def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:
     """The warnings that need the moment of creation or update (SPEC section 3).
 
     `in_the_past`: what should have fired lies before `anchor`. `never_fires`: `startAt`, `endAt` and `ttl`
-    leave no moment.
+    leave no moment, or the first one lies beyond the year 9999.
     """
     if timer.kind is TimerKind.EXTERNAL or following(timer, Cursor(anchor)) is not None:
         return ()
+    if timer.kind is TimerKind.TIMING and first_moment(timer, anchor) is None:
+        message = "its first moment lies beyond the year 9999; it does not fire: give an earlier dueTime"
+        return (Problem("/dueTime", "never_fires", message),)
     free = msgspec.structs.replace(timer, start_at=None, end_at=None, ttl=None)
     if following(free, Cursor(anchor)) is None or limit(timer, anchor) < anchor:
         return (Problem("", "in_the_past", "all moments of the timer have passed; it does not fire"),)

@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.timing.cron import Cron, parse_cron
+from scheduler_service.timing.cron_doubts import doubt
 from scheduler_service.timing.durations import Duration, parse_duration, parse_repeats
 from scheduler_service.timing.times import looks_like_time, parse_time
 from scheduler_service.timing.zones import Zone, load_zone
@@ -130,7 +131,9 @@ class _Reader:
         """The timer with what its own kind needs."""
         match timer.kind:
             case TimerKind.CRON:
-                return msgspec.structs.replace(timer, cron=self._try("/period", parse_cron, period))
+                cron = self._try("/period", parse_cron, period)
+                doubts = () if cron is None else (Problem("/period", *found) for found in doubt(period, cron))
+                return msgspec.structs.replace(timer, cron=cron, warnings=(*timer.warnings, *doubts))
             case TimerKind.TIMING:
                 due = self._moment_or_duration("/dueTime", due_time, timer.zone)
                 repeats, length = self._period(period)
@@ -195,7 +198,7 @@ def _parse_period(text: str) -> tuple[int | None, Duration]:
         message = (
             f"{text[:80]!r} is no period; give a duration (5m, PT5M), R4/PT3S, a cron expression or external"
         )
-        raise ExpressionError(message, advice=_advise_period(text)) from error
+        raise ExpressionError(message, advice=_advise_period(text) or error.advice) from error
 
 
 def _advise_period(text: str) -> str:

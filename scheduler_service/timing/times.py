@@ -75,5 +75,5 @@ def _read_offset(offset: str, text: str) -> int:
 
 def _checked(moment: int, text: str) -> int:
     if not EARLIEST <= moment <= END:
-        raise ExpressionError(f"{text[:80]!r} lies outside the years 1 to 9999; give another")
+        raise ExpressionError(f"{text[:80]!r} lies outside 0001-01-03 to 9999-12-31; give another")
     return moment

@@ -93,7 +93,9 @@ def note(zone: Zone, moment: int) -> str | None:
     day = zone.to_local(moment) // DAY
     for index in range(max(1, zone.stretch(moment - _WIDEST)), zone.stretch(moment + _WIDEST) + 1):
         start, step = zone.starts[index], zone.offsets[index] - zone.offsets[index - 1]
-        if day in {zone.to_local(start) // DAY, zone.to_local(start - 1) // DAY}:
+        # Where the gap or the repeated hour lies: midnight ends no day of which nothing is missing.
+        before, behind = start + zone.offsets[index - 1], start + zone.offsets[index]
+        if min(before, behind) // DAY <= day <= (behind if step > 0 else before - 1) // DAY:
             return f"clocks go {'forward' if step > 0 else 'back'} by {_span(step)} this day"
     return None
 

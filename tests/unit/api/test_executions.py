@@ -124,6 +124,21 @@ async def test_a_replay_has_the_parameters_of_what_it_repeats(
     assert [one.request.url for one in world.effects if isinstance(one, Call)] == ["http://t.test/tue"]
 
 
+async def test_a_replay_s_parameters_are_checked_where_they_stand(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """A flaw of `params` points into the body of the replay; one of a trigger, whose body they are, to it."""
+    schema = {"properties": {"day": {"type": "string"}}, "required": ["day"]}
+    await client.post("/jobs/j1", json=definition(paramsSchema=schema))
+    first = (await client.post("/jobs/j1/trigger", json={"day": "mon"})).json()["data"]["executionId"]
+    await world.answer_calls()
+    for params, place in [({"day": 1}, "/day"), ({}, "")]:
+        replayed = await client.post(f"/executions/{first}/replay", json={"params": params})
+        assert (replayed.status_code, pointers(replayed)) == (422, [("/params" + place, "invalid")])
+        triggered = await client.post("/jobs/j1/trigger", json=params)
+        assert (triggered.status_code, pointers(triggered)) == (422, [(place, "invalid")])
+
+
 @pytest.mark.parametrize("body", [{"fromStep": 1}, {"fromStep": -1}, {"fromStep": "0"}])
 async def test_a_replay_starts_at_a_step_that_exists(client: httpx.AsyncClient, body: Any) -> None:
     """`fromStep` is a step's index, from 0 (SPEC section 10)."""

@@ -113,15 +113,30 @@ async def test_update_replaces_and_counts_revisions(client: httpx.AsyncClient) -
 
 
 @pytest.mark.parametrize(
-    ("tag", "status"), [('"1"', 200), ("*", 200), ('"7"', 412), ('W/"1"', 412), ("x", 412)]
+    ("tag", "status"),
+    [
+        ('"1"', 200),
+        ("*", 200),
+        ('"7", "1"', 200),
+        (' "1" ,W/"2",', 200),
+        ('"7"', 412),
+        ('"7", "8"', 412),
+        ('W/"1"', 412),
+        ("1", 412),
+        ("x", 412),
+        ('"1"x', 412),
+        ('"01"', 412),
+        ("", 412),
+    ],
 )
 async def test_if_match_guards_an_update(client: httpx.AsyncClient, tag: str, status: int) -> None:
-    """412 where `If-Match` is not the revision in quotes (SPEC section 10)."""
+    """412 where no tag of `If-Match` is the revision in quotes (SPEC section 10; RFC 9110, 13.1.1)."""
     await client.post("/jobs/j1", json=definition())
     response = await client.post("/jobs/j1/update", json=definition(jobName="b"), headers={"If-Match": tag})
     assert response.status_code == status
     if status == 412:
         assert pointers(response) == [("/If-Match", "precondition")]
+        assert 'revision "1", which is not among the quoted tags' in response.json()["detail"]
 
 
 async def test_a_job_is_paused_and_started_again(client: httpx.AsyncClient) -> None:

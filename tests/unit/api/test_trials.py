@@ -169,6 +169,15 @@ async def test_trials_answer_as_described(client: httpx.AsyncClient) -> None:
         jsonschema.validate(answer.json(), {**schema, "components": document["components"]})
 
 
+async def test_moments_in_the_wrong_order_are_refused(client: httpx.AsyncClient) -> None:
+    """An empty list would say that nothing fires between two moments; both are included in order (3)."""
+    body = {"timer": {"period": "* * * * *"}, "from": "2026-01-01T00:00:00Z"}
+    wrong = await client.post("/timers/preview", json=body | {"until": "2025-12-31T23:59:59Z"})
+    assert (wrong.status_code, pointers(wrong)) == (422, [("/until", "range")])
+    both = await client.post("/timers/preview", json=body | {"until": "2026-01-01T00:01:00Z"})
+    assert [one["utc"] for one in both.json()["data"]["firings"]] == ["2026-01-01T00:01:00.000Z"]
+
+
 async def test_a_timer_s_warnings_point_into_the_request(client: httpx.AsyncClient) -> None:
     """`POST /timers/preview` warns as a job would: below `/timer`, of what has passed too (3)."""
     timer = {"dueTime": "2020-01-01 00:00:00", "period": "0s"}
@@ -176,3 +185,7 @@ async def test_a_timer_s_warnings_point_into_the_request(client: httpx.AsyncClie
     assert [(one["pointer"], one["code"]) for one in past] == [("/timer", "in_the_past")]
     ignored = (await client.post("/timers/preview", json={"timer": {"dueTime": "5s"}})).json()["warnings"]
     assert [(one["pointer"], one["code"]) for one in ignored] == [("/timer/dueTime", "due_time_ignored")]
+    habit = (await client.post("/timers/preview", json={"timer": {"period": "0 9 * * * ?"}})).json()[
+        "warnings"
+    ]
+    assert [(one["pointer"], one["code"]) for one in habit] == [("/timer/period", "second_first")]

@@ -141,6 +141,14 @@ def test_system_urls_are_for_system_jobs() -> None:
         ({"timer": {"dueTime": "5s", "period": "external"}}, [("/timer/dueTime", "due_time_ignored")]),
         ({"notification": [{"url": URL}]}, []),
         ({"retry": [{"errorEquals": ["500", "lost"]}]}, [("/retry/0/errorEquals", "never_retried")]),
+        ({"retry": [{"errorEquals": ["5XX", "Timeout"]}]}, [("/retry/0/errorEquals", "spelling")] * 2),
+        ({"retry": [{"errorEquals": ["5xx", "*", "OUT_OF_STOCK", "418"]}]}, []),
+        ({"checkUrl": URL}, [("/checkUrl", "check_ignored")]),
+        ({"checkUrl": URL, "async": True}, []),
+        (
+            {"notification": [{"url": URL}, {"url": URL, "stateEquals": ["finalsucceed", "E7"]}]},
+            [("/notification/1/stateEquals", "spelling")],
+        ),
         (
             {"notification": [{"url": URL, "stateEquals": "finalSucceed"}]},
             [("/notification", "no_final_notification")],
@@ -159,6 +167,14 @@ def test_system_urls_are_for_system_jobs() -> None:
 def test_warnings(members: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     """Warnings have pointers into the definition, like problems."""
     assert warnings(**members) == expected
+
+
+def test_a_warning_says_what_to_write() -> None:
+    """The message names the remedy, and all that is missing."""
+    posted = definition(retry=[{"errorEquals": "5XX"}], notification=[{"url": URL, "stateEquals": "500"}])
+    told = [one.message for one in compile_definition(parse_definition(posted), Surroundings()).warnings]
+    assert "'5XX' is no code of the scheduler's; write '5xx'" in told
+    assert any("no entry is told finalFailed and finalSucceed; add both to" in one for one in told)
 
 
 def test_equal_definitions() -> None:

@@ -170,11 +170,11 @@ def test_update_with_an_old_revision_is_refused() -> None:
     """`If-Match` of another revision: nothing changes."""
     rig = ticking()
     rig.programs[2] = program(timer=EVERY_10)
-    refusal = rig.deliver(Updated(2, if_match=5)).reply
+    refusal = rig.deliver(Updated(2, if_match=frozenset({5}))).reply
     assert isinstance(refusal, Refusal)
     assert refusal.code is RefusalCode.PRECONDITION
     assert rig.summary.revision == 1
-    assert rig.deliver(Updated(2, if_match=1)).reply == Taken()
+    assert rig.deliver(Updated(2, if_match=frozenset({1}))).reply == Taken()
 
 
 def test_update_and_the_pause() -> None:
@@ -354,3 +354,16 @@ def test_a_pause_says_why() -> None:
     rig.deliver(Paused(reason="undeclared"))
     assert rig.document is not None
     assert rig.document.head.pause_reason == "undeclared"
+
+
+def test_what_changes_a_job_is_when_it_was_updated() -> None:
+    """`updatedAt` follows every change by hand, and no firing; `createdAt` stays (SPEC section 10)."""
+    rig = ticking()
+    rig.programs[2] = program(timer=EVERY_10)
+    times = []
+    for event in (AlarmRang(), Paused(), Paused(), Activated(), Activated(), Triggered(), Updated(2)):
+        rig.deliver(event)
+        times.append(rig.summary.updated_at - START)
+        rig.pass_time(1_000)
+    assert times == [0, 1_000, 1_000, 3_000, 3_000, 3_000, 6_000]
+    assert rig.summary.created_at == START

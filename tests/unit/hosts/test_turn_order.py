@@ -327,10 +327,12 @@ async def test_revisions_are_numbered_by_the_turn_and_kept_only_where_accepted()
     """Created 1, then one more for each update that was not refused."""
     bench = Bench()
     await bench.create()
-    refused = await bench.run(Updated(0, if_match=7), definition=describe(jobName="other"))
+    refused = await bench.run(Updated(0, if_match=frozenset({7})), definition=describe(jobName="other"))
     assert isinstance(refused, Refusal)
     assert refused.code is RefusalCode.PRECONDITION
-    assert await bench.run(Updated(0, if_match=1), definition=describe(jobName="other")) == Taken()
+    assert (
+        await bench.run(Updated(0, if_match=frozenset({1})), definition=describe(jobName="other")) == Taken()
+    )
     assert sorted(bench.disk.definitions) == [("uid1", 1), ("uid1", 2)]
     assert bench.disk.jobs["job"].entry.job_name == "other"
     assert sorted(bench.held.programs) == [2]

@@ -164,6 +164,18 @@ def test_a_missing_env_file_is_named(tmp_path: Path) -> None:
         read_env_file(tmp_path / "missing.sh")
 
 
+def test_one_more_address_is_allowed_where_egress_is_configured(tmp_path: Path) -> None:
+    """`punctual demo --config` reaches its own target, and nothing else that the file does not allow (16)."""
+    assert load_settings({}, {}).allowing("127.0.0.1").settings.egress is None
+    bare = load_settings({}, {}, write(tmp_path, "[server]\nport = 1\n")).allowing("127.0.0.1")
+    assert bare.settings.egress is not None
+    assert (bare.settings.egress.allow, bare.settings.server.port) == (("127.0.0.1",), 1)
+    text = '[egress]\nallow = ["10.0.0.0/8"]\ndeny = ["127.0.0.0/8"]\n'
+    given = load_settings({}, {}, write(tmp_path, text)).allowing("127.0.0.1").settings.egress
+    assert given is not None
+    assert (given.allow, given.deny) == (("10.0.0.0/8", "127.0.0.1"), ("127.0.0.0/8",))
+
+
 def test_the_key_is_not_shown() -> None:
     """Neither as an effective value nor in a refusal (14)."""
     key = "a-very-long-secret-key"

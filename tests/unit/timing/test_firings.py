@@ -187,12 +187,15 @@ def test_a_far_moment_is_found_without_walking() -> None:
         ({"due_time": "0s", "period": "0 0 9 * * ?"}, []),
         ({"end_at": "2024-05-15 11:00:00"}, ["in_the_past"]),
         ({"due_time": "2h", "period": "5m", "ttl": "1h"}, ["never_fires"]),
+        ({"due_time": "P9000Y", "period": "0s"}, ["never_fires"]),
+        ({"due_time": "P9000Y", "period": "1h"}, ["never_fires"]),
+        ({"due_time": "9999-01-01 00:00:00", "period": "1h"}, []),
         ({"due_time": "0s", "period": "external"}, []),
         ({}, []),
     ],
 )
 def test_what_can_no_longer_fire_is_said(members: dict[str, str], codes: list[str]) -> None:
-    """SPEC 3: `in_the_past`, known when the moment of creation is."""
+    """SPEC 3: `in_the_past`, known when the moment of creation is; `never_fires` for what never comes."""
     assert [warning.code for warning in warnings_at(make(**members), NOON)] == codes
 
 

@@ -170,4 +170,13 @@ def test_note_marks_the_days_on_which_clocks_change():
     assert zones.note(zones.load_zone("Australia/Lord_Howe"), at("2026-04-05T00:00:00")).startswith(
         "clocks go back by 30 min"
     )
+    cairo, apia = zones.load_zone("Africa/Cairo"), zones.load_zone("Pacific/Apia")
+    assert (
+        zones.note(cairo, at("2026-04-22T22:00:00")) is None
+    )  # the 23rd is whole: 0:00 of the 24th is missing
+    assert zones.note(cairo, at("2026-04-23T22:00:00")) == "clocks go forward by 1 h this day"
+    assert zones.note(cairo, at("2026-10-29T12:00:00")) == "clocks go back by 1 h this day"
+    assert zones.note(cairo, at("2026-10-29T22:00:00")) is None
+    assert zones.note(apia, at("2011-12-30T09:59:59")) is None
+    assert zones.note(apia, at("2011-12-30T10:00:00")) == "clocks go forward by 24 h this day"
     assert zones.note(zones.load_zone("UTC"), at("2026-03-29T12:00:00")) is None

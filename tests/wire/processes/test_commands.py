@@ -58,6 +58,13 @@ def test_warnings_are_told_beside_the_result(terminal: Terminal) -> None:
     assert ended.data["state"] == "active"
 
 
+def test_a_timer_s_warnings_are_told_too(terminal: Terminal) -> None:
+    """What a timer probably does not mean is said where it is tried (3, 16)."""
+    ended = terminal.done("timers", "preview", "0 9 * * * ?", "-o", "json")
+    assert "warning: /timer/period: six fields begin with the second" in ended.err
+    assert ended.data["dialect"] == "quartz"
+
+
 @pytest.mark.parametrize("content", ["[]", '"x"', "{}", '{"jobId": 1}'])
 def test_a_file_without_a_definition_is_refused(terminal: Terminal, content: str) -> None:
     """Exit code 2 (16)."""

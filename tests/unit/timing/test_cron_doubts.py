@@ -1,0 +1,97 @@
+"""What is said of a cron expression that can be read, but was probably meant otherwise (SPEC section 3)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.timing.cron import parse_cron
+from scheduler_service.timing.cron_doubts import doubt
+from scheduler_service.timing.timer import TimerText, compile_timer
+
+
+def doubts(text: str) -> list[tuple[str, str]]:
+    return list(doubt(text, parse_cron(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("*/5 * * * * *", "*/5 * * * *"),
+        ("* * * * * *", "* * * * *"),
+        ("0 9 * * * ?", "0 9 * * *"),
+        ("0 9 * * * *", "0 9 * * *"),
+        ("15 7 * ? * *", "15 7 * * *"),
+        ("30 9 * * 1-5 *", "30 9 * * 1-5"),
+        ("0 9 * * 1 ?", "0 9 * * 1"),
+        ("0 0 * * 1 ?", "0 0 * * 1"),
+    ],
+)
+def test_the_habit_of_five_fields_is_noticed(text: str, instead: str) -> None:
+    """Six fields begin with the second: what looks as if the minute came first says what it does instead."""
+    [(code, message)] = doubts(text)
+    assert code == "second_first"
+    assert message.endswith(f"write {instead!r}")
+    parse_cron(instead)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("* 0 9 * * ?", "every_second", "every second in minute 0 in hour 9"),
+        ("* * 9 * * ?", "every_second", "every second in hour 9"),
+        ("* 0 9 * * ? 2030", "every_second", "2030"),
+        ("*/90 * * * *", "step_too_long", "the step of '*/90' is longer than its field: it fires every hour"),
+        ("0 */24 * * *", "step_too_long", "it fires at hour 0"),
+    ],
+)
+def test_what_fires_otherwise_than_it_looks_is_said(text: str, code: str, said: str) -> None:
+    """A `*` as the second fires sixty times in a row; a step beyond its field has no second value."""
+    [found] = doubts(text)
+    assert found[0] == code
+    assert said in found[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*/5 * * * * ?",
+        "* * * * * ?",
+        "0 * * * * ?",
+        "0 15 * * * ?",
+        "0 30 * * * ?",
+        "0 0 * * * *",
+        "0 */5 * * * *",
+        "0 0/5 14,18 * * ?",
+        "0 0 9 * * MON-FRI",
+        "0 30 2 * * ?",
+        "0/10 30 9 * * ?",
+        "0 9 * * * ? 2030",
+        "* 9 * * *",
+        "*/59 */23 * * *",
+        "0 0 1-31/4 * *",
+        "0 9 * 8 8 ?",
+        "@hourly",
+    ],
+)
+def test_what_is_usual_is_not_doubted(text: str) -> None:
+    """A warning that is always there is read by nobody: `?` says that six fields are meant."""
+    assert doubts(text) == []
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.sampled_from(["0", "9", "*", "?", "MON", "1-5", "*/5", "*/99", "L"]), min_size=5, max_size=7)
+)
+def test_a_doubt_refuses_nothing(fields: list[str]) -> None:
+    """Whatever is read is compiled, with its doubts as warnings below `/period`."""
+    text = " ".join(fields)
+    try:
+        cron = parse_cron(text)
+    except ExpressionError:
+        return
+    timer = compile_timer(TimerText(due_time="0s", period=text), default_zone="UTC")
+    assert timer.cron == cron
+    assert [(one.pointer, one.code) for one in timer.warnings] == [
+        ("/period", code) for code, _ in doubt(text, cron)
+    ]
