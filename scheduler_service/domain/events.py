@@ -2,7 +2,8 @@
 
 import msgspec
 
-from scheduler_service.domain.wire import Outcome, Token
+from scheduler_service.domain.document import Document
+from scheduler_service.domain.wire import Holder, Outcome, Token
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -108,10 +109,23 @@ class Resumed(Event, frozen=True):
     """The job was loaded afresh, and these are the calls that this process really has in flight.
 
     Open calls that are not among them are sent again (qos 1), or close their execution as lost (qos 0,
-    when the holder was another process).
+    when the holder was another process). What one of `away` holds, other nodes that live, is left alone:
+    it will be handed over.
     """
 
     alive: tuple[Token, ...] = ()
+    away: tuple[Holder, ...] = ()
+
+
+class Adopted(Event, frozen=True):
+    """Another node, `holder`, gives the job away: `document` is all that its memory knew of it.
+
+    Its calls in `flight` go on there, and their answers are delivered as any other.
+    """
+
+    holder: Holder
+    flight: tuple[Token, ...] = ()
+    document: Document | None = None
 
 
 class MissedCounted(Event, frozen=True):

@@ -4,6 +4,7 @@ from scheduler_service.domain.document import Calling, Checking, CheckWaiting, O
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.events import (
     Activated,
+    Adopted,
     AlarmRang,
     CallEnded,
     CancelRequested,
@@ -31,7 +32,7 @@ from scheduler_service.engine.feedback import take_feedback
 from scheduler_service.engine.firing import ask_again, fire_due, take_count
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.parameters import check_parameters
-from scheduler_service.engine.resuming import resume_calls
+from scheduler_service.engine.resuming import adopt, resume_calls
 from scheduler_service.engine.timeouts import time_out
 from scheduler_service.language.values import parse_json
 
@@ -79,9 +80,11 @@ def _take(draft: Draft, event: Event) -> Reply:
             return _trigger(draft, event)
         case FeedbackArrived():
             return take_feedback(draft, event)
-        case Resumed(alive=alive):
-            resume_calls(draft, frozenset(alive))
+        case Resumed(alive=alive, away=away):
+            resume_calls(draft, frozenset(alive), frozenset(away))
             return _look(draft)
+        case Adopted():
+            return adopt(draft, event)
         case _:
             return _manage(draft, event)
 

@@ -2,10 +2,12 @@
 
 from scheduler_service.domain.document import Calling, Checking, Context, Open
 from scheduler_service.domain.effects import Call
+from scheduler_service.domain.events import Adopted
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.records import AttemptEnded
-from scheduler_service.domain.wire import Token
+from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.attempt import (
     LOST_ORDINAL,
     Broken,
@@ -20,9 +22,14 @@ from scheduler_service.engine.retry import Failure
 LOST = "lost"
 
 
-def resume_calls(draft: Draft, alive: frozenset[Token]) -> None:
-    """Looks at every open execution of a job that was just loaded (SPEC section 8)."""
+def resume_calls(draft: Draft, alive: frozenset[Token], away: frozenset[Holder] = frozenset()) -> None:
+    """Looks at every open execution of a job that was just loaded (SPEC section 8).
+
+    What a node of `away` holds is left alone: it lives, and hands over what it knows (`adopt`).
+    """
     for run in draft.live():
+        if run.holder in away:
+            continue
         context = draft.contexts.get(run.execute_number)
         if context is None:
             lose(draft, run)
@@ -30,6 +37,22 @@ def resume_calls(draft: Draft, alive: frozenset[Token]) -> None:
         if run.holder != draft.holder:
             run, context = _take_over(draft, run, context)
         _send_again(draft, run, context, alive)
+
+
+def adopt(draft: Draft, event: Adopted) -> Reply:
+    """Takes over the executions that `event.holder` ran; those that moved on meanwhile stay as they are."""
+    given = event.document
+    if given is None or given.head.uid != draft.head.uid:
+        return Unchanged()
+    counts = {run.execute_number: run.request_counts for run in given.head.opens}
+    for run in draft.live():
+        if run.holder != event.holder or counts.get(run.execute_number) != run.request_counts:
+            continue
+        context = given.contexts.get(run.execute_number)
+        if context is not None:
+            draft.contexts.setdefault(run.execute_number, context)  # what is durable is no older
+            draft.keep(replace(run, holder=draft.holder))
+    return Taken()
 
 
 def lose(draft: Draft, run: Open) -> None:

@@ -51,6 +51,11 @@ def encode(document: Document) -> bytes:
     return _ENCODER.encode({"format": FORMAT, "head": document.head, "contexts": durable_contexts(document)})
 
 
+def encode_all(document: Document) -> bytes:
+    """The bytes of the whole of `document`, for another node's memory; `decode` reads them."""
+    return _ENCODER.encode({"format": FORMAT, "head": document.head, "contexts": document.contexts})
+
+
 def decode(stored: bytes) -> Document:
     """The document that `stored` holds. Raises SnapshotError."""
     try:

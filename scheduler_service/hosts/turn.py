@@ -32,12 +32,15 @@ from scheduler_service.ports import (
     StoreUncertain,
 )
 
+Away = Callable[[str], tuple[Holder, ...]]
+
 
 class Turn:
     """Takes turns on jobs that are held. The caller holds the job's lock from before `run` to after it.
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
-    flight; `redact` masks and cuts a record before it is written anywhere.
+    flight; `redact` masks and cuts a record before it is written anywhere; `away` names the other nodes that
+    live and will hand a job's executions over (None: there are no other nodes).
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Turn:
         lives: Lives,
         holder: Holder,
         boot: int,
+        away: Away | None = None,
     ) -> None:
         self._core = core
         self._store = store
@@ -62,6 +66,7 @@ class Turn:
         self._alarms = alarms
         self._act = act
         self._alive = alive
+        self._away = away
         self._lives = lives
         self._holder = holder
         self._writes = Writes(core=core, redact=redact, holder=holder, boot=boot)
@@ -137,7 +142,9 @@ class Turn:
             self._alarms.again(held.job_id)
             raise
         if held.cut_off and held.document is not None:
-            await self._take(held, Resumed(self._alive(held.document.head.uid)), None, None, None)
+            away = () if self._away is None else self._away(held.job_id)
+            resumed = Resumed(self._alive(held.document.head.uid), away)
+            await self._take(held, resumed, None, None, None)
             held.cut_off = False
 
     async def _take(

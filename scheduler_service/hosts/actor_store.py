@@ -1,0 +1,298 @@
+"""The jobs' state over actors: one document per job, claimed in SQL before it is written.
+
+Dapr's state has no fencing. So each turn is claimed first, by the job's row of the catalogue, which moves
+from the sequence that was read to the turn's own: whoever read something older changes nothing. A turn
+older than 2 s, or of a node that is past its heartbeat, never commits.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.known import Known
+from scheduler_service.hosts.sidecar import Sidecar
+from scheduler_service.persistence.shared.envelope import (
+    FORMAT,
+    Envelope,
+    as_batches,
+    as_unwritten,
+    seal,
+    unseal,
+)
+from scheduler_service.persistence.shared.store import Claim, SharedStore
+from scheduler_service.ports import (
+    Batch,
+    Clock,
+    Commit,
+    Remembered,
+    Settlement,
+    StoreConflict,
+    StoredJob,
+    StoreError,
+    StoreUnavailable,
+)
+
+LONGEST_TURN = 2 * SECOND
+FRESH = SECOND
+EPOCH_BITS = 32
+LEAST_WRITE = 100
+
+T = TypeVar("T")
+Found = Callable[[Sequence[Batch], Sequence[Delivery]], None]
+
+
+class ActorStore:
+    """ports.StateStore for turns. `begin` opens each turn; `found` gets what an earlier writer left undone.
+
+    `is_current` says whether this node's heartbeat is fresh. `epoch` is the highest number of a start of any
+    node; sequences begin above it, and `next_epoch` draws a new one where another node's are higher.
+    """
+
+    def __init__(
+        self,
+        *,
+        sidecar: Sidecar,
+        shared: SharedStore,
+        clock: Clock,
+        holder: Holder,
+        epoch: int,
+        next_epoch: Callable[[], Awaitable[int]],
+        is_current: Callable[[], bool],
+        found: Found,
+        log: Log,
+        most: int = 50_000,
+    ) -> None:
+        self._sidecar = sidecar
+        self._shared = shared
+        self._clock = clock
+        self._holder = holder
+        self._epoch = epoch
+        self._next_epoch = next_epoch
+        self._is_current = is_current
+        self._found = found
+        self._log = log
+        self._most = most
+        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._jobs: dict[tuple[str, int], str] = {}
+        self._doubts = 0
+        self.saves = 0
+
+    async def begin(self, job_id: str) -> bool:
+        """Opens a turn; False: what is cached of the job is not what lies in the store. Raises StoreError.
+
+        What was read or written within the last second is taken as it is: a claim guards it.
+        """
+        now = self._clock.now().steady
+        known = self._known.get(job_id)
+        if known is None:
+            return False
+        self._known.move_to_end(job_id)
+        known.began = now
+        if known.doubts == self._doubts and now - known.seen < FRESH:
+            return True
+        raw = await self._sidecar.get(job_id)
+        if raw != known.raw and not await self._heal(job_id, known, raw):
+            known.read = raw
+            return False
+        known.seen, known.doubts = now, self._doubts
+        return True
+
+    def doubt(self) -> None:
+        """The sidecar began anew, or this process stood still: everything cached is looked at again."""
+        self._doubts += 1
+
+    async def load(self, job_id: str) -> StoredJob | None:
+        """The job, destroyed ones too, or None; opens a turn. Raises StoreUnavailable.
+
+        Where the actor store has none, the catalogue's entry comes alone: a living one has lost its state.
+        """
+        before = self._known.get(job_id)
+        raw = before.read if before is not None and before.read is not None else None
+        if raw is None:
+            raw = await self._sidecar.get(job_id)
+        now = self._clock.now().steady
+        known = self._known[job_id] = Known(raw=raw, began=now, seen=now, doubts=self._doubts)
+        self._forget_oldest()
+        if not raw:
+            return await self._load_row(job_id, known)
+        envelope = unseal(raw)
+        if envelope.writer != self._holder:
+            await self._take_up(job_id, known, envelope)
+        elif before is not None:
+            known.batches = before.batches
+        known.sequence = envelope.sequence
+        return StoredJob(envelope.entry, self._above(envelope.sequence), envelope.document, envelope.due)
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        """For each None, or its error; every job is an actor of its own."""
+        return await asyncio.gather(*(_value_of(self.commit(one)) for one in commits))
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """A definition as posted, or None. Raises StoreUnavailable."""
+        return await self._shared.definition(uid, revision)
+
+    async def commit(self, commit: Commit) -> None:
+        """Claims and writes one turn. Raises StoreConflict: another node has the job; other StoreErrors."""
+        job_id = commit.entry.job_id
+        known = self._known.get(job_id)
+        if known is None:
+            raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again")
+        self._check_age(known)
+        claim = Claim(
+            entry=commit.entry,
+            due=commit.due,
+            expected=known.sequence,
+            sequence=commit.sequence,
+            holder=self._holder,
+            at=self._clock.now().steady,
+            definition=commit.definition,
+        )
+        try:
+            await self._shared.claim(claim)
+        except StoreConflict:
+            del self._known[job_id]
+            raise
+        await self._save(known, commit, self._check_age(known))
+        await self._keep(job_id, known, commit.deliveries, commit.remembered)
+
+    def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
+        """Writes what became of deliveries. Raises StoreError."""
+        return self._shared.settle(settlements, self._clock.now().steady)
+
+    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        """The answer kept under this Idempotency-Key since `since` (wall ms). Raises StoreUnavailable."""
+        return await self._shared.recall(scope, key, since)
+
+    async def remember(self, remembered: Remembered) -> None:
+        """Keeps an answer that belongs to no single job. Raises StoreError."""
+        await self._shared.keep((), (remembered,), self._holder)
+
+    async def deliveries(self, after: str, limit: int) -> list[Delivery]:
+        """Durable deliveries of all nodes in order of id. Raises StoreUnavailable."""
+        return await self._shared.deliveries(after, limit)
+
+    async def written(self, keys: Sequence[tuple[str, int]]) -> None:
+        """The history has these batches: they go from the job's state with its next commit."""
+        for key in keys:
+            known = self._known.get(self._jobs.pop(key, ""))
+            if known is not None:
+                known.batches.pop(key, None)
+
+    async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
+        """Alarms are reminders here, and the sweep reads the catalogue."""
+        return []
+
+    async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
+        """Alarms are reminders here, and the sweep reads the catalogue."""
+        return []
+
+    async def open_jobs(self, after: str, limit: int) -> list[str]:
+        """The sweep finds what a node left open."""
+        return []
+
+    async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
+        """Batches lie in their job's state, and are found when it is loaded."""
+        return []
+
+    async def close(self) -> None:
+        """Nothing is held open here."""
+
+    async def _load_row(self, job_id: str, known: Known) -> StoredJob | None:
+        row = await self._shared.find(job_id)
+        if row is None:
+            return None
+        known.sequence = row.sequence
+        return StoredJob(row.entry, self._above(row.sequence), None, row.due)
+
+    async def _take_up(self, job_id: str, known: Known, envelope: Envelope) -> None:
+        """What another writer may not have brought to SQL is brought there now; a repetition does nothing."""
+        if envelope.sequence >> EPOCH_BITS >= self._epoch:
+            self._epoch = await self._next_epoch()
+        batches = as_batches(envelope.batches)
+        for batch in batches:
+            self._await_history(known, batch)
+        new = await self._shared.keep(envelope.deliveries, envelope.remembered, self._holder)
+        self._found(batches, new)
+
+    async def _heal(self, job_id: str, known: Known, raw: bytes) -> bool:
+        """A sidecar that woke up wrote something older over what this node committed: it is put right."""
+        if not raw or not known.raw or unseal(raw).sequence >= known.sequence:
+            return False
+        row = await self._shared.find(job_id)
+        if row is None or row.sequence != known.sequence or row.holder != self._holder:
+            return False
+        await self._sidecar.save(job_id, known.raw, LONGEST_TURN)
+        self._log("older_state_replaced", jobId=job_id)
+        return True
+
+    async def _save(self, known: Known, commit: Commit, left: int) -> None:
+        if commit.batch is not None:
+            self._await_history(known, commit.batch)
+        envelope = Envelope(
+            format=FORMAT,
+            sequence=commit.sequence,
+            writer=self._holder,
+            entry=commit.entry,
+            due=commit.due,
+            document=commit.document,
+            batches=as_unwritten(known.batches.values()),
+            deliveries=(*known.deliveries, *commit.deliveries),
+            remembered=(*known.answers, *(() if commit.remembered is None else (commit.remembered,))),
+        )
+        raw = seal(envelope)
+        await self._sidecar.save(commit.entry.job_id, raw, left)
+        self.saves += 1
+        known.raw, known.sequence = raw, commit.sequence
+        known.seen = self._clock.now().steady
+
+    async def _keep(
+        self, job_id: str, known: Known, deliveries: Sequence[Delivery], answer: Remembered | None
+    ) -> None:
+        """The state has them already: where SQL takes them not, they go on with it."""
+        answers = known.answers if answer is None else [*known.answers, answer]
+        waiting = [*known.deliveries, *deliveries]
+        if not answers and not waiting:
+            return
+        try:
+            await self._shared.keep(waiting, answers, self._holder)
+        except StoreError as error:
+            known.deliveries, known.answers = waiting, answers
+            self._log("outbox_not_written", jobId=job_id, error=str(error))
+        else:
+            known.deliveries, known.answers = [], []
+
+    def _check_age(self, known: Known) -> int:
+        """What is left of the turn, in ms. Raises StoreUnavailable where it must not commit any more."""
+        left = known.began + LONGEST_TURN - self._clock.now().steady
+        if left < LEAST_WRITE:
+            raise StoreUnavailable("the turn took longer than 2 s and was given up; ask again in a moment")
+        if not self._is_current():
+            raise StoreUnavailable("this node is past its own heartbeat and commits nothing; ask again")
+        return left
+
+    def _above(self, sequence: int) -> int:
+        return max(sequence, self._epoch << EPOCH_BITS)
+
+    def _await_history(self, known: Known, batch: Batch) -> None:
+        key = (batch.uid, batch.sequence)
+        known.batches[key] = batch
+        self._jobs[key] = batch.job_id
+
+    def _forget_oldest(self) -> None:
+        while len(self._known) > self._most:
+            _, known = self._known.popitem(last=False)
+            for key in known.batches:
+                self._jobs.pop(key, None)
+
+
+async def _value_of(work: Awaitable[T]) -> T | StoreError:
+    """An error as a value."""
+    try:
+        return await work
+    except StoreError as error:
+        return error

@@ -1,0 +1,86 @@
+"""Executions on their way from one node to another: what is awaited, and which calls still fly elsewhere."""
+
+from collections.abc import Callable
+
+from scheduler_service.domain.document import Document
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.wire import Holder, Token
+from scheduler_service.engine.states import LIVE
+
+PATIENCE = 15 * SECOND
+
+Others = Callable[[], frozenset[Holder]]
+
+
+class Handovers:
+    """`others` names the other nodes that live. A node that lives hands over what it runs within seconds."""
+
+    def __init__(self, *, others: Others) -> None:
+        self._others = others
+        self._since: dict[str, int] = {}
+        self._given_up: dict[str, frozenset[Holder]] = {}
+        self._flights: dict[str, tuple[Holder, tuple[Token, ...]]] = {}
+        self._jobs: dict[str, str] = {}
+
+    def away(self, job_id: str) -> tuple[Holder, ...]:
+        """The other nodes from which a handover of this job may still come."""
+        return tuple(self._others() - self._given_up.get(job_id, frozenset()))
+
+    def is_awaited(self, job_id: str, document: Document | None) -> bool:
+        """Whether another node that lives still runs something of this job."""
+        waits = document is not None and not _holders(document).isdisjoint(self.away(job_id))
+        if not waits:
+            self._since.pop(job_id, None)
+        return waits
+
+    def is_overdue(self, job_id: str, now: int) -> bool:
+        """Whether a handover has been awaited for over 15 s (`now`: steady ms)."""
+        return now - self._since.setdefault(job_id, now) > PATIENCE
+
+    def give_up(self, job_id: str, document: Document) -> None:
+        """Nothing comes any more from those that hold something of this job."""
+        self._given_up[job_id] = self._given_up.get(job_id, frozenset()) | _holders(document)
+        self._since.pop(job_id, None)
+
+    def take(self, job_id: str, uid: str, holder: Holder, flight: tuple[Token, ...]) -> None:
+        """A handover has come: its calls in flight go on where they are."""
+        self._since.pop(job_id, None)
+        if flight:
+            self._flights[uid] = (holder, flight)
+            self._jobs[uid] = job_id
+
+    def broken_off(self) -> list[str]:
+        """The jobs here whose calls flew on a node that has died."""
+        return [self._jobs[uid] for uid, (holder, _) in self._flights.items() if holder not in self._others()]
+
+    def flying(self, uid: str) -> tuple[Token, ...]:
+        """The calls of this life that other nodes have in flight."""
+        known = self._flights.get(uid)
+        if known is None:
+            return ()
+        if known[0] in self._others():
+            return known[1]
+        del self._flights[uid], self._jobs[uid]
+        return ()
+
+    def is_broken(self, holder: Holder, document: Document | None) -> bool:
+        """Whether a node that ran something of this job for `holder` or itself has died."""
+        if document is None:
+            return False
+        known = self._flights.get(document.head.uid)
+        if known is not None and known[0] not in self._others():
+            return True
+        return not (_holders(document) - {holder} <= self._others())
+
+    def forget(self, job_id: str, uid: str) -> None:
+        """The job has left this node."""
+        self._since.pop(job_id, None)
+        self._given_up.pop(job_id, None)
+        self._flights.pop(uid, None)
+        self._jobs.pop(uid, None)
+
+
+def _holders(document: Document) -> frozenset[Holder]:
+    return frozenset(
+        run.holder for run in document.head.opens if run.state in LIVE and run.holder is not None
+    )

@@ -1,0 +1,152 @@
+"""Events and replies as they travel between nodes: one format, older ones are still read."""
+
+import msgspec
+
+from scheduler_service.domain.document import Document
+from scheduler_service.domain.events import (
+    Activated,
+    Adopted,
+    AlarmRang,
+    CallEnded,
+    CancelRequested,
+    Created,
+    Destroyed,
+    Event,
+    FeedbackArrived,
+    MissedCounted,
+    Paused,
+    Released,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
+from scheduler_service.domain.wire import Answer, Fault, Token
+from scheduler_service.engine.snapshot import decode, encode_all
+from scheduler_service.ports import (
+    Remembered,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+    StoreUncertain,
+)
+
+Plain = (
+    Created
+    | Updated
+    | Activated
+    | Paused
+    | Destroyed
+    | AlarmRang
+    | Triggered
+    | FeedbackArrived
+    | CancelRequested
+    | Released
+    | MissedCounted
+)
+AnyReply = Taken | Unchanged | Started | Reactivated | Recalled | Refusal
+
+
+class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call's outcome: an answer, or why there was none."""
+
+    token: Token
+    answer: Answer | None = None
+    fault: Fault | None = None
+
+
+class Handover(msgspec.Struct, frozen=True):
+    """`Adopted`, its contexts as a document."""
+
+    event: Adopted
+    document: bytes
+
+
+class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one node asks of a job on another; without any event: how the job stands."""
+
+    event: Plain | None = None
+    ended: Ended | None = None
+    handover: Handover | None = None
+    definition: bytes | None = None
+    remembered: Remembered | None = None
+
+
+class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the job says: a reply, the whole document, or the name and text of a StoreError."""
+
+    reply: AnyReply | None = None
+    document: bytes | None = None
+    error: str = ""
+    text: str = ""
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_ASKS = msgspec.msgpack.Decoder(Ask)
+_TOLDS = msgspec.msgpack.Decoder(Told)
+_ERRORS: dict[str, type[StoreError]] = {
+    "conflict": StoreConflict,
+    "uncertain": StoreUncertain,
+    "unavailable": StoreUnavailable,
+}
+
+
+def write_ask(event: Event | None, definition: bytes | None, remembered: Remembered | None) -> bytes:
+    """The message that takes `event` to a job; None: it is only read."""
+    match event:
+        case None:
+            ask = Ask()
+        case CallEnded(token=token, outcome=Answer() as answer):
+            ask = Ask(ended=Ended(token, answer=answer))
+        case CallEnded(token=token, outcome=Fault() as fault):
+            ask = Ask(ended=Ended(token, fault=fault))
+        case Adopted(document=Document() as document):
+            ask = Ask(handover=Handover(msgspec.structs.replace(event, document=None), encode_all(document)))
+        case _:
+            ask = Ask(event=event, definition=definition, remembered=remembered)  # type: ignore[arg-type]
+    return _ENCODER.encode(ask)
+
+
+def read_ask(message: bytes) -> Ask:
+    """The ask of a message. Raises StoreUnavailable where a newer program wrote it."""
+    try:
+        return _ASKS.decode(message)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreUnavailable(f"this node does not understand another one: {error}; update it") from error
+
+
+def event_of(ask: Ask) -> Event | None:
+    """The event of an ask, None where the job is only read."""
+    if ask.ended is not None:
+        outcome = ask.ended.answer or ask.ended.fault
+        assert outcome is not None, "a call ends with an answer or a fault"
+        return CallEnded(ask.ended.token, outcome)
+    if ask.handover is not None:
+        return msgspec.structs.replace(ask.handover.event, document=decode(ask.handover.document))
+    return ask.event
+
+
+def write_reply(reply: Reply) -> bytes:
+    """A turn's reply."""
+    return _ENCODER.encode(Told(reply=reply))  # type: ignore[arg-type]
+
+
+def write_document(document: Document | None) -> bytes:
+    """How a job stands."""
+    return _ENCODER.encode(Told(document=b"" if document is None else encode_all(document)))
+
+
+def write_error(error: StoreError) -> bytes:
+    """What kept the turn from being taken."""
+    name = next((name for name, kind in _ERRORS.items() if isinstance(error, kind)), "unavailable")
+    return _ENCODER.encode(Told(error=name, text=str(error)))
+
+
+def read_told(message: bytes) -> Told:
+    """What the job said. Raises the StoreError that it met."""
+    try:
+        told = _TOLDS.decode(message)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreUncertain(f"another node's answer cannot be read: {error}") from error
+    if told.error:
+        raise _ERRORS.get(told.error, StoreUnavailable)(told.text)
+    return told

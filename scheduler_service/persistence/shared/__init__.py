@@ -1,0 +1,1 @@
+"""What several nodes share in one SQL database: catalogue, claims, kept answers, outbox, nodes."""

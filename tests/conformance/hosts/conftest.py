@@ -1,0 +1,28 @@
+"""The hosts that pass the suite: a new one adds one line to `houses.HOUSES`."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conformance.hosts.houses import HOUSES, AnyHouse, DaprHouse
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=HOUSES)
+async def house(request: pytest.FixtureRequest) -> AsyncIterator[AnyHouse]:
+    """A started host, closed after the test."""
+    opened = await HOUSES[request.param]().start()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[DaprHouse]:
+    """A cluster of one node over the stand-in."""
+    opened = await DaprHouse().start()
+    yield opened
+    await opened.close()

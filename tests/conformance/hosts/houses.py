@@ -1,0 +1,258 @@
+"""The hosts that pass the suite of promises, each with the same few handles for a test."""
+
+import asyncio
+from typing import Any
+
+from scheduler_service.domain.events import Created, Event, Triggered
+from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.records import DeliveryRecord, ExecutionRecord, Record
+from scheduler_service.domain.replies import Reply
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.dapr import Cluster, DaprHost
+from scheduler_service.hosts.presence import Presence
+from scheduler_service.hosts.sidecar import Sidecar
+from scheduler_service.persistence.shared.catalogue import SharedCatalogue
+from scheduler_service.persistence.shared.database import SharedDatabase
+from scheduler_service.persistence.shared.nodes import Node, Nodes
+from scheduler_service.persistence.shared.store import SharedStore
+from scheduler_service.ports import Batch
+from scheduler_service.security.masking import Masking
+from scheduler_service.timing.misfire import count_missed
+from tests.conformance.hosts.standin import StandIn, StandInClient
+from tests.unit.hosts.house import CORE, SKEW, START, House, MemoryHistory, ScriptedSender, describe
+from tests.unit.hosts.memory_store import Entry
+
+
+class DaprNode:
+    """One scheduler process of the stand-in's cluster."""
+
+    def __init__(self, name: str, host: DaprHost, client: StandInClient, history: MemoryHistory) -> None:
+        self.name = name
+        self.host = host
+        self.client = client
+        self.history = history
+        self.tasks: set[asyncio.Task[Any]] = set()
+
+
+class DaprHouse:
+    """A cluster over the stand-in; `host` is the node that a test speaks to."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+        self.journal: list[Entry] = []
+        self.log: list[tuple[str, dict[str, object]]] = []
+        self.clock = ManualClock(wall=START, skew=SKEW)
+        self.world = StandIn(self.clock)
+        self.sender = ScriptedSender(self.journal)
+        self.nodes: dict[str, DaprNode] = {}
+        self.gone: list[DaprNode] = []
+        self.uids = 0
+        self.starts = 0
+
+    async def start(self) -> "DaprHouse":
+        """Opens the shared database and starts one node."""
+        self.database = await SharedDatabase.open(url="sqlite://")
+        self.shared = SharedStore(database=self.database)
+        self.catalogue = SharedCatalogue(database=self.database)
+        self.node = await self.add("one")
+        await self.settle()
+        return self
+
+    @property
+    def host(self) -> DaprHost:
+        """The host that the test speaks to."""
+        return self.node.host
+
+    async def add(self, name: str) -> DaprNode:
+        """Starts another node."""
+        nodes = Nodes(database=self.database)
+        epoch = await nodes.next_epoch()
+        now = self.clock.now()
+        said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0)
+        presence = Presence(nodes=nodes, clock=self.clock, node=said, log=self._write_log)
+        await presence.enter()
+        client = StandInClient(self.world, name)
+        history = MemoryHistory(None, self.journal)  # type: ignore[arg-type]
+        host = DaprHost(
+            core=CORE,
+            cluster=Cluster(shared=self.shared, nodes=nodes, presence=presence, epoch=epoch),
+            sidecar=Sidecar(client=client),
+            history=history,
+            sender=self.sender,
+            clock=self.clock,
+            redact=Masking().redact_all,
+            count=count_missed,
+            log=self._write_log,
+            lives=self._new_life,
+            **self.options,
+        )
+        history.store = host.store
+        before = asyncio.all_tasks()
+        await self.world.join(name, host)
+        await host.start()
+        node = self.nodes[name] = DaprNode(name, host, client, history)
+        node.tasks = asyncio.all_tasks() - before
+        return node
+
+    async def crash(self, name: str = "one") -> None:
+        """A node dies where it stands; where it was the only one, another start of it comes up."""
+        await self.settle()
+        node = self.nodes.pop(name)
+        self.gone.append(node)
+        self.world.kill(name)
+        node.client.is_cut = True
+        doomed = {node.host._presence._task, node.host.sweeper._task, *node.host._tasks}
+        doomed |= {*node.host._crew._tasks, *node.host.courier._tasks, *node.host.alarms._tasks}
+        for task in doomed:
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*(task for task in doomed if task), return_exceptions=True)
+        for _, timer in node.host.alarms._timers.values():
+            timer.cancel()
+        for timer in node.host.courier._timers.values():
+            timer.cancel()
+        if not self.nodes:
+            self.sender = ScriptedSender(self.journal)
+            self.clock.advance(10_001)  # until then a node of this name is taken for alive
+            self.node = await self.add(name)
+        else:
+            self.node = next(iter(self.nodes.values()))
+
+    async def recover(self) -> None:
+        """Lets the sweep find what the dead node left."""
+        await self.advance(14_000)
+
+    async def create(self, job_id: str = "job", **members: Any) -> Reply:
+        """Delivers Created."""
+        return await self.host(job_id, Created("", b""), definition=describe(jobId=job_id, **members))
+
+    async def trigger(self, job_id: str = "job") -> Reply:
+        """Delivers Triggered."""
+        return await self.host(job_id, Triggered())
+
+    async def deliver(self, event: Event, job_id: str = "job") -> Reply:
+        """Delivers any event."""
+        return await self.host(job_id, event)
+
+    async def settle(self) -> None:
+        """Returns when everything that can go on without the clock has."""
+        calm = 0
+        for _ in range(1_000):
+            for _ in range(8):
+                await asyncio.sleep(0)
+            await self.database.write(lambda connection: None)
+            await self.database.read(lambda connection: None)
+            calm = 0 if any(node.host._tasks for node in self.nodes.values()) else calm + 1
+            if calm == 8:
+                return
+
+    async def advance(self, pause: int) -> None:
+        """The clock runs on, from one planned call to the next."""
+        await self.settle()
+        left = pause
+        while left > 0:
+            step = self.clock.next_call()
+            step = left if step is None else min(max(step, 1), left)
+            self.clock.advance(step)
+            left -= step
+            await self.settle()
+
+    def history_of_now(self) -> MemoryHistory:
+        """The present process's."""
+        return self.node.history
+
+    def histories(self) -> list[MemoryHistory]:
+        """Those of all processes there ever were."""
+        return [node.history for node in (*self.gone, *self.nodes.values())]
+
+    def records(self) -> list[Record]:
+        """Every record that any history was given."""
+        return [record for history in self.histories() for record in history.records()]
+
+    def batches(self, job_id: str = "job") -> list[Batch]:
+        """Every batch that any history was given."""
+        given = [batch for history in self.histories() for batch, _ in history.batches]
+        return [batch for batch in given if batch.job_id == job_id]
+
+    def executions(self, job_id: str = "job") -> dict[int, ExecutionState]:
+        """The last recorded state of every execution."""
+        found: dict[int, tuple[int, ExecutionState]] = {}
+        for batch in self.batches(job_id):
+            for record in batch.records:
+                if isinstance(record, ExecutionRecord):
+                    known = found.get(record.execute_number, (0, record.state))
+                    if batch.sequence >= known[0]:
+                        found[record.execute_number] = (batch.sequence, record.state)
+        return {number: state for number, (_, state) in sorted(found.items())}
+
+    def finished(self, job_id: str) -> list[ExecutionRecord]:
+        """The records of executions that ended, of each the last one."""
+        found = [record for batch in self.batches(job_id) for record in batch.records]
+        ended = [one for one in found if isinstance(one, ExecutionRecord) and one.ended_at is not None]
+        return list({one.execute_number: one for one in ended}.values())
+
+    def delivery_states(self) -> dict[str, str]:
+        """event → the last recorded state of its delivery."""
+        return {one.event: one.state for one in self.records() if isinstance(one, DeliveryRecord)}
+
+    async def close(self) -> None:
+        """Ends everything."""
+        for node in self.nodes.values():
+            await node.host.stop(0)
+        await self.database.close()
+
+    def _write_log(self, event: str, /, **keys: object) -> None:
+        self.log.append((event, keys))
+
+    def _new_life(self) -> tuple[str, bytes]:
+        self.uids += 1
+        return f"uid{self.uids}", b"k" * 32
+
+
+class EmbeddedHouse(House):
+    """The embedded host with the same handles."""
+
+    async def crash(self, name: str = "one") -> None:
+        await self.settle()
+        self._foreign = {task for task in asyncio.all_tasks() if not _is_ours(task)}
+        self.lost = [*getattr(self, "lost", []), self.history]
+        await super().crash()
+
+    async def recover(self) -> None:
+        """The next process starts and takes up what the last one left."""
+        await self.start()
+
+    async def start(self) -> "EmbeddedHouse":
+        await super().start()
+        return self
+
+    def history_of_now(self) -> MemoryHistory:
+        """The present process's."""
+        return self.history
+
+    def records(self) -> list[Record]:
+        """Every record that any history was given."""
+        histories = [*getattr(self, "lost", []), self.history]
+        return [record for history in histories for record in history.records()]
+
+    def batches(self, job_id: str = "job") -> list[Batch]:
+        """Every batch that any history was given or that lies in the store."""
+        given = [batch for history in getattr(self, "lost", []) for batch, _ in history.batches]
+        return [*(batch for batch in given if batch.job_id == job_id), *super().batches(job_id)]
+
+    async def close(self) -> None:
+        """Ends the present process."""
+        await self.host.stop(0)
+
+
+def _is_ours(task: asyncio.Task[Any]) -> bool:
+    """Whether the service began this task, and not the test's runner."""
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and "scheduler_service" in code.co_filename
+
+
+AnyHouse = EmbeddedHouse | DaprHouse
+HOUSES: dict[str, type[EmbeddedHouse] | type[DaprHouse]] = {
+    "embedded": EmbeddedHouse,
+    "dapr stand-in": DaprHouse,
+}

@@ -1,0 +1,179 @@
+"""A sidecar within the process: state, reminders and turn-based actors, under the SDK's own client seam."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable
+from zlib import crc32
+
+from dapr.actor import ActorId, ActorRuntime
+from dapr.actor.runtime.manager import ActorManager
+from dapr.clients.base import DaprActorClientBase
+from dapr.clients.exceptions import DaprInternalError
+
+from scheduler_service.hosts.actor import Turns, register
+from scheduler_service.hosts.clock import Alarm, ManualClock
+from scheduler_service.hosts.sidecar import ACTOR_TYPE
+
+Line = tuple[str, str]
+
+
+class StandIn:
+    """What placement, scheduler service, state store and all sidecars of a cluster do together.
+
+    One turn of an actor at a time; an actor lives on one of the nodes that are up, and moves when they
+    change. State and reminders outlive every node. A reminder's callback that fails comes again after 5 s.
+    """
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.state: dict[str, bytes] = {}
+        self.reminders: dict[str, tuple[int, Alarm]] = {}
+        self.registrations = 0
+        self.saves = 0
+        self.nodes: dict[str, ActorManager] = {}
+        self.active: dict[str, str] = {}
+        self.is_down = False
+        self.before_save: Callable[[str, str], asyncio.Future[None] | None] | None = None
+        self.journal: list[Line] = []
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def join(self, node: str, turns: Turns) -> "StandInClient":
+        """A node comes up; the actors that are its own now move there."""
+        client = StandInClient(self, node)
+        await register(turns, client)
+        self.nodes[node] = ActorRuntime._actor_managers[ACTOR_TYPE]
+        await self.rebalance()
+        return client
+
+    async def leave(self, node: str) -> None:
+        """A node says goodbye: its actors are deactivated there and move to the others."""
+        manager = self.nodes.pop(node)
+        for actor_id in [one for one, owner in self.active.items() if owner == node]:
+            await self._deactivate(actor_id, manager)
+
+    def kill(self, node: str) -> None:
+        """A node dies without a word."""
+        self.nodes.pop(node, None)
+        self.active = {one: owner for one, owner in self.active.items() if owner != node}
+        self._locks.clear()
+
+    async def rebalance(self) -> None:
+        """Moves each active actor to where it belongs now."""
+        for actor_id, owner in list(self.active.items()):
+            if owner in self.nodes and owner != self.place(actor_id):
+                await self._deactivate(actor_id, self.nodes[owner])
+
+    def place(self, actor_id: str) -> str:
+        """The node on which an actor lives. Raises DaprInternalError where there is none."""
+        if not self.nodes or self.is_down:
+            raise DaprInternalError(f"did not find address for actor {actor_id}")
+        return max(self.nodes, key=lambda node: crc32(f"{node}/{actor_id}".encode()))
+
+    async def invoke(self, actor_id: str, method: str, data: bytes) -> bytes:
+        """One turn."""
+        async with self._lock(actor_id):
+            node = self.place(actor_id)
+            self.active[actor_id] = node
+            return await self.nodes[node].dispatch(ActorId(actor_id), method, data)
+
+    def remind(self, actor_id: str, name: str, pause: int) -> None:
+        """Registers or replaces a reminder."""
+        self.forget(actor_id)
+        self.registrations += 1
+        moment = self.clock.now().steady + pause
+        self.reminders[actor_id] = (moment, self._plan(actor_id, name, pause))
+
+    def forget(self, actor_id: str) -> None:
+        """Removes a reminder."""
+        known = self.reminders.pop(actor_id, None)
+        if known is not None:
+            known[1].cancel()
+
+    async def save(self, node: str, actor_id: str, value: bytes | None) -> None:
+        """Writes or removes the state, when it is let."""
+        self.journal.append(("save", actor_id))
+        gate = None if self.before_save is None else self.before_save(node, actor_id)
+        if gate is not None:
+            await gate
+        self.saves += 1
+        if value is None:
+            self.state.pop(actor_id, None)
+        else:
+            self.state[actor_id] = value
+        self.journal.append(("saved", actor_id))
+
+    def _plan(self, actor_id: str, name: str, pause: int) -> Alarm:
+        return self.clock.call_after(pause, lambda: self._fire_soon(actor_id, name))
+
+    def _fire_soon(self, actor_id: str, name: str) -> None:
+        task = asyncio.create_task(self._fire(actor_id, name))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _fire(self, actor_id: str, name: str) -> None:
+        fired = self.reminders.pop(actor_id, None)
+        body = json.dumps({"data": "", "dueTime": "", "period": ""}).encode()
+        try:
+            async with self._lock(actor_id):
+                node = self.place(actor_id)
+                self.active[actor_id] = node
+                await self.nodes[node].fire_reminder(ActorId(actor_id), name, body)
+        except Exception:  # noqa: BLE001 - whatever the callback raised, the policy says: again
+            if actor_id not in self.reminders and fired is not None:
+                self.reminders[actor_id] = (fired[0] + 5_000, self._plan(actor_id, name, 5_000))
+
+    async def _deactivate(self, actor_id: str, manager: ActorManager) -> None:
+        async with self._lock(actor_id):
+            self.active.pop(actor_id, None)
+            await manager.deactivate_actor(ActorId(actor_id))
+
+    def _lock(self, actor_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(actor_id, asyncio.Lock())
+
+
+class StandInClient(DaprActorClientBase):
+    """One node's client."""
+
+    def __init__(self, world: StandIn, node: str) -> None:
+        self.world = world
+        self.node = node
+        self.is_cut = False
+
+    async def invoke_method(
+        self, actor_type: str, actor_id: str, method: str, data: bytes | None = None
+    ) -> bytes:
+        self._check(actor_type)
+        return await self.world.invoke(actor_id, method, data or b"")
+
+    async def save_state_transactionally(self, actor_type: str, actor_id: str, data: bytes) -> None:
+        self._check(actor_type)
+        (operation,) = json.loads(data)
+        value = operation["request"].get("value")
+        await self.world.save(self.node, actor_id, None if value is None else json.dumps(value).encode())
+
+    async def get_state(self, actor_type: str, actor_id: str, name: str) -> bytes:
+        self._check(actor_type)
+        await asyncio.sleep(0)
+        return self.world.state.get(actor_id, b"")
+
+    async def register_reminder(self, actor_type: str, actor_id: str, name: str, data: bytes) -> None:
+        self._check(actor_type)
+        reminder = json.loads(data)
+        base64.b64decode(reminder["data"])
+        self.world.remind(actor_id, name, int(reminder["dueTime"].removesuffix("ms")))
+
+    async def unregister_reminder(self, actor_type: str, actor_id: str, name: str) -> None:
+        self._check(actor_type)
+        self.world.forget(actor_id)
+
+    async def register_timer(self, actor_type: str, actor_id: str, name: str, data: bytes) -> None:
+        raise AssertionError("no sidecar timers: they break after a rebalance")
+
+    async def unregister_timer(self, actor_type: str, actor_id: str, name: str) -> None:
+        raise AssertionError("no sidecar timers")
+
+    def _check(self, actor_type: str) -> None:
+        if actor_type != ACTOR_TYPE or self.is_cut or self.world.is_down:
+            raise DaprInternalError("the sidecar cannot be reached")

@@ -1,0 +1,346 @@
+"""What every host promises of a job, run on each of them (SPEC section 15, DESIGN section 4)."""
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.events import (
+    Activated,
+    CancelRequested,
+    Destroyed,
+    FeedbackArrived,
+    Paused,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.execution import FiringOutcome
+from scheduler_service.domain.records import ExecutionRecord, FeedbackSeen, FiringRecord
+from scheduler_service.domain.replies import (
+    Reactivated,
+    Recalled,
+    Refusal,
+    RefusalCode,
+    Started,
+    Taken,
+    Unchanged,
+)
+from scheduler_service.domain.wire import Answer, Fault, FaultKind
+from scheduler_service.engine.scope import feedback_token
+from scheduler_service.ports import Remembered
+from tests.conformance.hosts.houses import AnyHouse
+from tests.unit.hosts.house import asynchronous, describe
+
+pytestmark = pytest.mark.anyio
+
+URL = "http://target.test/run"
+SECONDLY = {"dueTime": "1s", "period": "1s"}
+KEY = b"k" * 32
+
+
+def ended(house: AnyHouse, job_id: str = "job") -> dict[int, ExecutionRecord]:
+    """The last record of each execution that has ended."""
+    found = [record for batch in house.batches(job_id) for record in batch.records]
+    return {one.execute_number: one for one in found if isinstance(one, ExecutionRecord) and one.ended_at}
+
+
+async def test_a_trigger_is_sent_answered_and_recorded(house: AnyHouse) -> None:
+    """An event arrives, a turn is taken, effects leave (DESIGN section 7)."""
+    await house.create()
+    assert isinstance(await house.trigger(), Started)
+    await house.settle()
+    assert house.sender.urls() == [URL]
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_a_timer_fires_on_time_each_moment_once(house: AnyHouse) -> None:
+    """Each planned firing starts one execution, less than a second late (SPEC section 3)."""
+    await house.create(timer=SECONDLY)
+    await house.advance(5_000)
+    assert house.executions() == dict.fromkeys(range(1, 6), State.SUCCEEDED)
+    planned = [one.planned_at for one in ended(house).values()]
+    assert len(set(planned)) == 5
+    assert all(
+        one.started_at is not None and one.started_at - one.planned_at < 5 for one in ended(house).values()
+    )
+
+
+async def test_a_far_firing_comes_too(house: AnyHouse) -> None:
+    """An alarm that is beyond the near future rings as one that is near."""
+    await house.create(timer={"dueTime": "100s", "period": "0s"})
+    await house.advance(99_000)
+    assert house.sender.urls() == []
+    await house.advance(2_000)
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_turns_of_a_job_never_run_together(house: AnyHouse) -> None:
+    """Twenty triggers at once get twenty numbers (DESIGN section 4)."""
+    await house.create(maxConcurrency=100)
+    house.sender.hold(URL)
+    replies = await asyncio.gather(*(house.trigger() for _ in range(20)))
+    numbers = [reply.execute_number for reply in replies if isinstance(reply, Started)]
+    assert sorted(numbers) == list(range(1, 21))
+    house.sender.release(URL)
+    await house.settle()
+    assert set(house.executions().values()) == {State.SUCCEEDED}
+
+
+async def test_a_step_in_flight_is_sent_again_byte_for_byte(house: AnyHouse) -> None:
+    """qos 1: after a crash, with the same Idempotency-Key (SPEC section 8)."""
+    await house.create(qos=1, request=[{"url": URL, "body": {"at": "${schedulingFireTime}"}}])
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.settle()
+    first = house.sender.requests[0]
+    await house.crash()
+    await house.recover()
+    (again,) = house.sender.requests
+    assert (again.url, again.headers, again.body) == (first.url, first.headers, first.body)
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_a_recorded_step_is_never_sent_again(house: AnyHouse) -> None:
+    """qos 1: the execution goes on from where it stood (SPEC section 8)."""
+    second = "http://target.test/second"
+    await house.create(qos=1, request=[{"url": URL}, {"url": second}])
+    house.sender.hold(second)
+    await house.trigger()
+    await house.settle()
+    assert house.sender.urls() == [URL, second]
+    await house.crash()
+    await house.recover()
+    assert house.sender.urls() == [second]
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_a_cut_off_execution_of_qos_0_is_lost(house: AnyHouse) -> None:
+    """Processing, failed, terminated with error `lost`; the timer goes on (SPEC section 8)."""
+    await house.create(timer={"dueTime": "100s", "period": "1h"})
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    await house.recover()
+    record = ended(house)[1]
+    assert (record.state, record.error) == (State.TERMINATED, "lost")
+    await house.advance(100_000)
+    assert house.executions()[2] == State.SUCCEEDED
+
+
+async def test_a_waiting_retry_survives(house: AnyHouse) -> None:
+    """qos 1: every wait is durable (SPEC section 8)."""
+    house.sender.answers(URL, 500)
+    await house.create(qos=1, retry=[{"errorEquals": "500", "intervalSeconds": 60}])
+    await house.trigger()
+    await house.settle()
+    assert house.executions() == {1: State.FAILED}
+    await house.crash()
+    await house.recover()
+    await house.advance(61_000)
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_feedback_decides_after_a_crash(house: AnyHouse) -> None:
+    """qos 1: an asynchronous execution waits on, and its feedback counts (SPEC sections 5 and 8)."""
+    await house.create(qos=1, **asynchronous(timeoutSeconds=600))
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    await house.recover()
+    token = feedback_token(KEY, "uid1", 1)
+    reply = await house.deliver(FeedbackArrived(1, token, {"status": "succeed"}))
+    assert reply == Taken()
+    await house.settle()
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_feedback_is_taken_while_the_request_is_open(house: AnyHouse) -> None:
+    """A turn never waits for HTTP (DESIGN section 3)."""
+    house.sender.hold(URL)
+    await house.create(**asynchronous())
+    await house.trigger()
+    await house.settle()
+    token = feedback_token(KEY, "uid1", 1)
+    reply = await house.deliver(FeedbackArrived(1, token, {"status": "", "progress": "1/2"}))
+    assert reply == Taken()
+    house.sender.release(URL)
+    await house.settle()
+    assert any(isinstance(one, FeedbackSeen) and not one.stale for one in house.records())
+
+
+async def test_checks_poll_until_the_end(house: AnyHouse) -> None:
+    """The first check comes `checkRateSeconds` after the chain's end (SPEC section 5)."""
+    check = "http://target.test/check"
+    house.sender.answers(
+        check, Answer(200, body=b'{"status": ""}'), Answer(200, body=b'{"status": "succeed"}')
+    )
+    await house.create(**asynchronous(checkUrl=check, checkRateSeconds=2))
+    await house.trigger()
+    await house.advance(5_000)
+    assert house.sender.urls() == [URL, check, check]
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_an_attempt_runs_out_of_time(house: AnyHouse) -> None:
+    """The limit of an attempt holds whatever the target does (SPEC section 2)."""
+    house.sender.hold(URL)
+    await house.create(timeoutSeconds=5)
+    await house.trigger()
+    await house.advance(5_100)
+    assert ended(house)[1].error == "500"
+    house.sender.release(URL)
+
+
+async def test_cancelling_is_immediate(house: AnyHouse) -> None:
+    """A live execution ends at once (SPEC section 10)."""
+    house.sender.hold(URL)
+    await house.create()
+    await house.trigger()
+    await house.settle()
+    assert await house.deliver(CancelRequested(1, "enough")) == Taken()
+    assert house.executions() == {1: State.CANCELLED}
+    house.sender.release(URL)
+
+
+async def test_a_job_that_is_there_answers_creation(house: AnyHouse) -> None:
+    """The same definition: unchanged; another one: a conflict (SPEC section 10)."""
+    assert await house.create() == Taken()
+    assert await house.create() == Unchanged()
+    reply = await house.create(jobName="another")
+    assert isinstance(reply, Refusal)
+    assert reply.code is RefusalCode.CONFLICT
+
+
+async def test_a_destroyed_job_leaves_its_counters(house: AnyHouse) -> None:
+    """A later life goes on counting under a new uid (SPEC section 10)."""
+    await house.create()
+    await house.trigger()
+    await house.settle()
+    assert await house.deliver(Destroyed()) == Taken()
+    assert await house.host.read("job") is None
+    assert isinstance(await house.trigger(), Refusal)
+    await house.crash()
+    await house.recover()
+    assert await house.create() == Taken()
+    started = await house.trigger()
+    assert isinstance(started, Started)
+    assert (started.execute_number, started.uid) == (2, "uid2")
+
+
+async def test_an_update_brings_a_new_revision(house: AnyHouse) -> None:
+    """Readers see the definition that is in force (SPEC section 10)."""
+    await house.create(timer={"dueTime": "1h", "period": "1h"})
+    definition = describe(timer={"dueTime": "2s", "period": "0s"})
+    assert await house.host("job", Updated(0), definition=definition) == Taken()
+    job = await house.host.read("job")
+    assert job is not None
+    assert job.document is not None
+    assert job.document.head.revision == 2
+    await house.advance(3_000)
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_a_pause_holds_over_a_crash(house: AnyHouse) -> None:
+    """Paused jobs do not fire; what fell into the pause is counted (SPEC section 10)."""
+    await house.create(timer=SECONDLY)
+    assert await house.deliver(Paused()) == Taken()
+    await house.crash()
+    await house.recover()
+    await house.advance(6_000)
+    assert house.sender.urls() == []
+    reply = await house.deliver(Activated())
+    assert isinstance(reply, Reactivated)
+    assert reply.missed >= 5
+
+
+async def test_missed_firings_become_one(house: AnyHouse) -> None:
+    """`fire_once` after downtime: one late firing and the run before it (SPEC section 3)."""
+    await house.create(timer={"dueTime": "10s", "period": "10s", "misfire": {"graceSeconds": 5}})
+    await house.crash()
+    house.clock.advance(100_000)
+    await house.recover()
+    await house.settle()
+    ledger = [one for one in house.records() if isinstance(one, FiringRecord)]
+    runs = [one for one in ledger if one.reason == "misfire"]
+    assert len(runs) == 1
+    assert [one.outcome for one in ledger].count(FiringOutcome.LATE) == 1
+
+
+async def test_a_known_key_is_recalled_over_a_crash(house: AnyHouse) -> None:
+    """`Idempotency-Key` is committed with the turn that it guards (SPEC section 10)."""
+    await house.create()
+    now = house.clock.now().wall
+
+    async def trigger(digest: bytes) -> Any:
+        remembered = Remembered("trigger/job", "key", digest, b"", now)
+        return await house.host("job", Triggered(), remembered=remembered, answer=write)
+
+    first = await trigger(b"one")
+    assert isinstance(first, Started)
+    await house.crash()
+    await house.recover()
+    again = await trigger(b"one")
+    assert isinstance(again, Recalled)
+    assert again.same_digest
+    assert json.loads(again.answer)["execute_number"] == 1
+    assert (await trigger(b"two")).same_digest is False
+
+
+async def test_a_promised_notification_survives(house: AnyHouse) -> None:
+    """An outbox delivery goes on after a crash until it is delivered (SPEC section 7)."""
+    hook = "http://target.test/hook"
+    notification = [{"url": hook, "stateEquals": ["finalSucceed"], "guarantee": "outbox"}]
+    house.sender.hold(hook)
+    await house.create(notification=notification)
+    await house.trigger()
+    await house.settle()
+    assert hook in house.sender.urls()
+    await house.crash()
+    await house.recover()
+    assert house.sender.urls() == [hook]
+    assert house.delivery_states()["finalSucceed"] == "delivered"
+
+
+async def test_history_hears_of_what_a_dead_process_recorded(house: AnyHouse) -> None:
+    """What became of every execution reaches the history (SPEC section 8)."""
+    await house.create(qos=1)
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    await house.recover()
+    await house.settle()
+    given = [batch for batch, durable in house.history_of_now().batches if durable]
+    states = [one.state for batch in given for one in batch.records if isinstance(one, ExecutionRecord)]
+    assert State.SUCCEEDED in states
+
+
+async def test_a_ring_for_nobody_leaves_nothing(house: AnyHouse) -> None:
+    """Events for absent jobs are refused and cost no memory (DESIGN section 2)."""
+    assert isinstance(await house.trigger("nobody"), Refusal)
+    assert house.host.jobs_held == 0
+
+
+async def test_a_connection_that_fails_is_retried(house: AnyHouse) -> None:
+    """No answer is error 500 (SPEC section 5), and a policy retries it (SPEC section 6)."""
+    house.sender.answers(URL, Fault(FaultKind.CONNECT, "refused"), 200)
+    await house.create(retry=[{"errorEquals": "500", "intervalSeconds": 2}])
+    await house.trigger()
+    await house.advance(3_000)
+    assert house.sender.urls() == [URL, URL]
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_creation_of_one_id_by_many_has_one_winner(house: AnyHouse) -> None:
+    """One life begins, the others see it (SPEC section 10)."""
+    replies = await asyncio.gather(*(house.create() for _ in range(10)))
+    assert replies.count(Taken()) == 1
+    assert replies.count(Unchanged()) == 9
+
+
+def write(reply: object) -> bytes:
+    """A reply as the API keeps it."""
+    return msgspec.json.encode(reply)

@@ -1,0 +1,137 @@
+"""The shared catalogue passes the suite of every catalogue; claims and leases have one winner."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.shared.catalogue import SharedCatalogue
+from scheduler_service.persistence.shared.database import SharedDatabase
+from scheduler_service.persistence.shared.nodes import Node, Nodes
+from scheduler_service.persistence.shared.store import Claim, SharedStore
+from scheduler_service.ports import Commit, Settlement, StoreConflict
+from tests.unit.persistence import test_catalogue_suite as suite
+from tests.unit.persistence.samples import delivery, entry
+from tests.unit.persistence.servers import postgres_server, shared_urls
+
+pytestmark = pytest.mark.anyio
+
+ONE, TWO = Holder("one", "1"), Holder("two", "2")
+
+
+class Shelf:
+    """The shared tables with the two handles that the catalogue's suite has of a store."""
+
+    def __init__(self, database: SharedDatabase) -> None:
+        self.shared = SharedStore(database=database)
+        self.catalogue = SharedCatalogue(database=database)
+        self.nodes = Nodes(database=database)
+
+    async def commit(self, commit: Commit) -> None:
+        claim = Claim(commit.entry, commit.due, commit.expected, commit.sequence, ONE, 0, commit.definition)
+        await self.shared.claim(claim)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.elsewhere)])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
+    url = "sqlite://" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    database = await SharedDatabase.open(url=url)
+    yield Shelf(database)
+    await database.close()
+
+
+postgres_url = shared_urls
+assert postgres_server is not None
+
+test_each_filter_chooses = suite.test_each_filter_chooses
+test_text_is_searched_literally = suite.test_text_is_searched_literally
+test_pages_follow_each_order = suite.test_pages_follow_each_order
+
+
+async def test_of_two_claims_from_one_state_one_wins(store: Shelf) -> None:
+    """Who read something older changes nothing (DESIGN section 4)."""
+    await store.shared.claim(Claim(entry(), Due(), 0, 1, ONE, 10))
+    claims = [Claim(entry(), Due(), 1, 2, ONE, 10), Claim(entry(), Due(), 1, 3, TWO, 10)]
+    ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
+    assert [type(one) for one in ends].count(StoreConflict) == 1
+    row = await store.shared.find("job")
+    assert row is not None
+    assert row.sequence in (2, 3)
+
+
+async def test_a_claim_stands_for_five_seconds(store: Shelf) -> None:
+    """Its holder may go on at once, another node when the turn behind it cannot end any more."""
+    await store.shared.claim(Claim(entry(), Due(), 0, 5, ONE, 1_000))
+    await store.shared.claim(Claim(entry(), Due(), 0, 6, ONE, 2_000))
+    with pytest.raises(StoreConflict):
+        await store.shared.claim(Claim(entry(), Due(), 0, 7, TWO, 7_000))
+    await store.shared.claim(Claim(entry(), Due(), 0, 7, TWO, 7_001))
+    row = await store.shared.find("job")
+    assert row is not None
+    assert (row.sequence, row.holder) == (7, TWO)
+
+
+async def test_what_cannot_be_stored_fails_alone(store: Shelf) -> None:
+    """Writes that wait together are one transaction; a bad one does not take the others with it."""
+    bad = entry("bad", job_name=None)
+    claims = [Claim(entry("a"), Due(), 0, 1, ONE, 1), Claim(bad, Due(), 0, 1, ONE, 1)]
+    ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
+    assert ends[0] is None
+    assert isinstance(ends[1], Exception)
+    assert await store.catalogue.get("a") is not None
+
+
+async def test_a_delivery_that_is_done_does_not_come_back(store: Shelf) -> None:
+    """A job's state that is read late may bring it again: it was known (DESIGN section 5)."""
+    assert len(await store.shared.keep([delivery(1)], [], ONE)) == 1
+    assert [one.delivery_id for one in await store.shared.deliveries("", 10)] == ["d1"]
+    await store.shared.settle([Settlement(delivery(1), done=True)], 5)
+    assert await store.shared.deliveries("", 10) == []
+    assert await store.shared.keep([delivery(1)], [], TWO) == []
+    await store.shared.prune(Now(10_000_000, 10_000_000))
+    assert len(await store.shared.keep([delivery(1)], [], TWO)) == 1
+
+
+async def test_deliveries_of_dead_nodes_find_a_new_sender(store: Shelf) -> None:
+    """Those of living nodes are left alone."""
+    await store.shared.keep([delivery(1)], [], ONE)
+    await store.shared.keep([delivery(2)], [], TWO)
+    taken = await store.shared.adopt([TWO], TWO, 10)
+    assert [one.delivery_id for one in taken] == ["d1"]
+    assert await store.shared.adopt([TWO], TWO, 10) == []
+
+
+async def test_overdue_and_abandoned_jobs_are_found(store: Shelf) -> None:
+    """The sweep asks the catalogue, never all actors (DESIGN section 3)."""
+    await store.shared.claim(Claim(entry("late"), Due(wall=50), 0, 1, ONE, 100))
+    await store.shared.claim(Claim(entry("waits"), Due(steady=60), 0, 1, ONE, 100))
+    await store.shared.claim(Claim(entry("later"), Due(wall=500, steady=500), 0, 1, TWO, 100))
+    await store.shared.claim(Claim(entry("runs", live=1), Due(), 0, 1, TWO, 100))
+    assert await store.shared.overdue(Now(60, 60), 10) == ["late", "waits"]
+    assert await store.shared.abandoned([ONE], 200, 10) == ["runs"]
+    assert await store.shared.abandoned([ONE], 100, 10) == ["later", "runs"]
+    assert await store.shared.abandoned([ONE], 100, 10, "later") == ["runs"]
+
+
+async def test_numbers_are_given_out_once_and_leases_to_one(store: Shelf) -> None:
+    """Each start of a node has a number of its own; one node sweeps."""
+    assert [await store.nodes.next_epoch() for _ in range(3)] == [1, 2, 3]
+    assert await store.nodes.lease("sweep", ONE, 0, 10)
+    assert not await store.nodes.lease("sweep", TWO, 10, 20)
+    assert await store.nodes.lease("sweep", ONE, 10, 20)
+    assert await store.nodes.lease("sweep", TWO, 21, 30)
+
+
+async def test_nodes_are_listed_and_replaced_when_they_are_gone(store: Shelf) -> None:
+    """A name belongs to one living node (SPEC section 14)."""
+    first = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0)
+    assert await store.nodes.enter(first, alive_since=0)
+    second = Node("a", "2", "http://a", "1", "running", 2, 150, 3, 1)
+    assert not await store.nodes.enter(second, alive_since=100)
+    assert await store.nodes.enter(second, alive_since=101)
+    assert not await store.nodes.beat(first)
+    assert await store.nodes.beat(second)
+    assert await store.nodes.list() == [second]
