@@ -1,6 +1,7 @@
 """Lines to a service that lose what they carry, a waiter that does not wait, and a server on loopback."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -72,3 +73,27 @@ async def serving(app: Any, *, lifespan: str = "off") -> AsyncIterator[str]:
     finally:
         server.should_exit = True
         await task
+
+
+class NewerLine(httpx.AsyncBaseTransport):
+    """A transport to a service of a later version: every object of its answers says more than we know."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self.inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await self.inner.handle_async_request(request)
+        body = json.loads(await answer.aread())
+        kept = {name: value for name, value in answer.headers.items() if name != "content-length"}
+        return httpx.Response(answer.status_code, json=_add(body), headers=kept)
+
+
+MAPS = frozenset({"labels", "options", "headers", "definition", "params", "byState"})
+"""Members whose own members are no shape of ours."""
+
+
+def _add(value: Any) -> Any:
+    if isinstance(value, dict):
+        told = {name: item if name in MAPS else _add(item) for name, item in value.items()}
+        return told | {"later": {"version": 2}}
+    return [_add(item) for item in value] if isinstance(value, list) else value

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from client_sdk import BlockingClient, Client
-from client_sdk.errors import Absent, Conflict, Outdated, SdkError, Unauthorized, WaitTimedOut
+from client_sdk.errors import Absent, Conflict, Invalid, Outdated, SdkError, Unauthorized, WaitTimedOut
 from client_sdk.models import JobDefinition, RequestStep, Timer
-from tests.unit.client_sdk.lines import serving
+from tests.unit.client_sdk.lines import NewerLine, serving
 from tests.wire.service import SERVED, START, World, definition, running
 
 pytestmark = pytest.mark.anyio
@@ -129,6 +129,21 @@ async def test_the_key_is_the_caller_s_choice(monkeypatch: pytest.MonkeyPatch) -
                 await client.jobs.get("one")
         async with Client(SERVED, key="right-and-long-enough", transport=transport) as client:
             assert [job async for job in client.jobs.list()] == []
+
+
+async def test_an_older_client_reads_a_newer_service(world: World) -> None:
+    """Every answer says more than this version knows; requests that do are refused by the service."""
+    newer = NewerLine(httpx.ASGITransport(world.service.api))
+    async with Client(SERVED, transport=newer) as client:
+        await client.jobs.create(definition(), job_id="one")
+        ended = await client.wait_for(await client.jobs.trigger("one"), timeout=20)
+        assert ended.state == "succeeded"
+        assert (ended.attempts[0].steps[0].model_extra or {})["later"] == {"version": 2}
+        assert [job.job_id async for job in client.jobs.list(page=1)] == ["one"]
+        assert (await client.jobs.next("one")).kind == "external"
+        with pytest.raises(Invalid) as caught:
+            await client.jobs.create(definition(later=1), job_id="two")
+        assert caught.value.codes == {"unknown_field"}
 
 
 async def test_the_blocking_face_does_the_same(world: World) -> None:
