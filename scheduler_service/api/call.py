@@ -52,9 +52,9 @@ class Call:
         """The raw body. Raises ApiProblem (413, 415)."""
         return await read_body(self.scope, self.receive, self.parts.body_bytes if limit is None else limit)
 
-    async def object(self) -> tuple[bytes, dict[str, object]]:
+    async def object(self, limit: int | None = None) -> tuple[bytes, dict[str, object]]:
         """The body, a JSON object; none counts as `{}`. Raises ApiProblem (400, 413, 415, 422)."""
-        raw = await self.body() or b"{}"
+        raw = await self.body(limit) or b"{}"
         value = read_json(raw)
         if not isinstance(value, dict):
             raise invalid("", "type", "the body must be a JSON object")

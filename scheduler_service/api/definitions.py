@@ -98,7 +98,7 @@ def _conclude(parts: ApiParts, raw: bytes, given: _Given, cast: Cast) -> Posted:
     warnings = (*cast.warnings, *late)
     return Posted(
         program.job_id,
-        Definition(_put_in(raw, given.added) if given.added else raw, program),
+        Definition(put_in(raw, given.added) if given.added else raw, program),
         _point(warnings, msgspec.json.decode(raw)) if warnings else (),
         cast.active,
     )
@@ -116,7 +116,7 @@ def _point(flaws: Iterable[Flaw], value: dict[str, object]) -> tuple[Flaw, ...]:
     return tuple(Problem(point_to_posted(flaw.pointer, value), flaw.code, flaw.message) for flaw in flaws)
 
 
-def _put_in(raw: bytes, added: dict[str, bytes]) -> bytes:
+def put_in(raw: bytes, added: dict[str, bytes]) -> bytes:
     """`raw`, a JSON object, with `added` behind its own members: the last one of a name counts."""
     members = b",".join(b'"%s":%s' % (name.encode(), text) for name, text in added.items()) + b"}"
     body = raw.rstrip()[:-1].rstrip()

@@ -33,3 +33,20 @@ TEMPLATE: dict[str, Any] = {
     "root": {"student": [{"number": 1}, {"number": 8}]},
     "place": "body",
 }
+SERVICE: dict[str, Any] = {
+    "address": "http://127.0.0.1:9000",
+    "timers": [
+        {
+            "jobId": "billing.nightly",
+            "jobName": "nightly billing",
+            "timer": {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"},
+            "request": [{"url": "service:/nightly?callback=${schedulingFeedbackUrl}"}],
+            "async": True,
+        }
+    ],
+    "onChange": "update",
+    "graceSeconds": 86400,
+    "rateLimit": {"count": 100, "perSeconds": 1},
+}
+INSTANCE: dict[str, Any] = {"address": "http://127.0.0.1:9000", "tags": ["eu"], "capacity": 8}
+HEARTBEAT: dict[str, Any] = {"load": 3, "draining": False}

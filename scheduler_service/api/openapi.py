@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from client_sdk.models import JOB_ID, answers
+from client_sdk.models.services import INSTANCE_ID, SERVICE_NAME
 from scheduler_service.api.call import Operation
 from scheduler_service.api.problems import title_of
 from scheduler_service.api.queries import LARGEST, Parameter
@@ -21,6 +22,8 @@ PATHS: Mapping[str, Schema] = {
     "requestCounts": {"type": "integer", "minimum": 0, "maximum": LARGEST},
     "executionId": {"type": "string"},
     "deliveryId": {"type": "string"},
+    "name": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128, "example": "billing"},
+    "instanceId": {"type": "string", "pattern": INSTANCE_ID, "maxLength": 128, "example": "billing-1"},
 }
 DESCRIPTION = (
     "Jobs as REST resources. Every success is an envelope with `data` and `warnings`; every failure is a "

@@ -20,6 +20,9 @@ from scheduler_service.persistence.history.queries import (
 )
 from scheduler_service.persistence.state.catalogue import Catalogue
 from scheduler_service.ports import CatalogueEntry, Clock, Definition, Deliver, Remembered, StoreError
+from scheduler_service.services.drift import Drift
+from scheduler_service.services.registry import Registry
+from scheduler_service.services.scan import Scan
 
 
 class CompileDefinition(Protocol):
@@ -112,6 +115,7 @@ class ApiParts:
     `admin_key` None: only loopback is served (SPEC section 14). `ready` names what is not ready yet, nothing
     when all is. `options` are the effective defaults of a job's options by their names on the wire, where
     they are not those of SPEC section 2. `settings` is what `GET /settings` shows, secrets left out already.
+    `heartbeat_seconds` is how often instances are asked to say that they live.
     """
 
     deliver: Deliver
@@ -127,6 +131,9 @@ class ApiParts:
     courier: Courier
     clean: Clean
     clock: Clock
+    registry: Registry
+    scan: Scan
+    drift: Drift
     flush: Callable[[], Awaitable[None]]
     ready: Callable[[], Awaitable[Sequence[str]]]
     version: str
@@ -135,3 +142,4 @@ class ApiParts:
     array_bytes: int = 16 << 20
     options: Mapping[str, object] = field(default_factory=dict)
     settings: Callable[[], Mapping[str, Any]] | None = None
+    heartbeat_seconds: float = 3

@@ -1,6 +1,6 @@
 """Jobs in their wire form (SPEC section 10, the table of shapes)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,8 +9,10 @@ from pydantic.fields import FieldInfo
 from client_sdk.models import JobDefinition
 from scheduler_service.domain.document import Latest
 from scheduler_service.domain.execution import write_execution_id
-from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.moments import SECOND, Now, rfc3339
+from scheduler_service.domain.services import Service
 from scheduler_service.ports import CatalogueEntry
+from scheduler_service.services.instances import Instance
 
 OPTIONS = (
     "checkRateSeconds",
@@ -68,6 +70,39 @@ def options_of(definition: Mapping[str, Any], defaults: Mapping[str, object]) ->
         value = own if own is not None else defaults.get(name, _FIELDS[name].default)
         shown[name] = {"value": value, "source": "default" if own is None else "job"}
     return shown
+
+
+def service_line(service: Service, instances: Sequence[Instance], online: int) -> dict[str, Any]:
+    """A service in a list: without its timers and instances; `online` of these take calls."""
+    limit = service.rate_limit
+    return {
+        "name": service.name,
+        "address": service.address,
+        "route": service.route,
+        "tags": service.tags,
+        "onChange": "keep" if service.keeps else "update",
+        "graceSeconds": service.grace / SECOND,
+        "rateLimit": None if limit is None else {"count": limit.count, "perSeconds": limit.per / SECOND},
+        "instanceCount": len(instances),
+        "onlineCount": online,
+        "createdAt": rfc3339(service.created_at),
+        "updatedAt": rfc3339(service.updated_at),
+    }
+
+
+def instance_line(instance: Instance, now: Now, *, is_online: bool) -> dict[str, Any]:
+    """A running process of a service, as it was last heard of."""
+    state = "draining" if instance.draining else "online"
+    return {
+        "instanceId": instance.instance_id,
+        "address": instance.address or None,
+        "tags": instance.tags,
+        "capacity": instance.capacity,
+        "description": instance.description or None,
+        "state": state if is_online else "offline",
+        "load": instance.load,
+        "lastHeartbeat": rfc3339(now.wall - (now.steady - instance.seen)),
+    }
 
 
 def _latest(entry: CatalogueEntry) -> dict[str, Any] | None:

@@ -14,8 +14,9 @@ from scheduler_service.api.application import create_api
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.app.cleaning import Cleaner
 from scheduler_service.app.database import history_url
+from scheduler_service.app.services import ServiceRoom
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
-from scheduler_service.app.system import CLEAN, NAMES, OUTBOX, as_function, install
+from scheduler_service.app.system import CHECK_TIMERS, CLEAN, NAMES, OUTBOX, as_function, install
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.machine import decide
@@ -38,7 +39,6 @@ from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
-from scheduler_service.transport.services import StaticDirectory
 
 MEMORY = ":memory:"
 LOOPBACK = ("127.0.0.0/8", "::1")
@@ -64,6 +64,7 @@ class Parts(msgspec.Struct, frozen=True):
     sender: HttpSender
     host: EmbeddedHost
     compiler: Compiler
+    services: ServiceRoom
 
 
 class Service:
@@ -87,6 +88,7 @@ class Service:
         await self._parts.host.stop(grace)
         await self._parts.sender.close()
         await self._parts.reads.close()
+        await self._parts.services.close()
         self._parts.database.close()
         self._log("stopped")
 
@@ -146,12 +148,14 @@ async def open_service(
     writer = _open_writer(store, database, log)
     cleaner = _make_cleaner(settings, store, writer, clock)
     outbox = _Outbox()
-    sender = _make_sender(loaded, served, cleaner, outbox)
+    services = ServiceRoom(database=database, settings=settings.services, clock=clock, tenant=TENANT)
+    sender = _make_sender(loaded, served, cleaner, outbox, services)
     history, carrier = wrap(writer) if wrap else writer, carry(sender) if carry else sender
     host = _make_host(settings, store, history, carrier, clock, compiler, log)
     outbox.host = host
+    await services.attach(host=host, store=store, compile_text=compiler.stored)
     reads = HistoryReads(database=database, system_jobs=frozenset(NAMES))
-    parts = Parts(store, database, writer, reads, sender, host, compiler)
+    parts = Parts(store, database, writer, reads, sender, host, compiler, services)
     api = create_api(_api_parts(loaded, parts, cleaner, clock, surroundings))
     return Service(loaded=loaded, parts=parts, api=api, log=log)
 
@@ -197,18 +201,22 @@ def _make_cleaner(
     return Cleaner(store=store, retention=retention, clock=clock, tenant=TENANT)
 
 
-def _make_sender(loaded: Loaded, served: str, cleaner: Cleaner, outbox: _Outbox) -> HttpSender:
+def _make_sender(
+    loaded: Loaded, served: str, cleaner: Cleaner, outbox: _Outbox, services: ServiceRoom
+) -> HttpSender:
     settings = loaded.settings
     return HttpSender(
         policy=egress_of(loaded),
-        directory=StaticDirectory(
-            addresses={name: bases[0] for name, bases in settings.services.static.items() if bases}
-        ),
+        directory=services.directory,
         resolver=SystemResolver(),
         response_bytes=settings.limits.response_bytes,
         owner_url=served,
         gateway=settings.services.gateway,
-        system={CLEAN: as_function(cleaner.sweep), OUTBOX: as_function(outbox.resend)},
+        system={
+            CHECK_TIMERS: as_function(services.check_timers),
+            CLEAN: as_function(cleaner.sweep),
+            OUTBOX: as_function(outbox.resend),
+        },
     )
 
 
@@ -275,9 +283,13 @@ def _api_parts(
         courier=parts.host.courier,
         clean=cleaner,
         clock=clock,
+        registry=parts.services.registry,
+        scan=parts.services.scan,
+        drift=parts.services.drift,
         flush=parts.writer.flush,
         ready=missing,
         version=__version__,
+        heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
         admin_key=loaded.settings.server.key,
         body_bytes=loaded.settings.limits.body_bytes,
         options=parts.compiler.options,

@@ -10,8 +10,9 @@ from scheduler_service.domain.wire import Answer
 from scheduler_service.ports import Definition, Deliver
 from scheduler_service.settings import Settings
 
-CLEAN, OUTBOX = "clean", "outbox"
+CHECK_TIMERS, CLEAN, OUTBOX = "check-timers", "clean", "outbox"
 NAMES = {
+    CHECK_TIMERS: "Brings jobs to what services declare",
     CLEAN: "Removes history that need not be kept any more",
     OUTBOX: "Sends notifications of the outbox again",
 }
@@ -19,7 +20,11 @@ NAMES = {
 
 def system_definitions(settings: Settings) -> list[bytes]:
     """The definitions of the system jobs, as they are posted."""
-    periods = {CLEAN: settings.history.clean_seconds, OUTBOX: settings.notification.outbox_seconds}
+    periods = {
+        CHECK_TIMERS: settings.services.check_timers_seconds,
+        CLEAN: settings.history.clean_seconds,
+        OUTBOX: settings.notification.outbox_seconds,
+    }
     return [_define(name, seconds) for name, seconds in periods.items()]
 
 

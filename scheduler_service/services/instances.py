@@ -19,7 +19,9 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
 
     `address` is the base `http(s)://host[:port][/path]` under which it is called, empty for one that only
     claims from queues. `capacity` None: no limit. `load` is what it said of itself, by its own measure;
-    `seen` the moment it was last heard of (steady ms). A draining one takes no new work.
+    `seen` the moment it was last heard of (steady ms). A draining one takes no new work. `trusted`: a key or
+    the settings vouch for its address, so that it may be private (SPEC section 9). `declares` tells which
+    timers it registered with; empty: none.
     """
 
     service: str
@@ -32,6 +34,8 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     load: float = 0.0
     draining: bool = False
     seen: int = 0
+    trusted: bool = False
+    declares: bytes = b""
 
 
 class Instances:
@@ -42,7 +46,7 @@ class Instances:
     """
 
     def __init__(self, *, offline_after: int = OFFLINE_AFTER) -> None:
-        self._offline_after = offline_after
+        self.offline_after = offline_after
         self._known: dict[Key, dict[str, Instance]] = {}
         self._online: dict[Key, tuple[int, tuple[Instance, ...]]] = {}
 
@@ -57,7 +61,7 @@ class Instances:
             return fresh[1]
         found = tuple(one for one in self._known.get(key, {}).values() if self.is_online(one, now))
         if found:
-            self._online[key] = (min(one.seen for one in found) + self._offline_after, found)
+            self._online[key] = (min(one.seen for one in found) + self.offline_after, found)
         return found
 
     def known(self, tenant: str, service: str) -> tuple[Instance, ...]:
@@ -70,7 +74,7 @@ class Instances:
 
     def is_online(self, instance: Instance, now: int) -> bool:
         """Whether it was heard of in time."""
-        return instance.seen > now - self._offline_after
+        return instance.seen > now - self.offline_after
 
     def register(self, instance: Instance) -> Instance:
         """Takes an instance up, or its new description; it is ready for work, whatever was known of it.

@@ -186,10 +186,13 @@ class Notification(Group):
 
 
 class Services(Group):
-    """Services that need no registration: name to base address; and the gateway's."""
+    """Services that need no registration (name to base address), the gateway's, and how services live."""
 
     static: dict[ServiceName, Bases] = {}
     gateway: Base | None = None
+    check_timers_seconds: Positive = 120
+    heartbeat_seconds: Positive = 3
+    offline_seconds: Positive = 10
 
 
 class Debug(Group):

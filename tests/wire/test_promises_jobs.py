@@ -320,7 +320,7 @@ async def test_a_family_that_goes_in_a_circle_is_destroyed_too(client: httpx.Asy
 async def test_system_jobs_are_the_scheduler_s_own(client: httpx.AsyncClient) -> None:
     """Listed with `?system=true`, triggerable, pausable; not replaced, not destroyed (SPEC section 11)."""
     names = await ids(client, "system=true")
-    assert names == ["clean", "outbox"]
+    assert names == ["check-timers", "clean", "outbox"]
     assert data_of(await client.get("/upcoming"))["items"] == []
     for name in names:
         data_of(await client.post(f"/jobs/{name}/trigger"))

@@ -27,7 +27,15 @@ from client_sdk.models.answers.jobs import (
 )
 from client_sdk.models.answers.operation import Cleaned, Health, Statistics
 from client_sdk.models.answers.queues import Claimed, Renewed, Work, WorkRequest
-from client_sdk.models.answers.services import Drift, Instance, Service
+from client_sdk.models.answers.services import (
+    Difference,
+    Drift,
+    Instance,
+    InstanceRef,
+    Service,
+    ServiceLine,
+    ServiceRef,
+)
 from client_sdk.models.answers.timers import (
     FiringLine,
     Planned,
@@ -38,6 +46,7 @@ from client_sdk.models.answers.timers import (
     TemplateValue,
 )
 from client_sdk.models.answers.words import (
+    DriftKind,
     ExecutionState,
     FailureType,
     FiringOutcome,
@@ -60,7 +69,9 @@ __all__ = [
     "DeliveryLine",
     "DeliveryRef",
     "Destroyed",
+    "Difference",
     "Drift",
+    "DriftKind",
     "Execution",
     "ExecutionInFull",
     "ExecutionState",
@@ -72,6 +83,7 @@ __all__ = [
     "HealthStatus",
     "Held",
     "Instance",
+    "InstanceRef",
     "InstanceState",
     "ItemResult",
     "ItemStatus",
@@ -97,6 +109,8 @@ __all__ = [
     "RetryReason",
     "RevisionLine",
     "Service",
+    "ServiceLine",
+    "ServiceRef",
     "Statistics",
     "StepRun",
     "TemplateValue",

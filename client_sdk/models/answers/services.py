@@ -5,11 +5,11 @@ from typing import Any
 from pydantic import AwareDatetime, Field
 
 from client_sdk.models.answers.form import AnswerModel
-from client_sdk.models.answers.words import InstanceState
+from client_sdk.models.answers.words import DriftKind, InstanceState
 
 
 class Instance(AnswerModel):
-    """One running process of a service."""
+    """One running process of a service; `heartbeatSeconds` and `offlineSeconds` answer a registration."""
 
     instance_id: str
     address: str | None = None
@@ -19,22 +19,60 @@ class Instance(AnswerModel):
     state: InstanceState = "online"
     load: float | None = None
     last_heartbeat: AwareDatetime | None = None
+    heartbeat_seconds: float | None = None
+    offline_seconds: float | None = None
 
 
-class Service(AnswerModel):
-    """A target application by name."""
+class InstanceRef(AnswerModel):
+    """The instance that was heard of or removed."""
+
+    instance_id: str
+    state: InstanceState | None = None
+
+
+class ServiceLine(AnswerModel):
+    """A target application in a list; `onlineCount` instances take work."""
 
     name: str
     address: str | None = None
     route: str | None = None
     tags: list[str] = Field([])
-    timers: list[dict[str, Any]] = Field([])
     on_change: str | None = None
     grace_seconds: float | None = None
+    rate_limit: dict[str, Any] | None = None
+    instance_count: int = 0
+    online_count: int = 0
+    created_at: AwareDatetime | None = None
+    updated_at: AwareDatetime | None = None
+
+
+class Service(ServiceLine):
+    """A target application by name, with what it declares and who runs."""
+
+    timers: list[dict[str, Any]] = Field([])
     instances: list[Instance] = Field([])
 
 
+class ServiceRef(AnswerModel):
+    """The service that was removed."""
+
+    name: str
+
+
+class Difference(AnswerModel):
+    """A place at which a declared and a stored definition differ; null may be absence."""
+
+    pointer: str
+    declared: Any = None
+    stored: Any = None
+
+
 class Drift(AnswerModel):
-    """A declared job whose stored definition differs, and how."""
+    """A declared job that is not as declared: how, why, and what the next scan does about it."""
 
     job_id: str
+    kind: DriftKind = "changed"
+    action: str = "none"
+    message: str = ""
+    destroy_at: AwareDatetime | None = None
+    differences: list[Difference] = Field([])

@@ -50,3 +50,19 @@ RetryJitter = Annotated[Literal["none", "full"], _OPEN]
 RetryReason = Annotated[Literal["limit", "policy_spent", "no_policy", "never_retried"], _OPEN]
 HealthStatus = Annotated[Literal["live", "ready"], _OPEN]
 InstanceState = Annotated[Literal["online", "draining", "offline"], _OPEN]
+DriftKind = Annotated[
+    Literal[
+        "missing",
+        "lost",
+        "finished",
+        "changed",
+        "overridden",
+        "kept",
+        "paused",
+        "foreign",
+        "removed",
+        "expired",
+        "refused",
+    ],
+    _OPEN,
+]

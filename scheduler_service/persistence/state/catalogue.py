@@ -4,7 +4,7 @@ A list is read page by page; a cursor stands for the last job of a page, so a jo
 destroyed meanwhile moves no other from one page to the next.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -85,6 +85,9 @@ class Catalogue(Protocol):
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
+
+    async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+        """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
 
     async def find(self, uid: str) -> CatalogueEntry | None:
         """The entry of the job whose present life is `uid`, or None. Raises StoreUnavailable."""

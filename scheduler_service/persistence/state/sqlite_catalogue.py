@@ -1,8 +1,10 @@
 """The catalogue's reads over SQLite, in the lister's thread."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
@@ -21,6 +23,8 @@ _COLUMNS = {
     JobSort.NEXT_FIRE_TIME: "next_fire",
 }
 
+AT_ONCE = 500
+
 # One step of a page: conditions on top of the query's, and an order.
 Leg = tuple[list[str], list[Any], str]
 
@@ -34,6 +38,15 @@ class SqliteCatalogue:
     async def get(self, job_id: str) -> CatalogueEntry | None:
         """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
         return next(iter(await self._entries("jobs WHERE job_id = ?", job_id)), None)
+
+    async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+        """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
+        found: dict[str, CatalogueEntry] = {}
+        for start in range(0, len(job_ids), AT_ONCE):
+            wanted = msgspec.json.encode(job_ids[start : start + AT_ONCE]).decode()
+            source = "jobs WHERE job_id IN (SELECT value FROM json_each(?))"
+            found.update({entry.job_id: entry for entry in await self._entries(source, wanted)})
+        return found
 
     async def find(self, uid: str) -> CatalogueEntry | None:
         """The entry of the job whose present life is `uid`, or None. Raises StoreUnavailable."""

@@ -1,7 +1,7 @@
 """What stands behind the API in its tests: catalogue, history, store and courier, all in dictionaries."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from scheduler_service.domain.moments import Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
@@ -46,6 +46,9 @@ class Shelf:
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         return self.entries.get(job_id)
+
+    async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+        return {job_id: self.entries[job_id] for job_id in job_ids if job_id in self.entries}
 
     async def find(self, uid: str) -> CatalogueEntry | None:
         return next((entry for entry in self.entries.values() if entry.uid == uid), None)

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from client_sdk.models import parse_definition
 from scheduler_service.api.application import create_api
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.domain.document import Document
@@ -23,7 +24,14 @@ from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.catalogue import bury, describe
 from scheduler_service.ports import Definition, Remembered, StoreError
+from scheduler_service.services.declarations import Declarations
+from scheduler_service.services.drift import Drift
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.registry import Registry
+from scheduler_service.services.scan import Scan
+from scheduler_service.services.survey import Survey
 from tests.unit.api.shelves import START, Past, Post, Shelf, Store
+from tests.unit.services.tables import MemoryTable
 
 KEY = b"k" * 32
 
@@ -42,6 +50,22 @@ class World:
         self.missing: tuple[str, ...] = ()
         self.turns = 0
         self.cleaned: list[tuple[bool, int]] = []
+        self.table = MemoryTable()
+        self.registry = Registry(table=self.table, instances=Instances(), clock=self)
+        self.survey = Survey(
+            declarations=Declarations(registry=self.registry),
+            table=self.table,
+            entries=self.shelf.some,
+            definition=self.store.definition,
+            read_job=self.read_job,
+            compile_text=lambda text: (
+                compile_definition(parse_definition(json.loads(text)), Surroundings()).program
+            ),
+            clock=self,
+        )
+        self.scan = Scan(
+            registry=self.registry, table=self.table, survey=self.survey, deliver=self.deliver, clock=self
+        )
         self.api = create_api(self._parts(settings))
 
     def now(self) -> Now:
@@ -127,7 +151,9 @@ class World:
             earlier = self.shelf.entries.get(job_id)
             count = 0 if earlier is None else earlier.execute_number
             uid = f"life{self.turns}"
-            return Created(uid, KEY, 1, count), {1: definition.program}
+            return msgspec.structs.replace(event, uid=uid, key=KEY, execute_number=count), {
+                1: definition.program
+            }
         if isinstance(event, Created):
             return msgspec.structs.replace(event, fingerprint=definition.program.fingerprint), programs
         if isinstance(event, Updated) and document is not None:
@@ -173,6 +199,9 @@ class World:
                 "courier": Post(),
                 "clean": clean,
                 "clock": self,
+                "registry": self.registry,
+                "scan": self.scan,
+                "drift": Drift(survey=self.survey),
                 "flush": flush,
                 "ready": ready,
                 "version": "1.2.3",

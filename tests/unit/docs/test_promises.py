@@ -19,12 +19,14 @@ SECTIONS = {
     "8": "qos",
     "9": "Target URLs",
     "10": "API",
+    "11": "Declared timers and check-timers",
     "12": "History and retention",
+    "13": "Services and instances",
     "14": "Tenants, security, operation",
     "16": "Command line, settings, SDK",
 }
 LATER = (
-    "queue://", "sign", "route", "Declared timers", "instances", "Keys, roles, tenants", "Audit", "Nodes",
+    "queue://", "sign", "route", "instances", "Keys, roles, tenants", "Audit", "Nodes",
     "Events", "Metrics", "Dapr", "Redis", "PostgreSQL", "MySQL", "console",
 )  # fmt: skip
 NAMED = re.compile(r"`(tests/[\w/]+/test_\w+\.py)::(test_\w+)`")

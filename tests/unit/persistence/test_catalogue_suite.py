@@ -168,3 +168,13 @@ async def test_upcoming_leaves_the_system_s_own_jobs_out(store: SqliteStateStore
     """System jobs are listed only where they are asked for (SPEC section 11)."""
     await store.commit(commit("own", next_fire=10, system=True))
     assert await store.catalogue.upcoming(0, 30, 9) == []
+
+
+async def test_some_jobs_are_found_at_once(store: SqliteStateStore) -> None:
+    """Those that there are, destroyed ones too, however many are asked for."""
+    for number in range(3):
+        await store.commit(commit(f"j{number}"))
+    found = await store.catalogue.some([f"j{number}" for number in range(2, 1_200)] + ["", "j0"])
+    assert sorted(found) == ["j0", "j2"]
+    assert found["j2"] == await store.catalogue.get("j2")
+    assert await store.catalogue.some([]) == {}

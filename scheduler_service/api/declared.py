@@ -1,0 +1,86 @@
+"""Declared timers on their way in: each is checked as a job is, its problems below `/timers/INDEX`."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from client_sdk.models import Problem
+from scheduler_service.api.definitions import check_posted, put_in
+from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.problems import ApiProblem, Flaw, invalid, invalid_all
+from scheduler_service.transport.addresses import read_url
+from scheduler_service.transport.errors import RefusedTarget
+
+MOST = 1_000
+
+
+class _Posted(msgspec.Struct):
+    timers: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_BODY = msgspec.json.Decoder(_Posted)
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def read_timers(raw: bytes) -> bytes | None:
+    """The text of `timers` in the JSON object `raw`, as it was posted; None where it says nothing of them."""
+    timers = bytes(_BODY.decode(raw).timers)
+    return None if timers == b"null" else timers
+
+
+def check_timers(
+    parts: ApiParts, text: bytes, values: Sequence[object], service: str
+) -> tuple[bytes, tuple[Flaw, ...]]:
+    """`text`, the JSON of `values`, as it is kept, and what is worth saying about it.
+
+    Where a definition does not say who made it, the service did. Raises ApiProblem (422) with all that is
+    wrong with all of them.
+    """
+    if len(values) > MOST:
+        raise invalid("/timers", "range", f"{len(values)} timers are too many; declare at most {MOST}")
+    kept: list[bytes] = []
+    warnings: list[Flaw] = []
+    errors: list[Flaw] = []
+    seen: set[str] = set()
+    for index, (value, item) in enumerate(zip(values, _ITEMS.decode(text), strict=True)):
+        try:
+            posted = check_posted(parts, _sign(bytes(item), value, service), None)
+        except ApiProblem as problem:
+            errors.extend(_below(index, (Problem(**error) for error in problem.errors)))
+            continue
+        if posted.job_id in seen:
+            told = f"jobId {posted.job_id!r} is declared twice; a job is declared once"
+            errors.append(Problem(f"/timers/{index}/jobId", "duplicate", told))
+        seen.add(posted.job_id)
+        kept.append(posted.definition.text)
+        warnings.extend(_below(index, posted.warnings))
+    if errors:
+        raise invalid_all(errors)
+    return b"[" + b",".join(kept) + b"]", tuple(warnings)
+
+
+def check_address(address: str | None) -> str:
+    """A base `http(s)://host[:port][/path]` without its last slash; none is empty. Raises ApiProblem."""
+    if address is None:
+        return ""
+    try:
+        read_url(address)
+    except RefusedTarget as error:
+        raise invalid("/address", "invalid", f"address {address[:140]!r} is refused: {error}") from None
+    if "?" in address or "#" in address:
+        text = "a base address has neither query nor fragment; write http(s)://host[:port][/path]"
+        raise invalid("/address", "invalid", f"address {address[:140]!r} is refused: {text}")
+    return address.rstrip("/")
+
+
+def _sign(item: bytes, value: object, service: str) -> bytes:
+    """The definition with the service's name where it does not say who made it."""
+    if not isinstance(value, dict):
+        return item
+    signature = msgspec.json.encode(service)
+    left_out = [name for name in ("creator", "creatorName") if value.get(name) is None]
+    return put_in(item, dict.fromkeys(left_out, signature)) if left_out else item
+
+
+def _below(index: int, flaws: Iterable[Flaw]) -> list[Flaw]:
+    return [Problem(f"/timers/{index}{flaw.pointer}", flaw.code, flaw.message) for flaw in flaws]

@@ -1,0 +1,51 @@
+"""Reads what is declared: the jobs of a service with a digest each, and their texts when they are needed."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from scheduler_service.domain.services import Service
+from scheduler_service.services.declared import Declared
+from scheduler_service.services.registry import Registry
+
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_CANONICAL = msgspec.json.Encoder(order="sorted")
+
+
+class Declarations:
+    """The declared jobs of services, read once for each declaration. Everything raises StoreUnavailable."""
+
+    def __init__(self, *, registry: Registry) -> None:
+        self._registry = registry
+        self._known: dict[tuple[str, str], tuple[bytes, Mapping[str, Declared]]] = {}
+
+    async def read(self, service: Service) -> Mapping[str, Declared]:
+        """The declared jobs by their ids."""
+        if service.removed_at is not None:
+            self._known.pop((service.tenant, service.name), None)
+            return {}
+        key = (service.tenant, service.name)
+        known = self._known.get(key)
+        if known is not None and known[0] == service.digest:
+            return known[1]
+        found = {one.job_id: one for one in map(_describe, (await self.texts(service)).values())}
+        self._known[key] = (service.digest, found)
+        return found
+
+    async def texts(self, service: Service) -> Mapping[str, bytes]:
+        """The declared definitions by their jobs' ids, as they are kept."""
+        raws = _RAWS.decode(await self._registry.timers(service.tenant, service.name))
+        return {str(msgspec.json.decode(raw)["jobId"]): bytes(raw) for raw in raws}
+
+
+def _describe(text: bytes) -> Declared:
+    value: dict[str, Any] = msgspec.json.decode(text)
+    active = value.get("active")
+    return Declared(
+        job_id=value["jobId"],
+        digest=sha256(_CANONICAL.encode(value)).digest(),
+        active=None if active is None else bool(active),
+        manual=value.get("startPolicy") == "manual",
+    )

@@ -1,0 +1,202 @@
+"""What is to be done about declared jobs: declared × done × stored gives a verdict (SPEC section 11)."""
+
+from enum import StrEnum
+
+import msgspec
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.services import Applied, Service
+
+
+class Declared(msgspec.Struct, frozen=True, gc=False):
+    """A job as a service declares it. `digest` is equal for declarations that say the same.
+
+    `active` None: it says nothing of it. `manual`: it is created paused, and a person starts it.
+    """
+
+    job_id: str
+    digest: bytes
+    active: bool | None = None
+    manual: bool = False
+
+    @property
+    def wants_to_run(self) -> bool:
+        """Whether the job fires by itself where nobody says otherwise."""
+        return self.active is not False and not self.manual
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """A job that is there. `owner` is the service that made it, empty: somebody else did.
+
+    `equal`: its definition is that of the declaration; asked for only where `must_compare` says so.
+    """
+
+    uid: str
+    revision: int
+    state: JobState
+    owner: str = ""
+    equal: bool = True
+
+
+class Kind(StrEnum):
+    """How a job stands to its declaration; all but `same` are shown as drift."""
+
+    SAME = "same"
+    MISSING = "missing"  # declared, and not made yet
+    LOST = "lost"  # made, and destroyed or lost behind our back
+    FINISHED = "finished"  # it had finished before it was destroyed: it is not lost
+    CHANGED = "changed"  # the declaration has changed
+    OVERRIDDEN = "overridden"  # the job was edited since
+    KEPT = "kept"  # they differ, and `onChange: keep` lets the job win
+    PAUSED = "paused"  # a person has paused it
+    FOREIGN = "foreign"  # another service or a person made a job of this id
+    REMOVED = "removed"  # declared no more, paused, and waiting for its end
+    EXPIRED = "expired"  # its grace period is over
+    REFUSED = "refused"  # this version of the scheduler does not take its definition
+
+
+class Action(StrEnum):
+    """What brings a job to its declaration."""
+
+    NONE = "none"
+    CREATE = "create"
+    UPDATE = "update"
+    PAUSE = "pause"
+    ACTIVATE = "activate"
+    DESTROY = "destroy"
+
+
+class Case(msgspec.Struct, frozen=True):
+    """All that is known of one job. `now` is wall ms; `force`: overrides and foreign jobs give way."""
+
+    service: Service
+    job_id: str
+    declared: Declared | None
+    applied: Applied | None
+    stored: Stored | None
+    now: int
+    force: bool = False
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is to be done, and what is noted of it once it is done; `noted` None: nothing is kept.
+
+    `active` is what an update says. After CREATE and UPDATE the note gets the job's new uid and revision.
+    """
+
+    kind: Kind
+    action: Action = Action.NONE
+    active: bool | None = None
+    noted: Applied | None = None
+
+
+def must_compare(declared: Declared | None, applied: Applied | None, stored: Stored | None) -> bool:
+    """Whether the definitions have to be read: not while neither side has moved since they were equal."""
+    if declared is None or stored is None:
+        return False
+    return applied is None or applied.digest != declared.digest or _is_edited(applied, stored)
+
+
+def judge(case: Case) -> Verdict:
+    """What is to be done about one job. Done as it says and judged again, it stands still."""
+    if case.declared is None:
+        return _judge_undeclared(case)
+    if case.stored is None:
+        return _judge_absent(case, case.declared)
+    if not _is_ours(case, case.stored):
+        return _judge_foreign(case, case.declared, case.stored)
+    return _judge_present(case, case.declared, case.stored)
+
+
+def _judge_absent(case: Case, declared: Declared) -> Verdict:
+    done = case.applied
+    if done is not None and done.finished and done.digest == declared.digest and not case.force:
+        return Verdict(Kind.FINISHED, noted=done)
+    noted = _note(case, declared.digest, "", 0)
+    return Verdict(Kind.MISSING if done is None else Kind.LOST, Action.CREATE, noted=noted)
+
+
+def _judge_foreign(case: Case, declared: Declared, stored: Stored) -> Verdict:
+    """A person's job, or another service's: it is left alone unless somebody means it."""
+    if not case.force:
+        return Verdict(Kind.FOREIGN)
+    noted = _note(case, declared.digest, stored.uid, stored.revision)
+    return Verdict(Kind.FOREIGN, Action.UPDATE, _said(declared), noted)
+
+
+def _judge_present(case: Case, declared: Declared, stored: Stored) -> Verdict:
+    done = case.applied
+    was_paused = _is_paused_by_us(done) and declared.active is not False
+    is_changed = done is None or done.digest != declared.digest
+    if stored.equal:
+        noted = _note(case, declared.digest, stored.uid, stored.revision, stored.state)
+        return _switch(case, declared, stored, noted, was_paused=was_paused, is_changed=is_changed)
+    if case.service.keeps and not case.force:
+        noted = _note(case, b"", stored.uid, stored.revision, stored.state)
+        return Verdict(Kind.KEPT, Action.ACTIVATE if was_paused else Action.NONE, noted=noted)
+    if not (is_changed or case.force):
+        assert done is not None
+        noted = msgspec.structs.replace(
+            done, removed_at=None, paused=False, finished=stored.state is JobState.FINISHED
+        )
+        return Verdict(Kind.OVERRIDDEN, Action.ACTIVATE if was_paused else Action.NONE, noted=noted)
+    active = True if was_paused or (case.force and declared.wants_to_run) else _said(declared)
+    noted = _note(case, declared.digest, stored.uid, stored.revision)
+    return Verdict(Kind.CHANGED if is_changed else Kind.OVERRIDDEN, Action.UPDATE, active, noted)
+
+
+def _switch(
+    case: Case, declared: Declared, stored: Stored, noted: Applied, *, was_paused: bool, is_changed: bool
+) -> Verdict:
+    """The definition is as declared: whether the job runs is all that may be left to do."""
+    if stored.state is JobState.PAUSED:
+        is_said = is_changed and case.applied is not None and _said(declared) is True
+        if was_paused or is_said or (case.force and declared.wants_to_run):
+            return Verdict(Kind.CHANGED, Action.ACTIVATE, noted=noted)
+        return Verdict(Kind.PAUSED if declared.wants_to_run else Kind.SAME, noted=noted)
+    if declared.active is False and (is_changed or case.force) and case.applied is not None:
+        return Verdict(Kind.CHANGED, Action.PAUSE, noted=noted)
+    return Verdict(Kind.SAME, noted=noted)
+
+
+def _judge_undeclared(case: Case) -> Verdict:
+    done, stored = case.applied, case.stored
+    if done is None or stored is None or not _is_ours(case, stored):
+        return Verdict(Kind.SAME)
+    if done.removed_at is None:
+        is_running = stored.state is JobState.ACTIVE
+        noted = msgspec.structs.replace(done, removed_at=case.now, paused=is_running)
+        return Verdict(Kind.REMOVED, Action.PAUSE if is_running else Action.NONE, noted=noted)
+    if case.now >= done.removed_at + case.service.grace:
+        return Verdict(Kind.EXPIRED, Action.DESTROY)
+    return Verdict(Kind.REMOVED, noted=done)
+
+
+def _is_ours(case: Case, stored: Stored) -> bool:
+    done = case.applied
+    return stored.owner == case.service.name or (done is not None and done.uid == stored.uid)
+
+
+def _is_paused_by_us(done: Applied | None) -> bool:
+    return done is not None and done.removed_at is not None and done.paused
+
+
+def _is_edited(done: Applied, stored: Stored) -> bool:
+    return (done.uid, done.revision) != (stored.uid, stored.revision)
+
+
+def _said(declared: Declared) -> bool | None:
+    """What an update says of `active`: a person starts a manual job, so nothing but a pause is said of it."""
+    return None if declared.manual and declared.active else declared.active
+
+
+def _note(case: Case, digest: bytes, uid: str, revision: int, state: JobState | None = None) -> Applied:
+    return Applied(
+        tenant=case.service.tenant,
+        service=case.service.name,
+        job_id=case.job_id,
+        digest=digest,
+        uid=uid,
+        revision=revision,
+        finished=state is JobState.FINISHED,
+    )

@@ -1,0 +1,33 @@
+"""Where services are: what settings say, else an instance that is online, else the service's own address."""
+
+from collections.abc import Mapping
+
+from scheduler_service.ports import Clock
+from scheduler_service.services.registry import Registry
+
+
+class Directory:
+    """The base address for a call to a service of one tenant. Raises nothing.
+
+    A name in `services.static` is what the operator says and nothing else: whoever may register cannot draw
+    its calls to another address. Where no instance takes work, the address that the service declared is asked
+    in its place (a gateway, a load balancer).
+    """
+
+    def __init__(self, *, registry: Registry, static: Mapping[str, str], clock: Clock, tenant: str) -> None:
+        self._registry = registry
+        self._static = dict(static)
+        self._clock = clock
+        self._tenant = tenant
+
+    def address(self, name: str) -> str | None:
+        """The `http(s)://host[:port][/base]` of service `name`, or None: nobody is there."""
+        static = self._static.get(name)
+        if static is not None:
+            return static
+        now = self._clock.now().steady
+        for instance in self._registry.instances.online(self._tenant, name, now):
+            if instance.address and not instance.draining:
+                return instance.address
+        service = self._registry.find(self._tenant, name)
+        return None if service is None else service.address

@@ -1,0 +1,78 @@
+"""Drift in wire form: where the jobs differ from what is declared, why, and what will be done."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from client_sdk.models import ModelError, parse_definition
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.services import Service
+from scheduler_service.services.declared import Kind
+from scheduler_service.services.differences import Difference, find_differences
+from scheduler_service.services.survey import Finding, Survey
+
+REASONS: Mapping[Kind, str] = {
+    Kind.MISSING: "it is declared and not made yet; the next scan creates it",
+    Kind.LOST: "it was made and is gone; the next scan creates it again",
+    Kind.FINISHED: "it had finished before it was destroyed; force it to run it again",
+    Kind.CHANGED: "the declaration has changed; the next scan brings the job to it",
+    Kind.OVERRIDDEN: "the job was edited; the edit stays until the declaration changes, or force it",
+    Kind.KEPT: "they differ, and onChange 'keep' lets the job win; force it to apply the declaration",
+    Kind.PAUSED: "the job is paused; start it again, or force it",
+    Kind.FOREIGN: "the job was made elsewhere and is left alone; destroy it or force it",
+    Kind.REMOVED: "it is declared no more and stays paused until its end, unless it is declared again",
+    Kind.EXPIRED: "it is declared no more, and its grace period is over; the next scan destroys it",
+    Kind.REFUSED: "this version of the scheduler does not take the declared definition; correct it",
+}
+COMPARED = frozenset({Kind.CHANGED, Kind.OVERRIDDEN, Kind.KEPT, Kind.FOREIGN})
+
+
+class Drift:
+    """What `GET /services/{name}/drift` answers."""
+
+    def __init__(self, *, survey: Survey) -> None:
+        self._survey = survey
+
+    async def read(self, service: Service, *, after: str, limit: int) -> list[dict[str, Any]]:
+        """Of the jobs with an id above `after` the first `limit` that differ, by id. Raises StoreError."""
+        findings = await self._survey.look(service)
+        differing = [one for one in findings if one.verdict.kind is not Kind.SAME and one.case.job_id > after]
+        return [_write(one, await self._compare(one)) for one in differing[:limit]]
+
+    async def _compare(self, finding: Finding) -> list[Difference]:
+        """What differs in the definitions, defaults filled in on both sides."""
+        if finding.verdict.kind not in COMPARED or finding.definition is None:
+            return []
+        stored = await self._survey.stored_text(finding)
+        if stored is None:
+            return []
+        return list(find_differences(_fill(finding.definition.text), _fill(stored)))
+
+
+def _write(finding: Finding, differences: list[Difference]) -> dict[str, Any]:
+    case, kind = finding.case, finding.verdict.kind
+    return {
+        "jobId": case.job_id,
+        "kind": kind,
+        "action": finding.verdict.action,
+        "message": f"{REASONS[kind]}{f': {finding.trouble}' if finding.trouble else ''}",
+        "destroyAt": _end_of(finding),
+        "differences": differences,
+    }
+
+
+def _end_of(finding: Finding) -> str | None:
+    noted = finding.verdict.noted
+    if noted is None or noted.removed_at is None:
+        return None
+    return rfc3339(noted.removed_at + finding.case.service.grace)
+
+
+def _fill(text: bytes) -> Any:
+    """The definition with its defaults; as it was posted, where this version does not take it."""
+    value = msgspec.json.decode(text)
+    try:
+        return parse_definition(value).model_dump(mode="json", by_alias=True)
+    except ModelError:
+        return value

@@ -1,0 +1,428 @@
+"""Services, their instances and declared jobs over the API (SPEC sections 10, 11, 13)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler_service.ports import StoreUnavailable
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+PATH = "/services/billing"
+
+
+def declared(job_id: str, **members: Any) -> dict[str, Any]:
+    return {"jobId": job_id, **definition(**members)}
+
+
+async def put(client: httpx.AsyncClient, *timers: dict[str, Any], status: int = 200, **members: Any) -> Any:
+    response = await client.put(PATH, json={"timers": list(timers), **members})
+    assert response.status_code == status, response.text
+    return response.json()["data"]
+
+
+async def scan(world: World) -> dict[str, int]:
+    """What one run of check-timers did, without what it did not do."""
+    return {name: count for name, count in (await world.scan()).items() if count and name != "services"}
+
+
+async def drift(client: httpx.AsyncClient) -> list[tuple[str, str, str]]:
+    items = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+    return [(item["jobId"], item["kind"], item["action"]) for item in items]
+
+
+async def test_a_service_is_registered_read_listed_and_removed(client: httpx.AsyncClient) -> None:
+    """`PUT /services/{name}` with all that a service says of itself (SPEC section 13)."""
+    said = {
+        "address": "http://10.0.0.7:8080/base/",
+        "route": "least_busy",
+        "tags": ["eu"],
+        "timers": [declared("a")],
+        "onChange": "keep",
+        "graceSeconds": 1.5,
+        "rateLimit": {"count": 10, "perSeconds": 0.5},
+    }
+    response = await client.put(PATH, json=said)
+    assert response.status_code == 201
+    assert response.headers["location"] == PATH
+    read = (await client.get(PATH)).json()["data"]
+    assert read == response.json()["data"]
+    assert {name: read[name] for name in said} == said | {"address": "http://10.0.0.7:8080/base"}
+    assert (read["instances"], read["instanceCount"], read["onlineCount"]) == ([], 0, 0)
+    assert (await client.put(PATH, json=said)).status_code == 200
+    await client.put("/services/another", json={})
+    page = (await client.get("/services?limit=1")).json()["data"]
+    assert ([one["name"] for one in page["items"]], page["nextCursor"]) == (["another"], "another")
+    page = (await client.get("/services?limit=1&cursor=another")).json()["data"]
+    assert ([one["name"] for one in page["items"]], page["nextCursor"]) == (["billing"], None)
+    assert (await client.delete(PATH)).json()["data"] == {"name": "billing"}
+    for gone in (await client.get(PATH), await client.delete(PATH), await client.get(f"{PATH}/drift")):
+        assert (gone.status_code, pointers(gone)) == (404, [("/name", "absent")])
+
+
+async def test_what_is_left_out_is_the_default_but_for_the_timers(client: httpx.AsyncClient) -> None:
+    """A PUT replaces; without `timers` those that are declared stay (SPEC section 13)."""
+    await put(client, declared("a"), status=201, address="http://x.test", onChange="keep")
+    response = (await client.put(PATH, json={})).json()["data"]
+    assert [timer["jobId"] for timer in response["timers"]] == ["a"]
+    assert (response["address"], response["onChange"], response["graceSeconds"]) == (None, "update", 86_400)
+    assert (await put(client))["timers"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (
+            {"timers": [declared("a"), {"jobId": "b"}]},
+            [("/timers/1/jobName", "required"), ("/timers/1/request", "required")],
+        ),
+        ({"timers": [declared("a", request=[{"url": "ftp://x"}])]}, [("/timers/0/request/0/url", "invalid")]),
+        (
+            {"timers": [declared("a", timer={"period": "0 0 0 31 2 ?"})]},
+            [("/timers/0/timer/period", "never_fires")],
+        ),
+        ({"timers": [declared("a"), declared("a")]}, [("/timers/1/jobId", "duplicate")]),
+        ({"timers": [declared("clean")]}, [("/timers/0/jobId", "reserved")]),
+        ({"timers": [definition()]}, [("/timers/0/jobId", "required")]),
+        ({"timers": [1]}, [("/timers/0", "type")]),
+        ({"timers": [declared("a", jobNam="x")]}, [("/timers/0/jobNam", "unknown_field")]),
+        ({"address": "ftp://x"}, [("/address", "invalid")]),
+        ({"address": "http://a@b"}, [("/address", "invalid")]),
+        ({"address": "http://x.test/?a=1"}, [("/address", "invalid")]),
+        ({"route": "nearest"}, [("/route", "choice")]),
+        ({"onChange": "ask"}, [("/onChange", "choice")]),
+        ({"graceSeconds": -1}, [("/graceSeconds", "range")]),
+        ({"signing": "secret"}, [("/signing", "not_available")]),
+        ({"owner": "me"}, [("/owner", "unknown_field")]),
+        ({"rateLimit": {"count": 0, "perSeconds": 1}}, [("/rateLimit/count", "range")]),
+    ],
+)
+async def test_what_is_wrong_is_named(
+    client: httpx.AsyncClient, body: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    """Declared definitions are judged as jobs are, each problem below `/timers/INDEX`; nothing is kept."""
+    response = await client.put(PATH, json=body)
+    assert (response.status_code, pointers(response)) == (422, found)
+    assert (await client.get(PATH)).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/services/-x", "/services/a%20b", f"/services/{'a' * 129}"])
+async def test_a_name_that_is_none_is_refused(client: httpx.AsyncClient, path: str) -> None:
+    """Names have 1 to 128 of letters, digits and `. _ -` (SPEC section 13)."""
+    for response in (await client.put(path, json={}), await client.get(path), await client.delete(path)):
+        assert (response.status_code, pointers(response)) == (422, [("/name", "pattern")])
+    instance = await client.put("/services/a/instances/-b", json={})
+    assert (instance.status_code, pointers(instance)) == (422, [("/instanceId", "pattern")])
+
+
+async def test_a_definition_s_warnings_are_told_with_their_place(client: httpx.AsyncClient) -> None:
+    """As a job's own are (SPEC section 10)."""
+    told = declared("a", notification=[{"url": "http://x.test", "stateEquals": "500"}])
+    response = await client.put(PATH, json={"timers": [declared("b"), told]})
+    warnings = [(one["pointer"], one["code"]) for one in response.json()["warnings"]]
+    assert warnings == [("/timers/1/notification", "no_final_notification")]
+
+
+async def test_who_declares_a_job_made_it(world: World, client: httpx.AsyncClient) -> None:
+    """`creator` may be left out: it is the service; what is said of it stays (SPEC sections 2, 11)."""
+    anonymous = {name: value for name, value in declared("a").items() if not name.startswith("creator")}
+    read = await put(client, anonymous, declared("b"), status=201)
+    assert [(one["creator"], one["creatorName"]) for one in read["timers"]] == [
+        ("billing", "billing"),
+        ("1", "one"),
+    ]
+    await world.scan()
+    assert (await client.get("/jobs/a")).json()["data"]["creator"] == "billing"
+
+
+async def test_instances_register_live_and_leave(world: World, client: httpx.AsyncClient) -> None:
+    """Heartbeat every 3 s, offline after 10 s, deregistration before it stops (SPEC section 13)."""
+    path = f"{PATH}/instances/i:1"
+    said = {"address": "http://10.0.0.7:81/", "tags": ["eu"], "capacity": 2, "description": "first"}
+    response = await client.put(path, json=said)
+    assert response.status_code == 201
+    shown = response.json()["data"]
+    assert {name: shown[name] for name in said} == said | {"address": "http://10.0.0.7:81"}
+    assert (shown["state"], shown["heartbeatSeconds"], shown["offlineSeconds"]) == ("online", 3, 10)
+    assert (await client.put(path, json=said)).status_code == 200
+    beat = await client.post(f"{path}/heartbeat", json={"load": 1.5, "draining": True})
+    assert beat.json()["data"] == {"instanceId": "i:1", "state": "draining"}
+    service = (await client.get(PATH)).json()["data"]
+    assert (service["instanceCount"], service["onlineCount"]) == (1, 0)
+    assert [(one["state"], one["load"]) for one in service["instances"]] == [("draining", 1.5)]
+    assert (await client.post(f"{path}/heartbeat", json={"draining": False})).json()["data"][
+        "state"
+    ] == "online"
+    world.wall += 10_000
+    service = (await client.get(PATH)).json()["data"]
+    assert [one["state"] for one in service["instances"]] == ["offline"]
+    assert (await client.post(f"{path}/heartbeat")).status_code == 200
+    assert (await client.delete(path)).json()["data"] == {"instanceId": "i:1"}
+    for gone in (await client.delete(path), await client.post(f"{path}/heartbeat", json={})):
+        assert (gone.status_code, pointers(gone)) == (404, [("/instanceId", "absent")])
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ({"load": -1}, [("/load", "range")]),
+        ({"draining": "no"}, [("/draining", "type")]),
+        ({"state": "fine"}, [("/state", "unknown_field")]),
+    ],
+)
+async def test_a_heartbeat_is_read_strictly(
+    client: httpx.AsyncClient, body: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    """Unknown fields are refused, so that a typo is never silently ignored (SPEC section 2)."""
+    await client.put(f"{PATH}/instances/a", json={})
+    response = await client.post(f"{PATH}/instances/a/heartbeat", json=body)
+    assert (response.status_code, pointers(response)) == (422, found)
+
+
+async def test_an_instance_declares_jobs_for_its_service(world: World, client: httpx.AsyncClient) -> None:
+    """Full registration with the declared jobs; a repetition is not checked again (SPEC section 13)."""
+    path, said = f"{PATH}/instances/a", {"timers": [declared("a")]}
+    assert (await client.put(path, json={"timers": [{}]})).status_code == 422
+    assert (await client.get(PATH)).status_code == 404
+    assert (await client.put(path, json=said)).status_code == 201
+    assert (await client.put(path, json=said)).status_code == 200
+    assert world.table.writes == 1
+    assert await scan(world) == {"created": 1}
+    assert (await client.get("/jobs/a")).status_code == 200
+
+
+async def test_declared_jobs_are_made_changed_and_removed(world: World, client: httpx.AsyncClient) -> None:
+    """New entries create, changed ones update, removed ones are paused, then destroyed (SPEC section 11)."""
+    await put(client, declared("a"), declared("b"), status=201, graceSeconds=10)
+    assert await drift(client) == [("a", "missing", "create"), ("b", "missing", "create")]
+    assert await scan(world) == {"created": 2}
+    assert (await drift(client), await scan(world)) == ([], {})
+    await put(client, declared("a", maxRetries=1), graceSeconds=10)
+    assert await drift(client) == [("a", "changed", "update"), ("b", "removed", "pause")]
+    assert await scan(world) == {"updated": 1, "paused": 1}
+    job = (await client.get("/jobs/a")).json()["data"]
+    assert (job["revision"], job["definition"]["maxRetries"]) == (2, 1)
+    assert (await client.get("/jobs/b")).json()["data"]["state"] == "paused"
+    (left,) = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+    assert (left["kind"], left["destroyAt"]) == ("removed", "2026-01-01T00:00:10.000Z")
+    world.wall += 9_999
+    assert await scan(world) == {}
+    world.wall += 1
+    assert await drift(client) == [("b", "expired", "destroy")]
+    assert await scan(world) == {"destroyed": 1}
+    assert (await client.get("/jobs/b")).status_code == 404
+    assert (await drift(client), await scan(world)) == ([], {})
+
+
+async def test_one_that_is_declared_again_goes_on(world: World, client: httpx.AsyncClient) -> None:
+    """Within its grace period it is the same life, running again (SPEC section 11)."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    uid = (await client.get("/jobs/a")).json()["data"]["uid"]
+    await put(client)
+    await scan(world)
+    await put(client, declared("a"))
+    assert await scan(world) == {"activated": 1}
+    job = (await client.get("/jobs/a")).json()["data"]
+    assert (job["uid"], job["state"], await drift(client)) == (uid, "active", [])
+
+
+async def test_a_job_destroyed_behind_its_back_comes_again(world: World, client: httpx.AsyncClient) -> None:
+    """A job destroyed or lost is created again, with a new life (SPEC section 11)."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    first = (await client.get("/jobs/a")).json()["data"]["uid"]
+    await client.delete("/jobs/a")
+    assert await drift(client) == [("a", "lost", "create")]
+    assert await scan(world) == {"created": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["uid"] != first
+
+
+async def test_one_that_has_finished_is_not_lost(world: World, client: httpx.AsyncClient) -> None:
+    """It runs once, also when it is cleaned away afterwards (SPEC section 11)."""
+    await put(client, declared("once", timer=None), status=201)
+    await scan(world)
+    await world.answer_calls()
+    assert (await client.get("/jobs/once")).json()["data"]["state"] == "finished"
+    assert await scan(world) == {}
+    await client.delete("/jobs/once")
+    assert (await scan(world), await drift(client)) == ({}, [("once", "finished", "none")])
+    assert (await client.get("/jobs/once")).status_code == 404
+
+
+async def test_an_edit_is_an_override_until_the_declaration_changes(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    """Kept, and shown as drift with what differs (SPEC section 11)."""
+    await put(client, declared("a", maxRetries=1), status=201)
+    await scan(world)
+    await client.post("/jobs/a/update", json=definition(maxRetries=7, labels={"by": "hand"}))
+    assert await scan(world) == {}
+    (item,) = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+    assert (item["kind"], item["action"], item["destroyAt"]) == ("overridden", "none", None)
+    assert item["differences"] == [
+        {"pointer": "/labels/by", "declared": None, "stored": "hand"},
+        {"pointer": "/maxRetries", "declared": 1, "stored": 7},
+    ] or item["differences"] == [
+        {"pointer": "/maxRetries", "declared": 1, "stored": 7},
+        {"pointer": "/labels/by", "declared": None, "stored": "hand"},
+    ]
+    await put(client, declared("a", maxRetries=2))
+    assert await scan(world) == {"updated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["definition"]["maxRetries"] == 2
+
+
+async def test_an_edit_back_is_no_drift(world: World, client: httpx.AsyncClient) -> None:
+    """What is equal again is as declared, whoever made it so."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    await client.post("/jobs/a/update", json=definition(maxRetries=7))
+    await client.post("/jobs/a/update", json=definition())
+    assert await drift(client) == []
+    assert await scan(world) == {}
+
+
+async def test_force_applies_the_declaration_at_once(world: World, client: httpx.AsyncClient) -> None:
+    """Over edits, pauses and jobs that were made elsewhere (SPEC section 11)."""
+    await client.post("/jobs/b", json=definition(maxRetries=9))
+    await put(client, declared("a"), declared("b"), status=201)
+    await scan(world)
+    await client.post("/jobs/a/update", json=definition(maxRetries=7))
+    await client.put("/jobs/a?active=0")
+    assert await drift(client) == [("a", "overridden", "none"), ("b", "foreign", "none")]
+    response = await client.put(f"{PATH}?force=1", json={})
+    assert response.status_code == 200
+    job = (await client.get("/jobs/a")).json()["data"]
+    assert (job["state"], "maxRetries" in job["definition"]) == ("active", False)
+    assert "maxRetries" not in (await client.get("/jobs/b")).json()["data"]["definition"]
+    assert await drift(client) == []
+    await put(client)
+    assert await scan(world) == {"paused": 2}
+
+
+async def test_a_pause_by_a_person_stays(world: World, client: httpx.AsyncClient) -> None:
+    """Shown as drift, and left alone (SPEC section 11)."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    await client.put("/jobs/a?active=0")
+    assert (await scan(world), await drift(client)) == ({}, [("a", "paused", "none")])
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
+
+
+async def test_keep_lets_the_stored_definition_win(world: World, client: httpx.AsyncClient) -> None:
+    """`onChange: keep`, as 000 and 002 have it (SPEC section 11)."""
+    await put(client, declared("a"), status=201, onChange="keep")
+    await scan(world)
+    await put(client, declared("a", maxRetries=1), onChange="keep")
+    assert (await scan(world), await drift(client)) == ({}, [("a", "kept", "none")])
+    assert (await client.get("/jobs/a")).json()["data"]["revision"] == 1
+    await put(client, declared("a", maxRetries=1))
+    assert await scan(world) == {"updated": 1}
+
+
+async def test_manual_ones_are_created_paused(world: World, client: httpx.AsyncClient) -> None:
+    """`startPolicy: manual`: a person starts them, and a changed declaration does not (SPEC section 11)."""
+    await put(client, declared("a", startPolicy="manual", active=1), status=201)
+    assert await scan(world) == {"created": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
+    assert await drift(client) == []
+    await put(client, declared("a", startPolicy="manual", active=1, maxRetries=1))
+    assert await scan(world) == {"updated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
+    await client.put("/jobs/a?active=1")
+    await put(client, declared("a", startPolicy="manual", active=1, maxRetries=2))
+    assert await scan(world) == {"updated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "active"
+
+
+async def test_two_services_do_not_fight_over_a_job(world: World, client: httpx.AsyncClient) -> None:
+    """The first to declare it owns it; the other one sees drift."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    await client.put("/services/shop", json={"timers": [declared("a", maxRetries=3)]})
+    assert await scan(world) == {}
+    items = (await client.get("/services/shop/drift")).json()["data"]["items"]
+    assert [(one["jobId"], one["kind"]) for one in items] == [("a", "foreign")]
+    await client.put("/services/shop", json={"timers": []})
+    assert await scan(world) == {}
+
+
+async def test_a_removed_service_takes_its_jobs_along(world: World, client: httpx.AsyncClient) -> None:
+    """Paused at the next scan, destroyed after its grace, then nothing is left of it (SPEC section 11)."""
+    await put(client, declared("a"), status=201, graceSeconds=10)
+    await scan(world)
+    await client.delete(PATH)
+    assert await scan(world) == {"paused": 1}
+    world.wall += 10_000
+    assert await scan(world) == {"destroyed": 1}
+    await scan(world)
+    assert (world.table.rows, world.table.notes) == ({}, {})
+
+
+async def test_a_wiped_scheduler_has_all_jobs_again(world: World, client: httpx.AsyncClient) -> None:
+    """The next registration and one scan bring back what is declared (SPEC section 11)."""
+    said = {"timers": [declared(f"job-{number}") for number in range(120)]}
+    await client.put(f"{PATH}/instances/a", json=said)
+    await scan(world)
+    fresh = World()
+    async with fresh.client() as other:
+        await other.put(f"{PATH}/instances/a", json=said)
+        assert await scan(fresh) == {"created": 120}
+        assert (await scan(fresh), await drift(other)) == ({}, [])
+
+
+async def test_the_table_of_services_lost_alone_changes_nothing(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    """Jobs say themselves who declares them: they are known again, not made twice (SPEC section 11)."""
+    await put(client, declared("a"), declared("b"), status=201)
+    await scan(world)
+    uid = (await client.get("/jobs/a")).json()["data"]["uid"]
+    world.table.__init__()  # type: ignore[misc]
+    await world.registry.load()
+    await put(client, declared("a"), declared("b", maxRetries=1), status=201)
+    assert await scan(world) == {"updated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["uid"] == uid
+    await put(client, declared("a"))
+    assert await scan(world) == {"paused": 1}
+
+
+async def test_a_store_that_fails_is_tried_again(world: World, client: httpx.AsyncClient) -> None:
+    """What could not be done is said, and done by the next scan (SPEC sections 8, 11)."""
+    await put(client, declared("a"), status=201)
+    world.fault = StoreUnavailable("the disk is full")
+    with pytest.raises(StoreUnavailable, match="1 declared jobs"):
+        await world.scan()
+    world.fault = None
+    assert await scan(world) == {"created": 1}
+    world.table.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await world.scan()
+    refused = await client.put(PATH, json={"timers": []})
+    assert refused.status_code == 503
+    world.table.is_down = False
+    assert await scan(world) == {}
+
+
+async def test_a_note_that_is_lost_does_nothing_twice(world: World, client: httpx.AsyncClient) -> None:
+    """A scan that dies between a turn and its note: a `one_time` job does not run again (SPEC section 11)."""
+    await put(client, declared("once", timer=None), status=201)
+    await scan(world)
+    await put(client, declared("once", timer=None, maxRetries=1))
+    before = dict(world.table.notes)
+    assert await scan(world) == {"updated": 1}
+    calls = len(world.effects)
+    world.table.notes = before
+    assert await scan(world) == {}
+    assert len(world.effects) == calls
+    assert (await client.get("/jobs/once")).json()["data"]["revision"] == 2
+
+
+async def test_drift_is_paged(world: World, client: httpx.AsyncClient) -> None:
+    """Like every list (SPEC section 10)."""
+    await put(client, declared("a"), declared("b"), declared("c"), status=201)
+    page = (await client.get(f"{PATH}/drift?limit=2")).json()["data"]
+    assert ([one["jobId"] for one in page["items"]], page["nextCursor"]) == (["a", "b"], "b")
+    page = (await client.get(f"{PATH}/drift?limit=2&cursor=b")).json()["data"]
+    assert ([one["jobId"] for one in page["items"]], page["nextCursor"]) == (["c"], None)

@@ -1,0 +1,31 @@
+"""What the tests of the registry share."""
+
+import pytest
+
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.registry import Registry
+from tests.unit.services.tables import MemoryTable, StandingClock
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """asyncio alone."""
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> StandingClock:
+    """A clock that stands."""
+    return StandingClock()
+
+
+@pytest.fixture
+def table() -> MemoryTable:
+    """An empty table."""
+    return MemoryTable()
+
+
+@pytest.fixture
+def registry(table: MemoryTable, clock: StandingClock) -> Registry:
+    """An empty registry over `table`."""
+    return Registry(table=table, instances=Instances(), clock=clock)

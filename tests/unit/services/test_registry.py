@@ -1,0 +1,184 @@
+"""The registry: what services say is kept, and which declaration is in force (SPEC sections 11, 13)."""
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.services import Service
+from scheduler_service.ports import StoreUnavailable
+from scheduler_service.services.directory import Directory
+from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.registry import NOTHING, Declaration, Registry, digest_of
+from tests.unit.services.tables import START, MemoryTable, StandingClock
+
+pytestmark = pytest.mark.anyio
+TENANT, NAME = "default", "billing"
+SAID = Service(tenant=TENANT, name=NAME, address="http://billing.test")
+OLD = Declaration(digest_of(b'[{"jobId":"a"}]'), b'[{"jobId":"a"}]')
+NEW = Declaration(digest_of(b'[{"jobId":"b"}]'), b'[{"jobId":"b"}]')
+
+
+def instance(instance_id: str, clock: StandingClock, **said: object) -> Instance:
+    address = f"http://{instance_id}.test"
+    return Instance(NAME, TENANT, instance_id, address, seen=clock.now().steady, **said)  # type: ignore[arg-type]
+
+
+async def test_a_service_is_kept_and_found_after_a_restart(
+    registry: Registry, table: MemoryTable, clock: StandingClock
+) -> None:
+    """What a service declares outlives the process, and a repetition writes nothing (SPEC section 11)."""
+    kept, is_new = await registry.register(SAID, OLD)
+    assert is_new
+    assert (kept.created_at, kept.updated_at, kept.digest) == (START, START, OLD.digest)
+    clock.steady += 30_000
+    assert await registry.register(SAID, OLD) == (kept, False)
+    assert table.writes == 1
+    again = Registry(table=table, instances=Instances(), clock=clock)
+    assert again.find(TENANT, NAME) is None
+    await again.load()
+    assert again.find(TENANT, NAME) == kept
+    assert again.services(TENANT) == (kept,)
+    assert again.services("other") == ()
+    assert await again.timers(TENANT, NAME) == OLD.text
+
+
+async def test_a_change_is_dated_and_timers_stay_unless_they_are_said(
+    registry: Registry, clock: StandingClock
+) -> None:
+    """`timers` left out: what was declared stays; `[]`: nothing is declared any more (SPEC section 13)."""
+    await registry.register(SAID, OLD)
+    clock.steady = 5_000
+    changed, is_new = await registry.register(msgspec.structs.replace(SAID, address=None), None)
+    assert not is_new
+    assert (changed.address, changed.created_at, changed.updated_at) == (None, START, START + 5_000)
+    assert (changed.digest, await registry.timers(TENANT, NAME)) == (OLD.digest, OLD.text)
+    emptied, _ = await registry.register(changed, NOTHING)
+    assert (emptied.digest, await registry.timers(TENANT, NAME)) == (NOTHING.digest, b"[]")
+
+
+async def test_an_instance_brings_its_service_along(
+    registry: Registry, table: MemoryTable, clock: StandingClock
+) -> None:
+    """Full registration with the declared jobs: nobody registers the service first (SPEC section 13)."""
+    said, is_new = await registry.announce(instance("i1", clock), OLD)
+    assert is_new
+    assert said.declares == OLD.digest
+    assert await registry.timers(TENANT, NAME) == OLD.text
+    clock.steady = 1_000
+    _, is_new = await registry.announce(instance("i1", clock), OLD)
+    assert not is_new
+    assert table.writes == 1
+    assert [one.seen for one in registry.instances.known(TENANT, NAME)] == [1_000]
+    await registry.announce(instance("i2", clock), None)
+    assert await registry.timers(TENANT, NAME) == OLD.text
+
+
+async def test_the_newer_of_two_versions_wins_while_both_run(
+    registry: Registry, clock: StandingClock
+) -> None:
+    """In a rolling deployment repetitions of the older instances change nothing back (SPEC section 11)."""
+    await registry.announce(instance("old", clock), OLD)
+    await registry.announce(instance("new", clock), NEW)
+    for _ in range(5):
+        clock.steady += 5_000
+        await registry.announce(instance("old", clock), OLD)
+        assert await registry.timers(TENANT, NAME) == NEW.text
+        await registry.announce(instance("new", clock), NEW)
+    registry.instances.remove(TENANT, NAME, "old")
+    await registry.announce(instance("new", clock), NEW)
+    assert await registry.timers(TENANT, NAME) == NEW.text
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+async def test_the_older_version_counts_again_when_the_newer_is_gone(
+    registry: Registry, clock: StandingClock, is_stopped: bool
+) -> None:
+    """A deployment that was rolled back, by a stop or by a crash, takes its declaration along."""
+    await registry.announce(instance("old", clock), OLD)
+    await registry.announce(instance("new", clock), NEW)
+    if is_stopped:
+        registry.instances.remove(TENANT, NAME, "new")
+    else:
+        clock.steady += 10_000
+    await registry.announce(instance("old", clock), OLD)
+    assert await registry.timers(TENANT, NAME) == OLD.text
+
+
+async def test_a_start_between_two_versions_settles(
+    registry: Registry, table: MemoryTable, clock: StandingClock
+) -> None:
+    """A scheduler that starts in the middle of a deployment ends with the version that stays."""
+    await registry.announce(instance("new", clock), NEW)
+    started = Registry(table=table, instances=Instances(), clock=clock)
+    await started.load()
+    await started.announce(instance("new", clock), NEW)
+    await started.announce(instance("old", clock), OLD)
+    clock.steady += 10_000
+    await started.announce(instance("new", clock), NEW)
+    assert await started.timers(TENANT, NAME) == NEW.text
+
+
+async def test_a_removed_service_is_gone_until_it_registers_again(
+    registry: Registry, clock: StandingClock
+) -> None:
+    """Its timers are declared no more; a trace stays until its jobs are gone (SPEC section 11)."""
+    await registry.announce(instance("i1", clock), OLD)
+    assert await registry.remove(TENANT, NAME)
+    assert not await registry.remove(TENANT, NAME)
+    assert registry.find(TENANT, NAME) is None
+    assert registry.instances.known(TENANT, NAME) == ()
+    assert await registry.timers(TENANT, NAME) == b"[]"
+    (gone,) = registry.all()
+    assert gone.removed_at == START
+    await registry.announce(instance("i1", clock), OLD)
+    assert registry.find(TENANT, NAME) is not None
+    await registry.forget(gone)
+    assert registry.find(TENANT, NAME) is not None
+    assert await registry.remove(TENANT, NAME)
+    await registry.forget(registry.all()[0])
+    assert registry.all() == ()
+
+
+async def test_what_cannot_be_written_is_not_done(
+    registry: Registry, table: MemoryTable, clock: StandingClock
+) -> None:
+    """503: nothing was done, in memory either (SPEC section 10)."""
+    table.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await registry.register(SAID, OLD)
+    with pytest.raises(StoreUnavailable):
+        await registry.announce(instance("i1", clock), OLD)
+    assert registry.all() == ()
+    assert registry.instances.known(TENANT, NAME) == ()
+
+
+async def test_a_known_instance_repeats_itself_without_the_table(
+    registry: Registry, table: MemoryTable, clock: StandingClock
+) -> None:
+    """Routing needs no database: a registration that says nothing new is memory alone (SPEC section 13)."""
+    await registry.announce(instance("i1", clock), OLD)
+    table.is_down = True
+    clock.steady = 30_000
+    await registry.announce(instance("i1", clock), OLD)
+    assert [one.seen for one in registry.instances.online(TENANT, NAME, 30_000)] == [30_000]
+
+
+async def test_a_service_is_where_settings_say_else_an_instance_else_its_own_address(
+    registry: Registry, clock: StandingClock
+) -> None:
+    """What `service://name/` reaches (SPEC section 9)."""
+    static = {"static": "http://static.test"}
+    directory = Directory(registry=registry, static=static, clock=clock, tenant=TENANT)
+    assert directory.address(NAME) is None
+    await registry.register(SAID, None)
+    assert directory.address(NAME) == "http://billing.test"
+    await registry.announce(instance("i1", clock), None)
+    await registry.announce(instance("i2", clock), None)
+    assert directory.address(NAME) == "http://i1.test"
+    registry.instances.mark_draining(TENANT, NAME, "i1")
+    assert directory.address(NAME) == "http://i2.test"
+    clock.steady = 10_000
+    assert directory.address(NAME) == "http://billing.test"
+    assert directory.address("static") == "http://static.test"
+    forged = msgspec.structs.replace(instance("i3", clock), service="static")
+    await registry.announce(forged, None)
+    assert directory.address("static") == "http://static.test"
