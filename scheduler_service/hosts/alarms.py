@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.clock import Alarm, Timekeeper
 from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.errands import Errands
 from scheduler_service.hosts.line import Line
 from scheduler_service.hosts.window import Window
 from scheduler_service.ports import StateStore, StoreError
@@ -56,7 +57,7 @@ class EmbeddedAlarms:
         )
         self._overdue: deque[str] = deque()
         self._punctual: deque[str] = deque()
-        self._flying: set[asyncio.Task[None]] = set()
+        self._flying = Errands()
         self._chunk = SMALLEST
         self._wake = asyncio.Event()
         self._waker: Alarm | None = None
@@ -115,7 +116,8 @@ class EmbeddedAlarms:
         """Rings no more, and waits for the rings that are under way."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._flying, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._flying.wait_for_all()
         self._tasks = []
         if self._waker is not None:
             self._waker.cancel()
@@ -199,7 +201,7 @@ class EmbeddedAlarms:
             if job_id not in self._ringing:  # else that ring is still to end, and sets the alarm anew
                 self._ring_soon(job_id)
         if len(self._flying) >= IN_FLIGHT:
-            await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
+            await self._flying.wait()
             return
         await asyncio.sleep(0)
         spent = self._elapsed() - began
@@ -217,9 +219,7 @@ class EmbeddedAlarms:
 
     def _ring_soon(self, job_id: str) -> None:
         self._ringing.add(job_id)
-        task = asyncio.create_task(self._ring_once(job_id))
-        self._flying.add(task)
-        task.add_done_callback(self._flying.discard)
+        self._flying.start(self._ring_once(job_id))
 
     async def _ring_once(self, job_id: str) -> None:
         try:

@@ -1,17 +1,16 @@
-"""The calls in flight: one task each, outside of every turn."""
-
-import asyncio
+"""The calls in flight: one errand each, outside of every turn."""
 
 from scheduler_service.domain.events import CallEnded
 from scheduler_service.domain.wire import OutboundRequest, Token
 from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.errands import Errand, Errands
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.sending import send_once
 from scheduler_service.ports import Sender, StoreError
 
 INFORMS = 1_000
 
-Calls = dict[Token, asyncio.Task[None] | None]
+Calls = dict[Token, Errand | None]
 
 
 class Crew:
@@ -25,8 +24,8 @@ class Crew:
         self._insistence = insistence
         self._log = log
         self._calls: dict[str, Calls] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._informs: set[asyncio.Task[None]] = set()
+        self._running = Errands()
+        self._informs = Errands()
 
     def __len__(self) -> int:
         """How many calls are alive."""
@@ -41,33 +40,28 @@ class Crew:
         calls = self._calls.setdefault(token.uid, {})
         if token in calls:
             return
-        task = asyncio.create_task(self._run(job_id, token, request))
-        calls[token] = task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        calls[token] = self._running.start_soon(self._run(job_id, token, request))
 
     def abandon(self, token: Token) -> None:
         """Stops a call that nobody awaits any more; one that is answered already is left to end by itself."""
-        task = self._calls.get(token.uid, {}).get(token)
-        if task is not None:
+        call = self._calls.get(token.uid, {}).get(token)
+        if call is not None:
             self._forget(token)
-            task.cancel()
+            call.cancel()
 
     def inform(self, request: OutboundRequest) -> None:
         """Sends `request` once and awaits nothing; beyond 1,000 at a time it is dropped."""
         if len(self._informs) >= INFORMS:
             self._log("inform_dropped", pending=len(self._informs))
             return
-        task = asyncio.create_task(self._inform(request))
-        self._informs.add(task)
-        task.add_done_callback(self._informs.discard)
+        self._informs.start_soon(send_once(self._sender, request, self._log))
 
     async def stop(self) -> None:
         """Ends what is in flight and tells nobody: the state names what a restart has to look after."""
-        tasks = [*self._tasks, *self._informs]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._running.cancel()
+        self._informs.cancel()
+        await self._running.wait_for_all()
+        await self._informs.wait_for_all()
         self._calls.clear()
 
     async def _run(self, job_id: str, token: Token, request: OutboundRequest) -> None:
@@ -82,9 +76,6 @@ class Crew:
             self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:
             self._forget(token)
-
-    async def _inform(self, request: OutboundRequest) -> None:
-        await send_once(self._sender, request, self._log)
 
     def _forget(self, token: Token) -> None:
         calls = self._calls.get(token.uid)

@@ -25,12 +25,15 @@ class Insistence:
 
     async def deliver(self, job_id: str, event: Event) -> None:
         """Returns when the job has taken `event`. Raises the StoreError of the last try after the lease."""
-        end, pause = self._clock.now().steady + self._lease, FIRST_PAUSE
+        end: int | None = None
+        pause = FIRST_PAUSE
         while True:
             try:
                 await self._take(job_id, event)
             except StoreError:
-                if self._clock.now().steady + pause > end:
+                now = self._clock.now().steady
+                end = now + self._lease if end is None else end
+                if now + pause > end:
                     raise
             else:
                 return

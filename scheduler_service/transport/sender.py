@@ -95,7 +95,8 @@ class HttpSender:
         if self._is_closed:
             raise ConnectFailed(_STOPPING)
         if request.url.startswith(PREFIX):
-            return await self._call_system(request, deadline), request.url
+            # A task of its own, as for the opening below: timeouts need one, and a call may have none.
+            return await asyncio.create_task(self._call_system(request, deadline)), request.url
         is_service = request.url[:8].lower() == "service:"
         place = self._services.locate(request.url) if is_service else self._read(request.url)
         hop = Hop(request.method, place, request.headers, request.body, is_service)
@@ -128,7 +129,9 @@ class HttpSender:
 
     async def _exchange(self, hop: Hop, trace: str, deadline: float) -> Reply:
         data = self._scribe.write(hop, trace)
-        connection = self._pool.take(hop.place.site, hop.trusted) or await self._open(hop, deadline)
+        connection = self._pool.take(hop.place.site, hop.trusted)
+        if connection is None:
+            connection = await asyncio.create_task(self._open(hop, deadline))
         future = connection.start(data, method=hop.method, deadline=deadline)
         try:
             outcome = await future
