@@ -67,7 +67,7 @@ def drop(draft: Draft, run: Open, reason: str, *, silent: bool = False) -> None:
 
 def fill_places(draft: Draft) -> None:
     """Lets those in line go on while there are places, the first one first."""
-    while (line := draft.line()) and has_place(draft):
+    while draft.opens and (line := draft.line()) and has_place(draft):
         start(draft, line[0])
 
 

@@ -25,7 +25,7 @@ Touch = tuple[Open, int, str | None, str | None, str | None, FailureType | None]
 
 
 class Draft:
-    """The state of a job while a turn changes it."""
+    """The state of a job while a turn changes it; `program` is the definition that is in force now."""
 
     __slots__ = (
         "_document",
@@ -36,6 +36,7 @@ class Draft:
         "holder",
         "now",
         "opens",
+        "program",
         "programs",
         "records",
     )
@@ -43,27 +44,27 @@ class Draft:
     def __init__(self, job: Job, document: Document, now: Now) -> None:
         self._document = document
         self.head: Head = document.head
-        self.opens: dict[int, Open] = {run.execute_number: run for run in document.head.opens}
+        self.opens: dict[int, Open] = {}
+        for run in document.head.opens:  # mostly none or one
+            self.opens[run.execute_number] = run
         self.contexts: dict[int, Context] = dict(document.contexts)
         self.programs = job.programs
+        self.program: Program = job.programs[document.head.revision]
         self.holder = job.holder
         self.now = now
         self.effects: list[Effect] = []
         self.records: list[Record] = []
         self._touched: dict[int, Touch] = {}
 
-    @property
-    def program(self) -> Program:
-        """The definition that is in force now."""
-        return self.programs[self.head.revision]
-
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; while it waits, the one in force."""
-        return self.programs[run.revision or self.head.revision]
+        return self.programs[run.revision] if run.revision else self.program
 
     def change(self, **values: object) -> None:
         """Puts new values into the head."""
         self.head = replace(self.head, **values)
+        if "revision" in values:
+            self.program = self.programs[self.head.revision]
 
     def keep(self, run: Open) -> Open:
         """Puts `run` into the document, in its place or at the end, and has it recorded."""
@@ -125,10 +126,14 @@ class Draft:
 
     def live(self) -> list[Open]:
         """The executions that hold a place: running, or waiting for a retry; the oldest first."""
+        if not self.opens:
+            return []
         return [run for run in self.opens.values() if run.state in LIVE]
 
     def line(self) -> list[Open]:
         """The executions that wait for a place, in order, those that a switch holds left out."""
+        if not self.opens:
+            return []
         return [run for run in self.opens.values() if run.state is ExecutionState.ENQUEUED and not run.held]
 
     def note(self, run: Open, kind: str, text: str, *, step: int | None = None) -> None:
@@ -166,7 +171,7 @@ class Draft:
         head, before = self.head, self._document
         if self._touched:
             head = replace(head, opens=tuple(self.opens.values()), latest=self._latest())
-            self.records.extend([self._record(touch) for touch in self._touched.values()])
+            self.records.extend(map(self._record, self._touched.values()))
         if head is before.head and self.contexts == before.contexts:
             return Decision(before, tuple(self.effects), tuple(self.records), reply)
         return Decision(Document(head, self.contexts), tuple(self.effects), tuple(self.records), reply)

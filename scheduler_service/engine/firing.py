@@ -73,6 +73,8 @@ def account_run(draft: Draft, run: Run, reason: str) -> None:
 
 def ask_again(draft: Draft) -> None:
     """Asks once more for counts that did not come."""
+    if not draft.head.counting:
+        return
     if not any(counting.due <= draft.now.steady for counting in draft.head.counting):
         return
     renewed = []

@@ -136,6 +136,8 @@ def _look(draft: Draft) -> Reply:
 
 def _ripe(draft: Draft) -> list[Open]:
     """The delayed triggers whose moment has come, in the order of their moments."""
+    if not draft.opens:
+        return []
     scheduled = (run for run in draft.opens.values() if run.state is ExecutionState.SCHEDULED)
     return sorted(
         (run for run in scheduled if run.planned_at <= draft.now.wall), key=lambda run: run.planned_at

@@ -71,8 +71,11 @@ def decode(stored: bytes) -> Document:
 
 def durable_contexts(document: Document) -> dict[int, Context]:
     """The contexts that survive a crash: those of executions with qos 1."""
-    kept = {run.execute_number for run in document.head.opens if run.qos}
-    return {number: context for number, context in document.contexts.items() if number in kept}
+    contexts, kept = document.contexts, dict[int, Context]()
+    for run in document.head.opens:
+        if run.qos and run.execute_number in contexts:
+            kept[run.execute_number] = contexts[run.execute_number]
+    return kept
 
 
 def needs_commit(before: Document | None, after: Document | None) -> bool:

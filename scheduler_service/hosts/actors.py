@@ -9,24 +9,22 @@ LOOKS = 4
 
 
 class Actor:
-    """A held job with its lock. Who waits gets the lock in the order of asking."""
+    """A held job with its lock. Who waits gets the lock in the order of asking.
 
-    __slots__ = ("_is_busy", "_waiting", "held")
+    `is_busy`: somebody has the lock; only the actor itself changes it.
+    """
+
+    __slots__ = ("_waiting", "held", "is_busy")
 
     def __init__(self, job_id: str) -> None:
         self.held = Held(job_id)
-        self._is_busy = False
+        self.is_busy = False
         self._waiting: deque[asyncio.Future[None]] | None = None  # most jobs never have any
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether somebody has the lock, or waits for it."""
-        return self._is_busy
 
     async def acquire(self) -> None:
         """Returns with the lock. Cancelled, it leaves the line, and passes on a lock it was just given."""
-        if not self._is_busy:
-            self._is_busy = True
+        if not self.is_busy:
+            self.is_busy = True
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._waiting is None:
@@ -40,8 +38,8 @@ class Actor:
             raise
 
     def seize(self) -> None:
-        """Takes the lock of an actor that nobody else knows yet."""
-        self._is_busy = True
+        """Takes the lock, which must be free: `acquire` without its coroutine."""
+        self.is_busy = True
 
     def release(self) -> None:
         """Hands the lock to the next in line, who then has it: nobody can come between."""
@@ -50,7 +48,7 @@ class Actor:
             if not place.done():
                 place.set_result(None)
                 return
-        self._is_busy = False
+        self.is_busy = False
 
 
 class Actors:
@@ -97,13 +95,14 @@ class Actors:
     def leave(self, actor: Actor) -> None:
         """A turn has ended: the lock goes to the next, and what is not needed any more goes."""
         held = actor.held
+        job_id = held.job_id
         if held.is_live:
-            self._live.add(held.job_id)
+            self._live.add(job_id)
         else:
-            self._live.discard(held.job_id)
+            self._live.discard(job_id)
         actor.release()
-        if not actor.is_busy and held.is_empty:
-            self._actors.pop(held.job_id, None)
+        if held.document is None and not actor.is_busy and held.is_empty:
+            self._actors.pop(job_id, None)
         elif len(self._actors) > self._most:
             self._evict()
 

@@ -80,9 +80,10 @@ class EmbeddedAlarms:
 
     async def arm(self, job_id: str, due: Due) -> None:
         """Rings at `due`. What lies beyond the window is on disk, and is read in time."""
-        self._set(self._wall, job_id, due.wall, self._wall.horizon)
-        self._set(self._steady, job_id, due.steady, self._steady.horizon)
-        self._hurry()
+        is_wall = self._set(self._wall, job_id, due.wall, self._wall.horizon)
+        is_steady = self._set(self._steady, job_id, due.steady, self._steady.horizon)
+        if is_wall or is_steady:
+            self._hurry()
 
     async def hold(self, job_id: str, due: Due) -> None:
         """Rings at `due`, which is not on disk: memory keeps it however far it is."""
@@ -128,11 +129,13 @@ class EmbeddedAlarms:
             line.put(job_id, moment)
             self._hurry()
 
-    def _set(self, line: Line, job_id: str, moment: int | None, horizon: int | None) -> None:
+    def _set(self, line: Line, job_id: str, moment: int | None, horizon: int | None) -> bool:
+        """Whether `line` rings the job now."""
         if moment is None or horizon is None or moment > horizon:
             line.drop(job_id)
-        else:
-            line.put(job_id, moment)
+            return False
+        line.put(job_id, moment)
+        return True
 
     async def _read(self) -> None:
         """Keeps both windows filled."""

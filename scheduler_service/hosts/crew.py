@@ -21,7 +21,7 @@ class Crew:
 
     def __init__(self, *, sender: Sender, insistence: Insistence, log: Log) -> None:
         self._sender = sender
-        self._insistence = insistence
+        self._deliver = insistence.deliver
         self._log = log
         self._calls: dict[str, Calls] = {}
         self._running = Errands()
@@ -37,8 +37,10 @@ class Crew:
 
     def call(self, job_id: str, token: Token, request: OutboundRequest) -> None:
         """Sends `request`; does nothing when this call is alive already."""
-        calls = self._calls.setdefault(token.uid, {})
-        if token in calls:
+        calls = self._calls.get(token.uid)
+        if calls is None:
+            calls = self._calls[token.uid] = {}
+        elif token in calls:
             return
         calls[token] = self._running.start_soon(self._run(job_id, token, request))
 
@@ -71,7 +73,7 @@ class Crew:
             return
         calls[token] = None  # answered: nothing may cut off its way home
         try:
-            await self._insistence.deliver(job_id, CallEnded(token, outcome))
+            await self._deliver(job_id, CallEnded(token, outcome))
         except StoreError as error:
             self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:

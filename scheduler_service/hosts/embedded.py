@@ -1,7 +1,7 @@
 """The embedded host: turns run in this process, one at a time per job (DESIGN section 4)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -45,6 +45,7 @@ from scheduler_service.ports import (
 )
 
 STARTING = (Created, Updated, Triggered, Activated, Released)
+RANG = AlarmRang()
 LOOK = 20
 STOPPING = "this node is stopping and starts nothing any more; ask again in a moment"
 Result = TypeVar("Result")
@@ -234,7 +235,10 @@ class EmbeddedHost:
         answer: Callable[[Reply], bytes] | None = None,
     ) -> Reply:
         actor = self._actors.enter(job_id)
-        await actor.acquire()
+        if not actor.is_busy:
+            actor.seize()
+        else:
+            await actor.acquire()
         try:
             return await self._turn.run(
                 actor.held, event, definition=definition, remembered=remembered, answer=answer
@@ -246,18 +250,22 @@ class EmbeddedHost:
         """A ring never raises: who cannot be looked at now is looked at later."""
         if self._is_draining and not self._actors.is_live(job_id):
             return
-        await self._look_at(job_id, self._take(job_id, AlarmRang()), "look_failed")
+        try:
+            await self._take(job_id, RANG)
+        except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
+            self._look_later(job_id, error, "look_failed")
 
     async def _wake(self, job_id: str) -> None:
         """The same for a job that an earlier process left open."""
-        await self._look_at(job_id, self.read(job_id), "wake_failed")
-
-    async def _look_at(self, job_id: str, look: Awaitable[object], failed: str) -> None:
         try:
-            await look
-        except StoreError as error:
+            await self.read(job_id)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._look_later(job_id, error, "wake_failed")
+
+    def _look_later(self, job_id: str, error: Exception, failed: str) -> None:
+        if isinstance(error, StoreError):
             self._log(failed, jobId=job_id, error=str(error))
             self._alarms.again(job_id)
-        except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
+        else:
             self._log("turn_broke", jobId=job_id, error=repr(error))
             self._alarms.again(job_id, MINUTE)

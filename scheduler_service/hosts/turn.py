@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from scheduler_service.domain.document import Document
+from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import AlarmRang, Created, Event, Resumed
 from scheduler_service.domain.moments import DAY, Due, Now
 from scheduler_service.domain.replies import Recalled, Refusal, Reply
@@ -82,7 +83,8 @@ class Turn:
         answer: Callable[[Reply], bytes] | None = None,
     ) -> Reply:
         """Takes one turn. Raises StoreError: no effect was started, and `held` is as it was or in doubt."""
-        await self._prepare(held)
+        if not held.is_ready:
+            await self._prepare(held)
         if remembered is not None:
             known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
             if known is not None:
@@ -156,12 +158,16 @@ class Turn:
         answer: Callable[[Reply], bytes] | None,
     ) -> Reply:
         now = self._clock.now()
-        event, programs = bind(held, event, definition, self._lives)
-        decision = stamp(
-            held.job_id, self._core.decide(Job(held.document, programs, self._holder), event, now)
-        )
+        before, programs = held.document, held.programs
+        if definition is not None:
+            event, programs = bind(held, event, definition, self._lives)
+        decision = self._core.decide(Job(before, programs, self._holder), event, now)
+        deliveries: tuple[Delivery, ...] = ()
+        if decision.effects:
+            decision = stamp(held.job_id, decision)
+            deliveries = durable_deliveries(decision.effects)
         kept = None if remembered is None else _keep(held.job_id, remembered, decision.reply, answer)
-        if kept is None and _is_idle(held.document, decision):
+        if kept is None and _is_idle(before, decision):
             if isinstance(event, AlarmRang):
                 await self._look_again(held, now)
             return decision.reply
@@ -169,9 +175,9 @@ class Turn:
             decision,
             programs,
             now,
-            text=accepted(held.document, decision.document, definition),
+            text=None if definition is None else accepted(before, decision.document, definition),
             kept=kept,
-            deliveries=durable_deliveries(decision.effects),
+            deliveries=deliveries,
         )
         if self._writes.must_be_durable(held, turn):
             await self._commit(held, self._writes.prepare(held, turn))
@@ -187,7 +193,7 @@ class Turn:
         except StoreError as error:
             await self.settle(held, prepared, error)
             raise
-        await self.settle(held, prepared, None)
+        await self._finish(held, prepared)
 
     async def _finish(self, held: Held, prepared: Prepared) -> None:
         """The store has the turn: it is what the job is now, and its effects may start."""

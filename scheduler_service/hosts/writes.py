@@ -107,6 +107,8 @@ def stamp(job_id: str, decision: Decision) -> Decision:
 
 def durable_deliveries(effects: tuple[Effect, ...]) -> tuple[Delivery, ...]:
     """Those that lie in the turn's transaction."""
+    if not effects:
+        return ()
     found = [one.delivery for one in effects if isinstance(one, Notify) and one.delivery.durable]
     return tuple(found) if found else ()
 

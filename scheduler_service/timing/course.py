@@ -82,28 +82,30 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
             after = begin(timer, cursor.anchor + 1) - 1
             return _cron(timer).next(after if cursor.last is None else max(after, cursor.last), timer.zone)
         case _:
-            index, last = _indices(timer, cursor)
-            return None if index > last else _nth(timer, first_moment(timer, cursor.anchor), index)
+            origin = first_moment(timer, cursor.anchor)
+            index, last = _indices(timer, cursor, origin)
+            return None if index > last else _nth(timer, origin, index)
 
 
 def _preceding_timing(timer: Timer, cursor: Cursor, end: int) -> int | None:
     origin = first_moment(timer, cursor.anchor)
-    _, last = _indices(timer, cursor)
+    _, last = _indices(timer, cursor, origin)
     return _nth(timer, origin, min(_search(timer, origin, end) - 1, last))
 
 
 def _tally_timing(timer: Timer, cursor: Cursor, until: int) -> int:
-    index, last = _indices(timer, cursor)
+    origin = first_moment(timer, cursor.anchor)
+    index, last = _indices(timer, cursor, origin)
     end = min(until, limit(timer, cursor.anchor)) + 1
-    return max(0, min(_search(timer, first_moment(timer, cursor.anchor), end) - 1, last) - index + 1)
+    return max(0, min(_search(timer, origin, end) - 1, last) - index + 1)
 
 
-def _indices(timer: Timer, cursor: Cursor) -> tuple[int, int]:
+def _indices(timer: Timer, cursor: Cursor, origin: int | None) -> tuple[int, int]:
     """The first and the last index of a timing that the cursor has left; first > last: none."""
     floor = begin(timer, cursor.anchor)
     if cursor.last is not None:
         floor = max(floor, cursor.last + 1)
-    index = _search(timer, first_moment(timer, cursor.anchor), floor)
+    index = _search(timer, origin, floor)
     if _period(timer).is_zero:
         return index, -cursor.used
     return index, LATEST if timer.repeats is None else index + timer.repeats - cursor.used - 1
