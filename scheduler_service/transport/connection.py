@@ -6,6 +6,7 @@ from typing import Protocol, cast
 
 from scheduler_service.transport.deadlines import Deadlines, Expiring
 from scheduler_service.transport.errors import ConnectFailed, TimedOut, TransportError
+from scheduler_service.transport.liveness import Probe
 from scheduler_service.transport.reception import Reception, Reply
 
 
@@ -26,7 +27,14 @@ class Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, *, origin: str, keeper: Keeper, deadlines: Deadlines, limit: int, raw: socket.socket
+        self,
+        *,
+        origin: str,
+        keeper: Keeper,
+        deadlines: Deadlines,
+        limit: int,
+        raw: socket.socket,
+        is_silent: Probe,
     ) -> None:
         self.idle_since = 0.0
         self.opened_at = 0.0
@@ -35,6 +43,8 @@ class Connection(asyncio.Protocol):
         self._keeper = keeper
         self._deadlines = deadlines
         self._raw = raw
+        self._is_silent = is_silent
+        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reception = Reception(origin=origin, limit=limit)
         self._waiter: asyncio.Future[Reply | TransportError] | None = None
@@ -42,7 +52,7 @@ class Connection(asyncio.Protocol):
 
     def start(self, data: bytes, *, method: str, deadline: float) -> "asyncio.Future[Reply | TransportError]":
         """Sends a request; the future ends with the reply or the error, at `deadline` at the latest."""
-        waiter: asyncio.Future[Reply | TransportError] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Reply | TransportError] = self._loop.create_future()
         if self._transport is None or self.is_closed:
             waiter.set_result(ConnectFailed(f"{self._origin} closed the connection: look at the target."))
             return waiter
@@ -56,13 +66,7 @@ class Connection(asyncio.Protocol):
         """False when the peer has closed it, even where the loop does not know yet; one system call."""
         if self.is_closed or self._transport is None or self._transport.is_closing():
             return False
-        try:
-            self._raw.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False  # the end of the stream, or bytes that nobody asked for
+        return self._is_silent(self._raw)  # else the stream has ended, or there are bytes nobody asked for
 
     def abandon(self) -> None:
         """Closes at once; nobody waits any more."""
