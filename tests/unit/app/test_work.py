@@ -1,0 +1,239 @@
+"""What one execution costs, counted and not timed: one more turn, commit, task or statement fails here.
+
+The unit is one firing of a one-step synchronous job through the host, the SQLite store and the history: two
+turns, two commits, one call. Figures of time are for `tests/bench`; these hold on any machine.
+"""
+
+import asyncio
+import gc
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.events import Created, Event
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.machine import decide
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.embedded import EmbeddedHost
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.state.rows import pack_records
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.ports import Commit
+from scheduler_service.security.masking import Masking
+from scheduler_service.timing.misfire import count_missed
+from tests.unit.hosts.house import CORE, SKEW, START, describe
+
+pytestmark = pytest.mark.anyio
+
+COUNT = 200
+MINUTE = 60_000
+
+
+class Sender:
+    """A target that is reached and answers at once."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    async def send(self, request: OutboundRequest) -> Outcome:
+        """200 and a small JSON object."""
+        self.sent += 1
+        return Answer(200, (("content-type", "application/json"),), b"{}", False, 1, request.url)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class Works:
+    """A host over files, with counters at its edges."""
+
+    def __init__(self, *, store: SqliteStateStore, history: HistoryWriter) -> None:
+        self.store = store
+        self.history = history
+        self.sender = Sender()
+        self.clock = ManualClock(wall=START, skew=SKEW)
+        self.turns = 0
+        self.commits: list[Commit] = []
+        self.statements: list[str] = []
+        self._awaited = 0
+        self._ended = asyncio.Event()
+        self._commit = store.commit
+        store.commit = self._count_commit  # type: ignore[method-assign]
+        store._files.writing.set_trace_callback(self.statements.append)
+        self.host = EmbeddedHost(
+            core=msgspec.structs.replace(CORE, decide=self._count_turn),
+            store=store,
+            history=history,
+            sender=self.sender,
+            clock=self.clock,
+            redact=Masking().redact_all,
+            count=count_missed,
+            log=lambda event, /, **keys: None,
+            holder=Holder("node", "1"),
+            boot=store.boot,
+        )
+
+    async def create(self, count: int, qos: int) -> None:
+        """Jobs that fire every minute, all at the same moments."""
+        await self.host.start()
+        timer = {"period": "PT1M", "dueTime": "1m"}
+        for number in range(count):
+            job_id = f"job-{number}"
+            definition = describe(jobId=job_id, timer=timer, qos=qos, request=[REQUEST])
+            await self.host(job_id, Created("", b""), definition=definition)
+
+    async def fire(self, count: int) -> None:
+        """One firing of each of the `count` jobs, to its record in the history."""
+        self._awaited = 2 * count
+        self._ended.clear()
+        self.clock.advance(MINUTE)
+        await self._ended.wait()
+        await self.history.flush()
+
+    def reset(self) -> None:
+        """Counts from here on."""
+        self.turns = 0
+        self.commits.clear()
+        self.statements.clear()
+
+    def _count_turn(self, job: Job, event: Event, now: Now) -> Decision:
+        self.turns += 1
+        return decide(job, event, now)
+
+    def _count_commit(self, commit: Commit) -> Any:
+        self.commits.append(commit)
+        ended = asyncio.ensure_future(self._commit(commit))
+        ended.add_done_callback(self._count_end)
+        return ended
+
+    def _count_end(self, commit: object) -> None:
+        self._awaited -= 1
+        if self._awaited == 0:
+            self._ended.set()
+
+
+REQUEST = {"url": "http://127.0.0.1:9/run", "body": {"n": 1}}
+
+
+@asynccontextmanager
+async def at_work(folder: Path, *, qos: int) -> AsyncIterator[Works]:
+    """Warmed up by one firing of each job."""
+    store = await SqliteStateStore.open(folder=folder, durability="process")
+    database = HistoryDatabase(url=f"sqlite:///{folder}/history.db", durability="process")
+    history = HistoryWriter(database=database, on_written=lambda keys: None, on_trouble=lambda text: None)
+    works = Works(store=store, history=history)
+    try:
+        await works.create(COUNT, qos)
+        await works.fire(COUNT)
+        works.reset()
+        yield works
+    finally:
+        await works.host.stop(0)
+        database.close()
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_an_execution_is_two_turns_and_two_commits(tmp_path: Path, qos: int) -> None:
+    """DESIGN 6: the head before the call, the end after its answer; nothing else is waited for."""
+    async with at_work(tmp_path, qos=qos) as works:
+        await works.fire(COUNT)
+        assert works.turns == 2 * COUNT
+        assert len(works.commits) == 2 * COUNT
+        assert works.sender.sent == 2 * COUNT
+
+
+@pytest.mark.parametrize(("qos", "most"), [(0, 1_900), (1, 2_300)])
+async def test_an_execution_writes_few_bytes(tmp_path: Path, qos: int, most: int) -> None:
+    """Both documents and both batches of records together."""
+    async with at_work(tmp_path, qos=qos) as works:
+        await works.fire(COUNT)
+        written = sum(len(commit.document or b"") for commit in works.commits)
+        batches = [commit.batch for commit in works.commits if commit.batch is not None]
+        written += sum(len(pack_records(batch.records)) for batch in batches)
+        assert most / 2 < written / COUNT < most
+
+
+async def test_statements_are_counted_by_the_group_and_not_by_the_execution(tmp_path: Path) -> None:
+    """A transaction over many turns has a handful of statements, so few enough for a busy interpreter."""
+    async with at_work(tmp_path, qos=0) as works:
+        await works.fire(COUNT)
+        groups = sum(statement.startswith("BEGIN") for statement in works.statements)
+        # A group of n rows goes in statements of 256, 128, 64 … rows: at most 8 of each of two kinds.
+        assert 0 < len(works.statements) <= groups * 20
+        assert len(works.statements) < COUNT
+
+
+async def test_an_execution_makes_no_task(tmp_path: Path) -> None:
+    """Rings and calls are errands; a task each would be 11 µs of 77."""
+    async with at_work(tmp_path, qos=0) as works:
+        loop = asyncio.get_running_loop()
+        made: list[str] = []
+
+        def make(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+            made.append(coroutine.__qualname__)
+            return asyncio.Task(coroutine, loop=loop)
+
+        loop.set_task_factory(make)  # type: ignore[arg-type]
+        try:
+            await works.fire(COUNT)
+        finally:
+            loop.set_task_factory(None)
+        assert len(made) < COUNT // 10, made[:5]
+
+
+async def test_an_execution_leaves_nothing_in_memory(tmp_path: Path) -> None:
+    """Ten firings of each job keep no more blocks than one."""
+    async with at_work(tmp_path, qos=0) as works:
+        await works.fire(COUNT)
+        before = _blocks()
+        for _ in range(10):
+            works.reset()
+            await works.fire(COUNT)
+        works.reset()
+        assert _blocks() - before < COUNT * 3
+
+
+@pytest.mark.parametrize(("qos", "most"), [(0, 345), (1, 345)])
+async def test_an_execution_calls_few_functions(tmp_path: Path, qos: int, most: int) -> None:
+    """Python's own functions on the loop's thread, the measure of work that does not depend on a clock.
+
+    Somebody who needs more says so here, with what it costs in docs/performance.md.
+    """
+    async with at_work(tmp_path, qos=qos) as works:
+        calls = await _count_calls(lambda: works.fire(COUNT))
+        assert most / 2 < calls / COUNT < most
+
+
+async def _count_calls(run: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        await run()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def _blocks() -> int:
+    gc.collect()
+    return sys.getallocatedblocks()
+
+
+def test_the_unit_is_what_the_benchmarks_measure() -> None:
+    """A job with one step, synchronous, with a body: as `tests/bench/stage.py` posts it."""
+    assert json.loads(describe(request=[REQUEST]).text)["request"] == [REQUEST]
