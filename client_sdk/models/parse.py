@@ -57,6 +57,15 @@ TIMER_HINTS: Mapping[str | int, str] = {
     "interval": "it is written as period",
     "every": "it is written as period",
 }
+_TIMER_MEMBERS = ("period", "dueTime", "ttl", "timezone", "startAt", "endAt", "misfire", "jitterSeconds")
+_STEP_MEMBERS = ("url", "method", "headers", "body", "respEnvName", "successCodes")
+DEFINITION_HINTS: Mapping[str | int, str] = {
+    "cron": "a cron expression is written as period of timer",
+    "schedule": "when a job fires is written as timer",
+    "interval": "it is written as period of timer",
+    **dict.fromkeys(_TIMER_MEMBERS, "it is a member of timer"),
+    **dict.fromkeys(_STEP_MEMBERS, "it is a member of a step of request"),
+}
 HINTS = {
     "jobId": "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit",
     "parentJob": "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit",
@@ -199,6 +208,8 @@ def _suggest(model: type[WireModel] | None, path: Path) -> str:
     found = _model_at(model, path[:-1])
     if found is Timer and path[-1] in TIMER_HINTS:
         return f"; {TIMER_HINTS[path[-1]]}"
+    if found is JobDefinition and path[-1] in DEFINITION_HINTS:
+        return f"; {DEFINITION_HINTS[path[-1]]}"
     known = {name.lower(): name for name in _names(found)} if found else {}
     near = difflib.get_close_matches(str(path[-1]).lower(), known, n=1)
     return f"; did you mean {known[near[0]]!r}?" if near else "; remove it or check its spelling"

@@ -1,5 +1,6 @@
 """Reads the body of a request: size, type, JSON and depth, before anything looks at its meaning."""
 
+import json
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -45,10 +46,10 @@ def read_json(body: bytes) -> object:
         raise _malformed("the body is empty; send a JSON value")
     try:
         value: object = _DECODER.decode(body)
-    except msgspec.ValidationError as error:
-        raise invalid("", "range", f"{error}: a number is too large for any use here") from None
+    except msgspec.ValidationError:
+        raise invalid("", "range", "a number is too large for any use here; send a smaller one") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _malformed(str(error)) from None
+        raise _malformed(_explain(body, str(error))) from None
     except RecursionError:
         raise _too_deep() from None
     if body.count(b"[") + body.count(b"{") > DEEPEST and not _is_flat(value, DEEPEST):
@@ -111,6 +112,23 @@ def _is_flat(value: object, levels: int) -> bool:
         return False
     inner = value.values() if isinstance(value, dict) else value
     return all(_is_flat(item, levels - 1) for item in inner)
+
+
+def _explain(body: bytes, said: str) -> str:
+    """What is wrong with a body that was refused, in words for people and with its place."""
+    try:
+        json.loads(body.decode(), parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        return f"it is not UTF-8 from byte {error.start} on"
+    except json.JSONDecodeError as error:
+        return f"{error.msg} at line {error.lineno}, column {error.colno}"
+    except (ValueError, RecursionError) as error:
+        return str(error) if isinstance(error, ValueError) else said
+    return r"an escape like \ud800 is half of a surrogate pair; send whole characters"
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def _malformed(reason: str) -> ApiProblem:

@@ -14,7 +14,11 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.json5 import Json5Error, Json5Reader
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
+MOST_VALUES = 1_000_000
 JSON5_SUFFIXES = frozenset({".json5", ".jsonc"})
+
+# A text, or a constant outside of any text.
+_CONSTANTS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?(?:NaN|Infinity))', re.DOTALL)
 
 
 class Document(NamedTuple):
@@ -62,14 +66,22 @@ def _read_json(name: str, text: str) -> Document:
         json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise _wrong(name, "JSON", error.msg, error.lineno, error.colno) from error
+    except _NoNumber as error:
+        at = next(found.start() for found in _CONSTANTS.finditer(text) if found[1])
+        place = _position(_lines(text), at)
+        raise _wrong(name, "JSON", f"{error} is no JSON number", *place) from error
     except (ValueError, RecursionError) as error:
         message = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
         raise CommandError(f"{name} is no JSON: {message}", Exit.USAGE) from error
     return _read_json5(name, text)
 
 
+class _NoNumber(Exception):
+    """`NaN` or `Infinity`, which are no JSON."""
+
+
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON number")
+    raise _NoNumber(constant)
 
 
 def _read_json5(name: str, text: str) -> Document:
@@ -96,6 +108,8 @@ def _read_yaml(name: str, text: str) -> Document:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
+        if node is not None and _size(node, {}) > MOST_VALUES:
+            raise _wrong(name, "YAML", f"its aliases make more than {MOST_VALUES} values of it", 1, 1)
         value = None if node is None else loader.construct_document(node)
         json.dumps(value, allow_nan=False)
     except yaml.MarkedYAMLError as error:
@@ -109,18 +123,32 @@ def _read_yaml(name: str, text: str) -> Document:
         loader.dispose()
     places: dict[str, tuple[int, int]] = {}
     if node is not None:
-        _locate(node, "", places)
+        _locate(name, node, "", places)
     return Document(name, value, places)
 
 
-def _locate(node: yaml.Node, pointer: str, places: dict[str, tuple[int, int]]) -> None:
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values there are when every alias is written out; one that holds itself counts once."""
+    if id(node) not in known:
+        known[id(node)] = 1
+        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+        inner = (value for _, value in parts) if isinstance(node, yaml.MappingNode) else parts
+        known[id(node)] = 1 + sum(_size(part, known) for part in inner)
+    return known[id(node)]
+
+
+def _locate(name: str, node: yaml.Node, pointer: str, places: dict[str, tuple[int, int]]) -> None:
     places[pointer] = (node.start_mark.line + 1, node.start_mark.column + 1)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            _locate(value, pointer + write_pointer([str(key.value)]), places)
+            inner = pointer + write_pointer([str(key.value)])
+            if inner in places:
+                place = (key.start_mark.line + 1, key.start_mark.column + 1)
+                raise _wrong(name, "YAML", f"the name {key.value!r} is given twice", *place)
+            _locate(name, value, inner, places)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            _locate(item, f"{pointer}/{index}", places)
+            _locate(name, item, f"{pointer}/{index}", places)
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]

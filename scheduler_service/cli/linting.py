@@ -30,8 +30,10 @@ def lint(
     is_list = isinstance(document.value, list)
     definitions = document.value if is_list else [document.value]
     wrong = 0
+    seen: set[str] = set()
     for index, definition in enumerate(definitions):
         errors, warnings = check(definition)
+        errors.extend(_check_repeated(definition, seen))
         wrong += bool(errors)
         prefix = f"/{index}" if is_list else ""
         _print_all(document, prefix, "error", errors)
@@ -39,6 +41,17 @@ def lint(
     if wrong:
         raise CommandError(f"{wrong} of {len(definitions)} definitions are wrong", Exit.REFUSED)
     tell(f"{len(definitions)} definition{'s are' if len(definitions) != 1 else ' is'} right")
+
+
+def _check_repeated(definition: Any, seen: set[str]) -> list[Found]:
+    """One array creates a job once; `seen` are the ids of the definitions before."""
+    job_id = definition.get("jobId") if isinstance(definition, dict) else None
+    if not isinstance(job_id, str):
+        return []
+    if job_id in seen:
+        return [("/jobId", "duplicate", f"jobId {job_id!r} is given to two definitions; choose another")]
+    seen.add(job_id)
+    return []
 
 
 def _print_all(document: Document, prefix: str, grade: str, found: list[Found]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 import msgspec
 
@@ -204,8 +205,10 @@ def _path(path: str, text: str, column: int) -> Path:
 def _unknown(name: str, column: int, names: Names) -> ExpressionError:
     if name in SYSTEM_VARIABLES or name == NOTIFY_BODY:
         return ExpressionError(f"the system variable {name} has no value in this place", column=column)
-    known = ", ".join(sorted(names.system))
-    return ExpressionError(f"{name} is no system variable; there are {known}", column=column)
+    folded = {known.removeprefix(_RESERVED).lower(): known for known in names.system}
+    near = get_close_matches(name.removeprefix(_RESERVED).lower(), folded, n=1)
+    known = f"did you mean {folded[near[0]]}?" if near else f"there are {', '.join(sorted(names.system))}"
+    return ExpressionError(f"{name} is no system variable; {known}", column=column)
 
 
 def _unreadable(text: str, column: int) -> ExpressionError:

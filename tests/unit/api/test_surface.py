@@ -13,6 +13,24 @@ pytestmark = pytest.mark.anyio
 JSON = {"Content-Type": "application/json"}
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{\n "a": 1\n "b": 2}', "Expecting ',' delimiter at line 3, column 2"),
+        (b"{", "at line 1, column 2"),
+        (b'{"a": "\\ud800"}', "half of a surrogate pair"),
+        (b'{"a": "\xff"}', "not UTF-8 from byte 7 on"),
+        (b'{"a": NaN}', "NaN is no JSON number"),
+        (b'{"a": ' + b"1" * 5_000 + b"}", "a number is too large for any use here; send a smaller one"),
+    ],
+)
+async def test_what_is_no_json_is_told_with_its_place(
+    client: httpx.AsyncClient, body: bytes, said: str
+) -> None:
+    """The message says what is wrong and where, in words of JSON (SPEC section 10)."""
+    assert said in (await client.post("/jobs/j1", content=body, headers=JSON)).json()["detail"]
+
+
 async def test_an_answer_lists_a_hundred_errors(client: httpx.AsyncClient) -> None:
     """A body with very many errors is not answered by as many: the detail says how many more there are."""
     body = definition() | {f"x{index}": 1 for index in range(1_000)}

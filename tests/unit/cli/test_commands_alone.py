@@ -88,6 +88,17 @@ def test_a_wrong_command_line_ends_with_2_in_words(
     assert "Traceback" not in err
 
 
+def test_lint_finds_an_id_that_is_given_twice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An array creates each job once: of two with one id the second would be refused, or win (16)."""
+    file = tmp_path / "jobs.json"
+    other = RIGHT.replace('"jobId": "a"', '"jobId": "b"')
+    file.write_text(f"[{RIGHT},\n{other},\n{RIGHT}]", encoding="utf-8")
+    code, out, _ = ended(capsys, "lint", str(file))
+    assert code == 1
+    assert out.startswith(f"{file}:3:11: error: /2/jobId: jobId 'a' is given to two definitions")
+    assert out.count("\n") == 1
+
+
 def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` ends with 0."""
     code, out, _ = ended(capsys, "jobs", "create", "--help")

@@ -14,6 +14,7 @@ from scheduler_service.cli.documents import read_document
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.json5 import Json5Error, Json5Reader
 
+LAUGHS = "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -109,7 +110,8 @@ def test_what_json_cannot_hold_is_refused(text: str) -> None:
         ("a.json", '{"a": 1,}', " is no JSON: Expecting property name"),
         ("a.json", '{\n  "a": tru\n}', "line 2, column 8"),
         ("a.json", "// no\n{}", "line 1, column 1"),
-        ("a.json", '{"a": NaN}', "NaN is no JSON number"),
+        ("a.json", '{"NaN": "\\"NaN",\n "a": NaN}', "NaN is no JSON number at line 2, column 7"),
+        ("a.json", "[1, -Infinity]", "-Infinity is no JSON number at line 1, column 5"),
         ("a.json", '{"a": 1,\n "a": 2}', "'a' is given twice at line 2, column 2"),
         ("a.json", "[" * 300 + "]" * 300, "nested too deeply"),
         ("a.json", "[" * 100_000, "nested too deeply"),
@@ -118,6 +120,8 @@ def test_what_json_cannot_hold_is_refused(text: str) -> None:
         ("a.yaml", "a: 1\n\tb: 2\n", "line 2, column 1"),
         ("a.yaml", "a: !!timestamp 2023-10-01\n", "with the values of JSON"),
         ("a.yaml", "a: &x [*x]\n", "with the values of JSON"),
+        ("a.yaml", "a: 1\nb: 2\na: 3\n", "the name 'a' is given twice at line 3, column 1"),
+        ("a.yaml", LAUGHS, "its aliases make more than 1000000 values of it"),
     ],
 )
 def test_a_bad_file_is_refused_with_line_and_column(tmp_path: Path, name: str, text: str, said: str) -> None:

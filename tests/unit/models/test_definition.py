@@ -220,6 +220,9 @@ def test_a_typo_is_answered_with_the_right_name() -> None:
         ({"timer": {"duetime": "0s"}}, "did you mean 'dueTime'?"),
         ({"timer": {"misfire": {"graceSecond": 1}}}, "did you mean 'graceSeconds'?"),
         ({"retry": [{"errorEquals": "500", "maxAttemps": 3}]}, "did you mean 'maxAttempts'?"),
+        ({"cron": "0 0 9 * * ?"}, "a cron expression is written as period of timer"),
+        ({"period": "5m"}, "it is a member of timer"),
+        ({"url": "http://x/"}, "it is a member of a step of request"),
         ({"timer": {"zzz": 1}}, "remove it or check its spelling"),
     ],
 )
