@@ -5,7 +5,8 @@ from typing import Any
 
 from client_sdk.client.jobs import Definition, write_definition
 from client_sdk.errors import Flaw, SdkError
-from client_sdk.models import JobDefinition, ModelError, parse_definition
+from client_sdk.lite.places import Places
+from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Program, Surroundings
@@ -36,25 +37,23 @@ class DefinitionRefused(SdkError):
         self.errors = errors
 
 
-def compile_lite(definition: Definition, surroundings: Surroundings) -> Program:
+def compile_lite(definition: Definition, surroundings: Surroundings, services: Mapping[str, str]) -> Program:
     """The program of a definition without timer and qos. Raises DefinitionRefused."""
     posted = {**DEFAULTS, **write_definition(definition)}
-    refused = tuple(_refuse(posted))
+    places = Places(services)
+    placed = places.put(posted)
+    refused = (*_refuse(posted), *places.missing)
     if refused:
         raise DefinitionRefused(refused)
     # It fires when it is told to; without a timer a definition would fire by itself, once.
-    posted["timer"] = {"period": "external"}
-    posted.pop("qos", None)
+    placed["timer"] = {"period": "external"}
+    placed.pop("qos", None)
     try:
-        return compile_definition(_parse(posted), surroundings).program
+        return compile_definition(parse_definition(placed), surroundings).program
     except (ModelError, DefinitionError) as error:
         raise DefinitionRefused(
             tuple(Flaw(one.pointer, one.code, one.message) for one in error.problems)
         ) from None
-
-
-def _parse(posted: dict[str, Any]) -> JobDefinition:
-    return parse_definition(posted)
 
 
 def _refuse(posted: Mapping[str, Any]) -> Iterable[Flaw]:

@@ -98,10 +98,8 @@ class LiteJob:
             response_bytes=response_bytes,
             follow=frozenset(follow),
         )
-        program = compile_lite(definition, surroundings)
-        self._sender = LiteSender(
-            services=dict(services or {}), response_bytes=response_bytes, transport=transport
-        )
+        program = compile_lite(definition, surroundings, services or {})
+        self._sender = LiteSender(response_bytes=response_bytes, transport=transport)
         self._teller = Teller(
             sender=self._sender, retries=notification_retries, interval=notification_interval_seconds
         )

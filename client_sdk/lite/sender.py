@@ -3,17 +3,14 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping
 
 import httpx
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 
-SERVICE = "service://"
-
 
 class LiteSender:
-    """One request and its answer, whatever comes of it. `services` are addresses of `service://` by name.
+    """One request and its answer, whatever comes of it.
 
     There is no egress policy: the requests are this process's own. Redirects are followed as far as the step
     says; credentials never follow one to another origin. Answers are cut at `response_bytes`.
@@ -22,11 +19,9 @@ class LiteSender:
     def __init__(
         self,
         *,
-        services: Mapping[str, str],
         response_bytes: int,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._services = services
         self._response_bytes = response_bytes
         self._http = httpx.AsyncClient(transport=transport, trust_env=False)
 
@@ -42,20 +37,17 @@ class LiteSender:
                 return await self._answer(request, started)
         except (TimeoutError, httpx.TimeoutException):
             return Fault(FaultKind.TIMEOUT, f"{request.url} did not answer in time", _since(started))
-        except _NoInstance as error:
-            return Fault(FaultKind.NO_INSTANCE, str(error), _since(started))
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             text = f"{request.url} could not be reached: {str(error) or type(error).__name__}"
             return Fault(FaultKind.CONNECT, text, _since(started))
 
     async def _answer(self, request: OutboundRequest, started: float) -> Answer:
-        url = self._locate(request.url)
         headers = [*request.headers]
         if not any(name.lower() == "traceparent" for name, _ in headers):
             headers.append(("traceparent", f"00-{request.trace}-{secrets.token_hex(8)}-01"))
         following: httpx.Request | None = self._http.build_request(
             request.method,
-            url,
+            request.url,
             headers=[(name.encode(), value.encode()) for name, value in headers],
             content=request.body,
             timeout=None,
@@ -68,9 +60,8 @@ class LiteSender:
                 break
             await answer.aclose()
         body, truncated = await self._read(answer)
-        shown = request.url if url != request.url and not answer.history else str(answer.url)
         fields = tuple((name, value) for name, value in answer.headers.multi_items())
-        return Answer(answer.status_code, fields, body, truncated, _since(started), shown)
+        return Answer(answer.status_code, fields, body, truncated, _since(started), str(answer.url))
 
     async def _read(self, answer: httpx.Response) -> tuple[bytes, bool]:
         body = bytearray()
@@ -82,21 +73,6 @@ class LiteSender:
         finally:
             await answer.aclose()
         return bytes(body), False
-
-    def _locate(self, url: str) -> str:
-        """The address of a `service://` URL. Raises _NoInstance where `services` has none."""
-        if not url.lower().startswith("service:"):
-            return url
-        whole = url if url.lower().startswith(SERVICE) else SERVICE
-        name, _, rest = whole[len(SERVICE) :].partition("/")
-        address = self._services.get(name)
-        if address is None:
-            raise _NoInstance(f"services has no address of {name!r}: give it one")
-        return f"{address.rstrip('/')}/{rest}"
-
-
-class _NoInstance(Exception):
-    """Nobody knows where the service is."""
 
 
 def _since(started: float) -> int:

@@ -93,7 +93,7 @@ async def test_a_chain_is_what_it_is_in_a_service(target: Target) -> None:
 async def test_timer_and_qos_are_refused(target: Target) -> None:
     """As is whatever needs instances; everything that is wrong is said at once, with its pointer."""
     posted = chain(target.url) | {"timer": {"period": "5m"}, "qos": 1}
-    posted["request"] = [{"url": "service://a/b", "route": "shard", "priority": 1}]
+    posted["request"] = [{"url": "http://a/b", "route": "shard", "priority": 1}]
     with pytest.raises(DefinitionRefused, match="needs a server") as caught:
         LiteJob(posted)
     pointers = [(flaw.pointer, flaw.code) for flaw in caught.value.errors]
@@ -183,15 +183,31 @@ async def test_notifications_are_tried_again(target: Target) -> None:
 
 
 async def test_services_have_addresses(target: Target) -> None:
-    """`service://name` goes to the address that was given; without one there is no instance."""
-    definition = {"request": [{"url": "service://files/run?a=1"}]}
+    """`service://name` and `serviceName` go to the address that was given, wherever they stand."""
+    definition = {
+        "request": [
+            {"url": "service://files/run?a=${size}"},
+            {"url": "service://main/run", "serviceName": "files"},
+        ],
+        "async": True,
+        "checkUrl": "service://files/check",
+        "checkRateSeconds": 0.1,
+        "notification": [{"url": "service://files/told", "stateEquals": "finalSucceed"}],
+    }
+    target.always("/base/check", Reply(body={"status": "succeed"}))
     async with LiteJob(definition, services={"files": f"{target.url}/base/"}) as job:
-        assert (await job.run()).state == "succeeded"
-    assert (target.seen[0].path, target.seen[0].query) == ("/base/run", {"a": "1"})
-    for url in ("service://other/run", "service:/run"):
-        async with LiteJob({"request": [{"url": url}]}, services={"files": target.url}) as job:
-            ended = await job.run()
-            assert (ended.error, ended.failure_type) == ("no_instance", "no_instance")
+        assert (await job.run({"size": 1})).state == "succeeded"
+    assert [one.path for one in target.seen] == ["/base/run", "/base/main/run", "/base/check", "/base/told"]
+    assert target.seen[0].query == {"a": "1"}
+
+
+def test_a_service_without_an_address_is_refused() -> None:
+    """Before anything is sent; `service:/path` has no owner here."""
+    steps = [{"url": url} for url in ("service://other/run", "service:/run", "http://h/")]
+    with pytest.raises(DefinitionRefused, match="'other', only of files") as caught:
+        LiteJob({"request": steps, "checkUrl": {"url": "service://b/"}}, services={"files": "http://h"})
+    flaws = [(flaw.pointer, flaw.code) for flaw in caught.value.errors]
+    assert flaws == [(f"/{place}/url", "no_instance") for place in ("request/0", "request/1", "checkUrl")]
 
 
 async def test_what_the_network_does(target: Target) -> None:
