@@ -89,6 +89,7 @@ class BlockingServices(_Face):
 
     put = _call(Services.put)
     get = _call(Services.get)
+    remove = _call(Services.remove)
     list = _walk(Services.list)
     drift = _walk(Services.drift)
     register = _call(Services.register)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from client_sdk.client.connection import Connection
+from client_sdk.client.connection import Connection, parse
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, WireModel, answers
 
@@ -17,19 +17,23 @@ class Services:
 
     async def put(
         self, name: str, declaration: ServiceDeclaration | Mapping[str, Any], *, force: bool | None = None
-    ) -> dict[str, Any]:
-        """Registers the service with its declared jobs; the same again changes nothing."""
-        path = f"/services/{_quote(name)}"
-        body = write_wire(declaration)
-        return dict((await self._connection.send("PUT", path, query={"force": force}, body=body)).data or {})
+    ) -> answers.Service:
+        """Registers the service with its declared jobs; `force` brings them to the declaration now."""
+        path, body = f"/services/{_quote(name)}", write_wire(declaration)
+        envelope = await self._connection.send("PUT", path, query={"force": force}, body=body)
+        return parse(answers.Service, envelope.data)
 
     async def get(self, name: str) -> answers.Service:
         """The service, its declared jobs and its instances."""
         return await self._connection.read(answers.Service, f"/services/{_quote(name)}")
 
-    def list(self, *, page: int = PAGE) -> AsyncIterator[answers.Service]:
+    async def remove(self, name: str) -> None:
+        """Nothing is declared any more; its jobs end after the service's grace period."""
+        await self._connection.send("DELETE", f"/services/{_quote(name)}")
+
+    def list(self, *, page: int = PAGE) -> AsyncIterator[answers.ServiceLine]:
         """Every service."""
-        return iterate(self._connection, answers.Service, "/services", page=page)
+        return iterate(self._connection, answers.ServiceLine, "/services", page=page)
 
     def drift(self, name: str, *, page: int = PAGE) -> AsyncIterator[answers.Drift]:
         """The declared jobs that are not as they were declared, and how they differ."""
@@ -37,10 +41,11 @@ class Services:
 
     async def register(
         self, name: str, instance_id: str, registration: InstanceRegistration | Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> answers.Instance:
         """Registers an instance in full; it is ready for work from now on."""
         body = write_wire(registration)
-        return dict((await self._connection.send("PUT", _instance(name, instance_id), body=body)).data or {})
+        envelope = await self._connection.send("PUT", _instance(name, instance_id), body=body)
+        return parse(answers.Instance, envelope.data)
 
     async def heartbeat(
         self, name: str, instance_id: str, *, load: float | None = None, draining: bool | None = None

@@ -18,7 +18,8 @@ PATIENCE = 10.0
 class Registration:
     """Keeps one instance registered while it runs. A scheduler that does not answer is asked again and again.
 
-    `declare` gives what is registered at this moment; `load` how much is under way.
+    `declare` gives what is registered at this moment; `load` how much is under way. `heartbeat` None: as
+    often as the scheduler asks for, every 3 s until it has.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class Registration:
         instance_id: str,
         declare: Callable[[], tuple[ServiceDeclaration | None, InstanceRegistration]],
         load: Callable[[], float],
-        heartbeat: float = HEARTBEAT,
+        heartbeat: float | None = None,
         registration: float = REGISTRATION,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -38,8 +39,9 @@ class Registration:
         self._instance_id = instance_id
         self._declare = declare
         self._load = load
-        self._heartbeat = heartbeat
-        self._beats = max(round(registration / heartbeat), 1)
+        self._is_fixed = heartbeat is not None
+        self._heartbeat = HEARTBEAT if heartbeat is None else heartbeat
+        self._every = registration
         self._pause = pause
         self._task: asyncio.Task[None] | None = None
         self._is_heard = True
@@ -69,7 +71,7 @@ class Registration:
         while True:
             await self._pause(self._heartbeat)
             beats += 1
-            is_due = not is_registered or beats % self._beats == 0
+            is_due = not is_registered or beats % max(round(self._every / self._heartbeat), 1) == 0
             if is_due and not self.is_draining:
                 is_registered = await self._try("registration", self._register)
             else:
@@ -79,7 +81,9 @@ class Registration:
         service, instance = self._declare()
         if service is not None:
             await self._services.put(self._name, service)
-        await self._services.register(self._name, self._instance_id, instance)
+        known = await self._services.register(self._name, self._instance_id, instance)
+        if known.heartbeat_seconds and not self._is_fixed:
+            self._heartbeat = known.heartbeat_seconds
 
     async def _beat(self) -> None:
         try:

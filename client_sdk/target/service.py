@@ -27,7 +27,7 @@ from client_sdk.target.messages import (
     send_answer,
 )
 from client_sdk.target.reception import Reception
-from client_sdk.target.registration import HEARTBEAT, REGISTRATION, Registration
+from client_sdk.target.registration import REGISTRATION, Registration
 from client_sdk.target.signals import Farewell
 from client_sdk.target.wrapping import Wrapped
 
@@ -65,7 +65,7 @@ class Service:
         verifier: Verifier | None = None,
         grace_seconds: float = 30.0,
         signals: Sequence[signal.Signals] = ENDINGS,
-        heartbeat_seconds: float = HEARTBEAT,
+        heartbeat_seconds: float | None = None,
         registration_seconds: float = REGISTRATION,
     ) -> None:
         self.name = name

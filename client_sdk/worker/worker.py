@@ -9,7 +9,7 @@ from client_sdk.client import Client
 from client_sdk.errors import DeclarationError, SdkError
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
 from client_sdk.target.declaration import Declaration, JobOptions, job
-from client_sdk.target.registration import HEARTBEAT, REGISTRATION, Registration
+from client_sdk.target.registration import REGISTRATION, Registration
 from client_sdk.target.service import name_instance
 from client_sdk.worker.lease import Lease
 from client_sdk.worker.part import LocalRetry, do_part
@@ -44,7 +44,7 @@ class Worker:
         local_retry: LocalRetry | None = None,
         grace_seconds: float = 30.0,
         settings: ServiceDeclaration | None = None,
-        heartbeat_seconds: float = HEARTBEAT,
+        heartbeat_seconds: float | None = None,
         registration_seconds: float = REGISTRATION,
     ) -> None:
         if concurrency < 1:

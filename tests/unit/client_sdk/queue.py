@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from client_sdk.models import Claim, Completion, Renewal, parse_model
-from tests.unit.client_sdk.registry import Registry, refuse
+from tests.unit.client_sdk.registry import Registry, answer, refuse
 
 
 class Queue(Registry):
@@ -96,8 +96,3 @@ class Queue(Registry):
     async def until_completed(self, many: int) -> None:
         """Returns when so many parts are completed."""
         await self.until(lambda: len(self.completed) >= many)
-
-
-def answer(data: Any) -> JSONResponse:
-    """A success."""
-    return JSONResponse({"resp_code": 200, "resp_msg": None, "data": data, "warnings": []})

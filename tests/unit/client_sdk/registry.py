@@ -32,6 +32,7 @@ class Registry:
         self.reports: list[tuple[str, dict[str, Any]]] = []
         self.answers: list[int] = []
         self.is_down = False
+        self.heartbeat_seconds = 3.0
         self._changed = asyncio.Condition()
         instance = "/services/{name}/instances/{id}"
         self.app = Starlette(
@@ -65,7 +66,8 @@ class Registry:
         except ModelError as error:
             return refuse(422, str(error))
         self.services[request.path_params["name"]] = said
-        return await self._take("service")
+        await self._take("service")
+        return answer({"name": request.path_params["name"]})
 
     async def _put_instance(self, request: Request) -> JSONResponse:
         try:
@@ -75,7 +77,8 @@ class Registry:
         except ModelError as error:
             return refuse(422, str(error))
         self.instances[request.path_params["id"]] = said
-        return await self._take("instance")
+        await self._take("instance")
+        return answer({"instanceId": request.path_params["id"], "heartbeatSeconds": self.heartbeat_seconds})
 
     async def _delete_instance(self, request: Request) -> JSONResponse:
         if self.instances.pop(request.path_params["id"], None) is None:
@@ -99,7 +102,12 @@ class Registry:
         async with self._changed:
             self.told.append(what)
             self._changed.notify_all()
-        return JSONResponse({"resp_code": 200, "resp_msg": None, "data": {}, "warnings": []})
+        return answer({})
+
+
+def answer(data: Any) -> JSONResponse:
+    """A success."""
+    return JSONResponse({"resp_code": 200, "resp_msg": None, "data": data, "warnings": []})
 
 
 def refuse(status: int, detail: str) -> JSONResponse:

@@ -64,6 +64,14 @@ async def test_heartbeats_and_registrations_go_on() -> None:
         assert registry.instances == {}
 
 
+async def test_heartbeats_come_as_often_as_the_scheduler_asks() -> None:
+    """Its setting wins over the 3 s of the contract, unless the service was told otherwise."""
+    async with registered(heartbeat_seconds=None, registration_seconds=1_000) as (service, registry):
+        registry.heartbeat_seconds = 0.001
+        await service.start()
+        await registry.until(lambda: registry.told.count("heartbeat") >= 3)
+
+
 async def test_a_scheduler_that_forgot_is_told_again() -> None:
     """It was started anew: the next heartbeat registers, with the jobs."""
     async with registered(registration_seconds=1_000) as (service, registry):

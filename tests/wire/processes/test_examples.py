@@ -13,7 +13,6 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.errors import Invalid
-from examples.fastapi_service import service as reports
 from tests.unit.client_sdk.lines import serving
 from tests.unit.client_sdk.queue import Queue
 from tests.unit.docs.pages import ROOT
@@ -49,14 +48,14 @@ async def scheduler(tmp_path: Path, **environ: str) -> AsyncIterator[Client]:
 
 
 async def test_the_fastapi_service(tmp_path: Path) -> None:
-    """Its jobs are called, one reports progress; told to end, it finishes what it has begun."""
+    """It registers its jobs; they are called, one reports progress; told to end, it finishes and leaves."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
-    static = f'{{"reports": ["{address}"]}}'
-    async with scheduler(tmp_path, PUNCTUAL_SERVICES__STATIC=static) as client:
-        await client.jobs.create_many(reports.definitions())
+    async with scheduler(tmp_path) as client:
         own = {"PUNCTUAL_URL": client.url, "ADDRESS": address}
         with target("examples.fastapi_service:app", port, **own) as process:
+            await client.wait_for(await client.jobs.trigger("check-timers"), timeout=20)
+            assert (await client.jobs.get(CLEAN)).kind == "cron"
             built = await client.wait_for(await client.jobs.trigger(BUILD, {"name": "a"}), timeout=20)
             assert (built.state, built.progress) == ("succeeded", "60/60")
             failed = await client.jobs.trigger(BUILD, {"name": "impossible"})
@@ -72,6 +71,7 @@ async def test_the_fastapi_service(tmp_path: Path) -> None:
             process.send(signal.SIGTERM)
             assert (await client.wait_for(last, timeout=20)).state == "succeeded"
             assert await asyncio.to_thread(process.wait) in (0, -signal.SIGTERM)
+        assert (await client.services.get("reports")).instances == []
 
 
 async def test_the_plain_service(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Services of the SDK in the real registry: declared, called, drained, gone (SPEC sections 11, 13, 16)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from client_sdk import Client, Service
+from client_sdk.errors import Absent
+from client_sdk.models import ServiceDeclaration
+from tests.unit.client_sdk.lines import serving
+from tests.wire.service import SERVED, World, running
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def served(world: World, **options: Any) -> AsyncIterator[tuple[Service, Client]]:
+    """An instance of the service `files` on loopback, not started yet, and a client."""
+    box: dict[str, Any] = {}
+
+    async def forward(scope: Any, receive: Any, send: Any) -> None:
+        await box["service"](scope, receive, send)
+
+    async with (
+        serving(forward) as url,
+        Client(SERVED, transport=httpx.ASGITransport(world.service.api)) as client,
+    ):
+        given = {"address": url, "signals": (), "heartbeat_seconds": 1_000}
+        box["service"] = service = Service("files", client=client, **(given | options))
+        try:
+            yield service, client
+        finally:
+            await service.stop()
+
+
+async def scan(world: World, client: Client) -> None:
+    """One run of the system job that makes jobs of what is declared."""
+    fired = await client.jobs.trigger("check-timers")
+    assert (await client.wait_for(fired, timeout=20)).state == "succeeded"
+    await world.settle()
+
+
+async def test_declared_jobs_become_jobs_and_are_called() -> None:
+    """From `@job` over the registry and check-timers to a call of this instance."""
+    async with running() as world, served(world) as (service, client):
+
+        @service.job(job_id="sum")
+        def add(left: int, right: int = 1) -> int:
+            """Adds."""
+            return left + right
+
+        await service.start()
+        await scan(world, client)
+        made = await client.jobs.get("sum")
+        assert made.definition["jobDescription"] == "Adds."
+        ended = await client.wait_for(await client.jobs.trigger("sum", {"left": 2}), timeout=20)
+        assert ended.state == "succeeded"
+        assert [one async for one in client.services.drift("files")] == []
+
+
+async def test_an_instance_is_known_while_it_runs() -> None:
+    """With what it said of itself; afterwards it is gone."""
+    about = {"instance_id": "one", "tags": ["big"], "capacity": 3, "description": "the first"}
+    settings = ServiceDeclaration(route="least_busy")
+    async with running() as world, served(world, settings=settings, **about) as (service, client):
+        await service.start()
+        known = await client.services.get("files")
+        assert known.route == "least_busy"
+        [instance] = known.instances
+        assert (instance.instance_id, instance.tags, instance.capacity) == ("one", ["big"], 3)
+        assert [line.name async for line in client.services.list()] == ["files"]
+        await client.services.heartbeat("files", "one", load=2, draining=True)
+        [draining] = (await client.services.get("files")).instances
+        assert (draining.state, draining.load) == ("draining", 2)
+        await service.stop()
+        assert (await client.services.get("files")).instances == []
+        with pytest.raises(Absent):
+            await client.services.heartbeat("files", "one")
+
+
+async def test_a_removed_job_is_paused() -> None:
+    """The next version of the service declares it no more; the one that it has is called."""
+    async with running() as world, served(world) as (service, client):
+        service.job(job_id="old")(lambda: None)
+        await service.start()
+        await scan(world, client)
+        assert (await client.jobs.get("old")).state == "active"
+        await service.stop()
+        async with served(world) as (newer, _):
+            newer.job(job_id="new")(lambda: None)
+            await newer.start()
+            await scan(world, client)
+            assert (await client.jobs.get("old")).state == "paused"
+            assert (await client.jobs.get("new")).state == "active"
