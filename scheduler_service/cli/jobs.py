@@ -1,7 +1,6 @@
 """`punctual jobs …`: create, read, change and set off jobs."""
 
 import contextlib
-import difflib
 import json
 import time
 from typing import Annotated, Any
@@ -10,8 +9,9 @@ from urllib.parse import quote
 import typer
 
 from scheduler_service.cli.connection import Connection, connect
+from scheduler_service.cli.declarations import compare, read_definitions
 from scheduler_service.cli.documents import read_document
-from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.options import (
     Cursor,
     Key,
@@ -95,17 +95,22 @@ def apply_jobs(file: Source, url: Url = None, key: Key = None, output: Output = 
 
 
 @app.command("diff")
-def diff_job(file: Source, url: Url = None, key: Key = None) -> None:
-    """Show how the definition of a file differs from the one that is stored; exit code 1 if it does.
+def diff_jobs(file: Source, url: Url = None, key: Key = None) -> None:
+    """Show how the definitions of a file differ from those that are stored; exit code 1 if one does.
+
+    The file holds one definition, an array of them, or what a service declares (`timers`).
 
     Example: punctual jobs diff -f nightly.json
     """
-    definition = _one(read_document(file).value)
-    stored = connect(url, key).get(place(definition["jobId"]))["definition"]
-    lines = list(difflib.unified_diff(_lines(stored), _lines(definition), "stored", str(file), lineterm=""))
-    print("\n".join(lines) if lines else "no difference")
-    if lines:
+    connection = connect(url, key)
+    differing = 0
+    for given in read_definitions(read_document(file).value):
+        lines = _diff_one(connection, given, str(file))
+        differing += bool(lines)
+        print("\n".join(lines), end="\n" if lines else "")
+    if differing:
         raise typer.Exit(Exit.REFUSED)
+    print("no difference")
 
 
 @app.command("delete")
@@ -234,5 +239,9 @@ def _one(value: Any) -> dict[str, Any]:
     return value
 
 
-def _lines(definition: Any) -> list[str]:
-    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).splitlines()
+def _diff_one(connection: Connection, given: dict[str, Any], name: str) -> list[str]:
+    try:
+        stored = connection.get(place(given["jobId"]))["definition"]
+    except AbsentError:
+        return [f"{given['jobId']}: there is no such job"]
+    return compare(stored, given, f"{name} {given['jobId']}")

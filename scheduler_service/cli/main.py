@@ -6,7 +6,7 @@ import sys
 import typer
 
 from scheduler_service import __version__
-from scheduler_service.cli import executions, jobs, timers
+from scheduler_service.cli import executions, jobs, services, timers
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.linting import lint
@@ -40,6 +40,7 @@ def make_app() -> typer.Typer:
     app.command("worker")(work)
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(executions.app, name="executions")
+    app.add_typer(services.app, name="services")
     app.add_typer(timers.app, name="timers")
     app.command("lint")(lint)
     app.add_typer(database, name="db")

@@ -100,6 +100,41 @@ def test_a_difference_ends_with_1(terminal: Terminal) -> None:
     assert '+  "jobName": "new",' in ended.out
 
 
+def test_a_declaration_is_compared_job_by_job(terminal: Terminal) -> None:
+    """An array, or what a service declares; what means the same is no difference (16)."""
+    first, second, third = terminal.definition(), terminal.definition(), terminal.definition()
+    file = terminal.write("jobs.json", [first, second])
+    terminal.done("jobs", "apply", "-f", file)
+    spelled = first | {"maxRetries": 5, "retry": []}
+    assert terminal.done("jobs", "diff", "-f", terminal.write("same.json", {"timers": [spelled, second]}))
+    ended = terminal.enter("jobs", "diff", "-f", terminal.write("new.json", {"timer": [first, third]}))
+    assert ended.code == 1
+    assert ended.out == f"{third['jobId']}: there is no such job\n"
+    assert terminal.enter("jobs", "diff", "-f", terminal.write("none.json", {"timers": [{}]})).code == 2
+
+
+def test_a_service_is_applied_shown_and_compared(terminal: Terminal) -> None:
+    """The source's own form of a declaration, `timer`, is taken as well (11, 16)."""
+    name, declared = f"svc-{terminal.folder.name}", terminal.definition()
+    file = terminal.write("service.json", {"timer": [declared], "graceSeconds": 5})
+    ended = terminal.done("services", "apply", name, "-f", file)
+    assert "check-timers" in ended.err
+    drift = terminal.enter("services", "drift", name)
+    assert (drift.code, drift.out.split()[4:7]) == (1, [declared["jobId"], "missing", "create"])
+    terminal.done("services", "apply", name, "-f", file, "--wait", "--timeout", "30")
+    assert terminal.done("services", "drift", name).out == "no drift\n"
+    shown = terminal.done("services", "get", name, "-o", "json").data
+    assert (shown["graceSeconds"], [one["jobId"] for one in shown["timers"]]) == (5, [declared["jobId"]])
+    assert name in terminal.done("services", "list", "--limit", "500").out
+    terminal.done("jobs", "apply", "-f", terminal.write("edit.json", declared | {"jobName": "edited"}))
+    drift = terminal.enter("services", "drift", name, "-o", "json")
+    assert (drift.code, [one["kind"] for one in drift.data["items"]]) == (1, ["overridden"])
+    alone = terminal.write("alone.json", [declared])
+    terminal.done("services", "apply", name, "-f", alone, "--force")
+    assert terminal.done("services", "drift", name).out == "no drift\n"
+    assert terminal.enter("services", "apply", name, "-f", terminal.write("x.json", "1")).code == 2
+
+
 def test_lists_are_filtered_and_go_on(terminal: Terminal) -> None:
     """By label, text and state; a cursor leads to the next page (16)."""
     label = f"t:{terminal.folder.name}"

@@ -116,6 +116,8 @@ def write_files(folder: Path, service: str) -> None:
     """The files of which docs/cli.md speaks."""
     definition = json.loads(fences(read("docs/cli.md"), "json")[0].replace("http://127.0.0.1:8000", service))
     (folder / "nightly.json").write_text(json.dumps(definition), encoding="utf-8")
+    declared = fences(read("docs/cli.md"), "yaml")[0].replace("http://127.0.0.1:8000", service)
+    (folder / "billing.yaml").write_text(declared, encoding="utf-8")
     jobs = [definition, definition | {"jobId": "weekly"}]
     (folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
 
@@ -133,6 +135,20 @@ def test_the_examples_of_the_command_line_run(terminal: Terminal) -> None:
         arguments = [known.get(word, word) for word in shlex.split(line)]
         assert arguments[0] == "punctual"
         ended = terminal.done(*arguments[1:])
+        assert ended.out + ended.err, line
+
+
+def test_the_examples_of_services_run(terminal: Terminal) -> None:
+    """Every command of docs/services.md, in order: a service registers, lives, leaves, and has its job."""
+    write_files(terminal.folder, terminal.service)
+    curls, commands = [], []
+    for block in fences(read("docs/services.md"), "sh"):
+        (commands if block.startswith("punctual") else curls).append(block)
+    text = "\n".join(curls).replace("http://127.0.0.1:8000", terminal.service)
+    answers = list(read_values(run_shell(text, cwd=terminal.folder, url=terminal.service)))
+    assert [answer["resp_code"] for answer in answers] == [200] * len(re.findall("^curl", text, re.MULTILINE))
+    for line in "".join(commands).splitlines():
+        ended = terminal.done(*shlex.split(line)[1:])
         assert ended.out + ended.err, line
 
 
@@ -160,6 +176,8 @@ def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
     """Each with the files and jobs that it speaks of; none is wrong, refused or unreachable."""
     write_files(terminal.folder, terminal.service)
     terminal.done("jobs", "apply", "-f", "nightly.json")
+    if example.startswith("punctual services"):
+        terminal.done("services", "apply", "billing", "-f", "billing.yaml", "--wait")
     arguments = shlex.split(example)[1:]
     if PLACEHOLDER in arguments:
         is_live = "cancel" in arguments

@@ -1,0 +1,63 @@
+"""Files that declare jobs: one definition, an array of them, or what a service declares."""
+
+import difflib
+import json
+from typing import Any
+
+from client_sdk.models import ModelError, parse_definition
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.services.differences import find_differences
+
+FILLED_IN = ("creator", "creatorName")
+"""What the service puts in where a definition does not say it."""
+
+
+def read_definitions(value: Any) -> list[dict[str, Any]]:
+    """The definitions in a file, each with its jobId. Raises CommandError."""
+    found = read_declaration(value)["timers"] if _declares(value) else value
+    definitions = found if isinstance(found, list) else [found]
+    for one in definitions:
+        if not isinstance(one, dict) or not isinstance(one.get("jobId"), str):
+            raise CommandError(
+                "the file must hold a definition with a jobId, an array of them, or an object with timers",
+                Exit.USAGE,
+            )
+    return definitions
+
+
+def read_declaration(value: Any) -> dict[str, Any]:
+    """What `PUT /services/{name}` takes: timers may stand alone, or be called `timer` as in the source."""
+    if isinstance(value, list):
+        return {"timers": value}
+    if not isinstance(value, dict):
+        raise CommandError("the file must hold an object with timers, or an array of definitions", Exit.USAGE)
+    if not isinstance(value.get("timer"), list):
+        return value
+    others = {name: member for name, member in value.items() if name != "timer"}
+    return {"timers": value["timer"], **others}
+
+
+def compare(stored: dict[str, Any], given: dict[str, Any], name: str) -> list[str]:
+    """The lines in which a file's definition differs from the stored one; none where they mean the same."""
+    said = {member: stored[member] for member in FILLED_IN if member in stored} | given
+    if not list(find_differences(_fill(said), _fill(stored))):
+        return []
+    return list(difflib.unified_diff(_lines(stored), _lines(said), "stored", name, lineterm=""))
+
+
+def _declares(value: Any) -> bool:
+    return isinstance(value, dict) and (
+        isinstance(value.get("timers"), list) or isinstance(value.get("timer"), list)
+    )
+
+
+def _fill(definition: dict[str, Any]) -> Any:
+    """With its defaults, where it is a definition at all."""
+    try:
+        return parse_definition(definition).model_dump(mode="json", by_alias=True)
+    except ModelError:
+        return definition
+
+
+def _lines(definition: Any) -> list[str]:
+    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).splitlines()

@@ -1,0 +1,100 @@
+"""`punctual services …`: register, read and compare what services declare."""
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from scheduler_service.cli.connection import connect
+from scheduler_service.cli.declarations import read_declaration
+from scheduler_service.cli.documents import read_document
+from scheduler_service.cli.errors import Exit
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Source, Timeout, Url, Wait
+from scheduler_service.cli.output import Format, show, show_page, tell, tell_warnings
+from scheduler_service.cli.waiting import check_success, wait_for
+
+app = typer.Typer(no_args_is_help=True, help="Register services, and see how their jobs differ.")
+Name = Annotated[str, typer.Argument(help="The service's name.")]
+COLUMNS = ("name", "address", "onlineCount", "instanceCount", "updatedAt")
+DRIFT = ("jobId", "kind", "action", "message")
+
+
+@app.command("list")
+def list_services(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> None:
+    """List services.
+
+    Example: punctual services list -o json
+    """
+    show_page(connect(url, key).get("/services", limit=limit, cursor=cursor), output, COLUMNS)
+
+
+@app.command("get")
+def get_service(name: Name, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Show a service with its timers and instances.
+
+    Example: punctual services get billing -o yaml
+    """
+    show(connect(url, key).get(place(name)), output)
+
+
+@app.command("apply")
+def apply_service(
+    name: Name,
+    file: Source,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    force: Annotated[
+        bool, typer.Option("--force", help="Bring its jobs to it at once, over edits and foreign jobs.")
+    ] = False,
+    wait: Wait = False,
+    timeout: Timeout = 60.0,
+) -> None:
+    """Register a service as a file declares it; --wait runs check-timers, so that its jobs are there.
+
+    Example: punctual services apply billing -f billing.yaml --wait
+    """
+    connection = connect(url, key)
+    query = {"force": "true" if force else None}
+    body = read_declaration(read_document(file).value)
+    envelope = connection.exchange("PUT", place(name), query=query, body=body)
+    tell_warnings(envelope)
+    if wait:
+        started = connection.send("POST", "/jobs/check-timers/trigger")
+        check_success(wait_for(connection, started["executionId"], timeout))
+    elif not force:
+        tell("check-timers brings its jobs to it within its period; --wait runs it now")
+    show(envelope["data"], output)
+
+
+@app.command("drift")
+def show_drift(
+    name: Name,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> None:
+    """Show where jobs differ from what a service declares, and why; exit code 1 if any does.
+
+    Example: punctual services drift billing
+    """
+    page = connect(url, key).get(f"{place(name)}/drift", limit=limit, cursor=cursor)
+    if output is Format.TABLE and not page["items"]:
+        print("no drift")
+    else:
+        show_page(page, output, DRIFT)
+    if page["items"]:
+        raise typer.Exit(Exit.REFUSED)
+
+
+def place(name: str) -> str:
+    """The path of a service."""
+    return f"/services/{quote(name, safe='')}"
