@@ -76,7 +76,7 @@ def _turn(race: Race, legs: Sequence[Leg], kinds: Sequence[Work]) -> Iterator[Ru
     """Everybody once, at one kind of work after the other."""
     for work in kinds:
         for leg in legs:
-            if work.kind in leg.kinds:
+            if race.wants(leg, work):
                 yield race.run(leg, work)
 
 

@@ -21,6 +21,11 @@ class Race:
         self._cores = cores
         self._cache = cache
         self._leads: dict[tuple[str, str], float] = {}
+        self._hopeless: set[tuple[str, str]] = set()
+
+    def wants(self, leg: Leg, work: Work) -> bool:
+        """Whether a leg takes part; not again where it has kept less than half of a rate."""
+        return work.kind in leg.kinds and (leg.key, work.kind) not in self._hopeless
 
     def run(self, leg: Leg, work: Work) -> Run:
         """One run; again with more time, up to twice, where the jobs were not there at their moment."""
@@ -36,5 +41,7 @@ class Race:
                 return Run(leg.key, work.kind, problem=f"{type(error).__name__}: {error}")
             else:
                 self._leads[place] = 1.3 * heat.needed + 1.5
+                if work.rate and found.figures and (found.figures.rate or 0) < work.rate / 2:
+                    self._hopeless.add(place)
                 return found
         return Run(leg.key, work.kind, problem="its jobs were not there at their moment")

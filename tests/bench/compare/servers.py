@@ -23,6 +23,7 @@ POSTGRES = (
     "shared_buffers=256MB",
     "max_connections=50",
     "autovacuum_naptime=10s",
+    "jit=off",
 )
 
 

@@ -1,11 +1,11 @@
 // BullMQ: one worker, Redis through ioredis, undici's pool with connections that stay open.
-// Jobs are added in arrays of 1,000; 100 run at once; a job that has run is removed.
+// Jobs are added in arrays of 1,000; 50 run at once; a job that has run is removed.
 "use strict";
 
 const { Queue, Worker } = require("bullmq");
 const { Pool } = require("undici");
 
-const AT_ONCE = 100;
+const AT_ONCE = 50;
 const GROUPS = 10; // as in task.py
 
 const task = JSON.parse(process.argv[2]);

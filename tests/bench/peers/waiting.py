@@ -1,4 +1,4 @@
-"""How the peers on greenlets post: one urllib3 pool with connections that stay open."""
+"""How the peers on threads or greenlets post: one urllib3 pool with connections that stay open."""
 
 import json
 
