@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from client_sdk.client import Client
-from client_sdk.errors import DeclarationError, SdkError
+from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.registration import REGISTRATION, Registration
@@ -99,7 +99,10 @@ class Worker:
         return [one.define(self.service) for one in self._declarations.values()]
 
     async def run(self, client: Client) -> None:
-        """Claims and works until `stop` is called. A scheduler that does not answer is asked again."""
+        """Claims and works until `stop` is called. A scheduler that does not answer is asked again.
+
+        Raises Unauthorized, Forbidden: this key may not claim here.
+        """
         self._stop = asyncio.Event()
         registration = self._register(client) if self._declarations else None
         if registration is not None:
@@ -143,6 +146,8 @@ class Worker:
                     self.queue, instance_id=self.instance_id, most=free, wait_seconds=self._wait
                 )
                 wait = FIRST_WAIT
+            except (Unauthorized, Forbidden):
+                raise
             except SdkError as error:
                 LOG.warning("nothing can be claimed from %s: %s", self.queue, error)
                 await asyncio.sleep(wait)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from client_sdk import Client, Worker
+from client_sdk import Client, SdkError, Worker
 from scheduler_service.cli.connection import DEFAULT_URL
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Key, Url
@@ -40,7 +40,10 @@ def work(
         )
     except ValueError as error:
         raise CommandError(str(error), Exit.USAGE) from error
-    asyncio.run(_run(worker, client))
+    try:
+        asyncio.run(_run(worker, client))
+    except SdkError as error:
+        raise CommandError(str(error)) from error
 
 
 def load_worker(place: str) -> Worker:

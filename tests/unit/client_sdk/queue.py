@@ -24,6 +24,7 @@ class Queue(Registry):
         self.renewals: list[Renewal] = []
         self.cancelled: set[str] = set()
         self.most_held = 0
+        self.key: str | None = None
         self._times = {"leaseSeconds": lease_seconds, "renewSeconds": renew_seconds}
         self._number = 0
         self.app.router.routes.extend(
@@ -53,6 +54,8 @@ class Queue(Registry):
         self.held.clear()
 
     async def _claim(self, request: Request) -> JSONResponse:
+        if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
+            return refuse(401, "the key is not known")
         asked = parse_model(Claim, await request.json())
         self.claims.append(asked)
         try:

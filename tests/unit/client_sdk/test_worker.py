@@ -11,7 +11,7 @@ import pytest
 from client_sdk import Client, JobFailed
 from client_sdk.client import Patience
 from client_sdk.client.queues import Queues
-from client_sdk.errors import DeclarationError, NotWanted
+from client_sdk.errors import DeclarationError, NotWanted, Unauthorized
 from client_sdk.models import answers
 from client_sdk.target import Execution, job
 from client_sdk.worker import Worker
@@ -277,6 +277,20 @@ async def test_a_scheduler_that_is_away_is_asked_again() -> None:
         queue.is_down = False
         await queue.publish("any")
         await queue.until_completed(1)
+
+
+async def test_a_worker_without_the_right_key_ends() -> None:
+    """Asking again would not help; it says so and leaves."""
+    queue, worker = Queue(), make()
+    queue.key = "right"
+
+    @worker.job(job_id="one")
+    def one() -> None: ...
+
+    async with Client("http://scheduler.test", transport=queue.transport, key="wrong") as client:
+        with pytest.raises(Unauthorized, match="not known"):
+            await worker.run(client)
+    assert queue.told[-1] == "deregistered"
 
 
 def lease(queue: Queue, waits: Waits, *, steady: Any, **work: Any) -> Lease:

@@ -107,6 +107,11 @@ async def test_the_worker() -> None:
             await queue.until_completed(2)
             assert process.send(signal.SIGTERM) is None
             assert await asyncio.to_thread(process.wait) == 0
+        queue.key = "right"
+        own = environment(PUNCTUAL_URL=url, PUNCTUAL_KEY="wrong")
+        with Process(arguments, cwd=ROOT, environ=own) as process:
+            assert await asyncio.to_thread(process.wait) == 1
+            assert process.err[-1] == "punctual: 401: the key is not known"
     ends = {lease: end.data for lease, end in queue.completed}
     assert ends["lease-1"] == {"thumbnail": "cat.120.png"}
     assert ends["lease-2"] == {"jobId": "another", "params": {"size": 1}}
