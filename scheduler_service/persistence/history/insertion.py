@@ -14,7 +14,7 @@ from scheduler_service.persistence.history.statements import (
 )
 
 # One statement for many rows lets go of the interpreter once, not once a row, and is prepared once.
-CHUNK = 128
+CHUNK = 256
 
 
 def insert_rows(connection: sqlite3.Connection, rows: Rows) -> None:
@@ -31,8 +31,10 @@ def mark_dropped(connection: sqlite3.Connection, dropped: Iterable[tuple[str, in
 
 
 def _insert(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
-    full = len(rows) - len(rows) % CHUNK
-    for start in range(0, full, CHUNK):
-        values = [value for row in rows[start : start + CHUNK] for value in row]
-        connection.execute(upsert.text(CHUNK), values)
-    connection.executemany(upsert.text(1), rows[full:])
+    """By statements of 256, 128, 64 … rows, so that few texts serve loads of any size."""
+    start = 0
+    while start < len(rows):
+        count = min(CHUNK, 1 << ((len(rows) - start).bit_length() - 1))
+        values = [value for row in rows[start : start + count] for value in row]
+        connection.execute(upsert.text(count), values)
+        start += count

@@ -10,6 +10,9 @@ from scheduler_service.persistence.state.schema import MIGRATIONS, read_version,
 # "full" outlives a power loss: the log is synced at each commit. "process" outlives the process alone.
 SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
 
+# Pages of the log before they are brought into the file: the same page is written there less often.
+CHECKPOINT_PAGES = 4_000
+
 # What SQLite says when the file itself is wrong, not its surroundings.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -119,6 +122,7 @@ def _connect(place: str) -> sqlite3.Connection:
     connection.execute("PRAGMA cache_size = -32768")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA journal_size_limit = 67108864")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     return connection
 
 

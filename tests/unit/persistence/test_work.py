@@ -1,0 +1,157 @@
+"""What the state costs, in work and not in time: statements, commits and bytes (DESIGN section 6).
+
+Each statement of the writer's thread has to win the interpreter back from a busy event loop, each commit
+waits for the disk, and each page is written to the log and then to the file.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.domain.moments import MINUTE, Due
+from scheduler_service.persistence.state.group import Group, Write, Written
+from scheduler_service.persistence.state.schema import upgrade
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.tap import Point
+from scheduler_service.ports import NOTHING, Commit
+from tests.unit.persistence.samples import batch, commit
+
+pytestmark = pytest.mark.anyio
+START = 1_790_000_000_000
+DEFINITION = b"d" * 250
+DOCUMENT = b"s" * 230
+
+
+@pytest.fixture
+def database() -> Iterator[sqlite3.Connection]:
+    """An empty state in memory."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        upgrade(connection, place=":memory:")
+        yield connection
+
+
+def creation(number: int) -> Commit:
+    """The first turn of a job that waits."""
+    return commit(
+        f"job-{number}",
+        uid=f"{START:012x}{number:020x}",
+        expected=NOTHING,
+        sequence=1,
+        document=DOCUMENT,
+        due=Due(wall=START + number),
+        definition=DEFINITION,
+        next_fire=START + number,
+    )
+
+
+def firing(number: int, sequence: int) -> Commit:
+    """A turn that starts an execution, over `sequence`."""
+    return commit(
+        f"job-{number}",
+        uid=f"{START:012x}{number:020x}",
+        expected=sequence,
+        sequence=sequence + 1,
+        document=DOCUMENT,
+        due=Due(wall=START + number + sequence * MINUTE, steady=5_000),
+        next_fire=START + number + sequence * MINUTE,
+        live=1,
+        batch=batch(sequence + 1, uid=f"{START:012x}{number:020x}"),
+    )
+
+
+def put(connection: sqlite3.Connection, writes: list[Write]) -> int:
+    """Writes a group; how many statements that took."""
+    heard: list[str] = []
+    connection.set_trace_callback(heard.append)
+    connection.execute("BEGIN IMMEDIATE")
+    group = Group(connection=connection, writes=writes)
+    assert [verdict for verdict in map(group.take, writes) if verdict] == []
+    group.flush()
+    connection.execute("COMMIT")
+    connection.set_trace_callback(None)
+    return len(heard)
+
+
+@pytest.mark.parametrize("count", [1, 16, 256])
+def test_a_group_takes_the_same_statements_whatever_its_size(
+    database: sqlite3.Connection, count: int
+) -> None:
+    """BEGIN, one search, one statement for each kind of row, COMMIT."""
+    assert put(database, [creation(number) for number in range(count)]) == 5
+    assert put(database, [firing(number, 1) for number in range(count)]) == 5
+    keys = tuple((f"{START:012x}{number:020x}", 2) for number in range(count))
+    assert put(database, [Written(keys)]) == 3
+
+
+def test_a_group_of_an_odd_size_takes_few_statements_more(database: sqlite3.Connection) -> None:
+    """Sizes are put together from powers of two: at most eight statements for 255 rows of a kind."""
+    assert put(database, [creation(number) for number in range(255)]) == 3 + 2 * 8
+    assert put(database, [creation(1_000 + number) for number in range(1_000)]) <= 3 + 2 * 9
+
+
+class Gate:
+    """Counts commits; the first one waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.is_open = threading.Event()
+
+    def before(self, point: str) -> None:
+        if point == Point.BEGIN:
+            assert self.is_open.wait(30)
+
+    def after(self, point: str) -> None:
+        self.commits += point == Point.COMMIT
+
+
+async def test_what_waits_together_is_committed_together(tmp_path: Path) -> None:
+    """One commit, and with it one wait for the disk, for all that came while the disk was busy."""
+    gate = Gate()
+    store = await SqliteStateStore.open(folder=tmp_path, tap=gate)
+    first = store.commit(creation(0))
+    rest = [store.commit(creation(number)) for number in range(1, 200)]
+    gate.is_open.set()
+    await first
+    for one in rest:
+        await one
+    assert gate.commits <= 2
+    before = gate.commits
+    await store.commit_all([creation(number) for number in range(1_000, 2_000)])
+    assert gate.commits == before + 1
+    await store.close()
+
+
+def test_a_waiting_job_is_small_on_disk(database: sqlite3.Connection) -> None:
+    """A row, its definition and the places in the indexes: 1,000,000 jobs fit on any disk."""
+    before = size_of(database)
+    for start in range(0, 4_000, 1_000):
+        put(database, [creation(number) for number in range(start, start + 1_000)])
+    assert (size_of(database) - before) / 4_000 < 1_100
+
+
+async def test_an_execution_writes_few_pages(tmp_path: Path) -> None:
+    """In groups of 100 over 1,000 jobs: what two turns and the history's answer write into the log."""
+    store = await SqliteStateStore.open(folder=tmp_path)
+    await store.commit_all([creation(number) for number in range(1_000)])
+    log = tmp_path / "state.db-wal"
+    before = log.stat().st_size
+    for start in range(0, 200, 100):
+        numbers = range(start, start + 100)
+        assert not any(await store.commit_all([firing(number, 1) for number in numbers]))
+        assert not any(await store.commit_all([firing(number, 2) for number in numbers]))
+        await store.written(
+            [(f"{START:012x}{number:020x}", sequence) for number in numbers for sequence in (2, 3)]
+        )
+    assert (log.stat().st_size - before) / 200 < 3_500
+    await store.close()
+
+
+def size_of(connection: sqlite3.Connection) -> int:
+    """Bytes of all pages."""
+    pages: int = connection.execute("PRAGMA page_count").fetchall()[0][0]
+    size: int = connection.execute("PRAGMA page_size").fetchall()[0][0]
+    return pages * size
