@@ -9,7 +9,7 @@ from scheduler_service.api.definitions import check_posted, put_in
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import ApiProblem, Flaw, invalid, invalid_all
 from scheduler_service.transport.addresses import read_url
-from scheduler_service.transport.errors import RefusedTarget
+from scheduler_service.transport.errors import RefusedTarget, TransportError
 
 MOST = 1_000
 
@@ -59,17 +59,22 @@ def check_timers(
     return b"[" + b",".join(kept) + b"]", tuple(warnings)
 
 
-def check_address(address: str | None) -> str:
-    """A base `http(s)://host[:port][/path]` without its last slash; none is empty. Raises ApiProblem."""
+async def check_address(parts: ApiParts, address: str | None) -> str:
+    """A base `http(s)://host[:port][/path]` without its last slash; none is empty. Raises ApiProblem.
+
+    Without a key nobody vouches for who registers: the address is judged as a job's own target is (SPEC 9).
+    """
     if address is None:
         return ""
     try:
         read_url(address)
-    except RefusedTarget as error:
-        raise invalid("/address", "invalid", f"address {address[:140]!r} is refused: {error}") from None
-    if "?" in address or "#" in address:
-        text = "a base address has neither query nor fragment; write http(s)://host[:port][/path]"
-        raise invalid("/address", "invalid", f"address {address[:140]!r} is refused: {text}")
+        if "?" in address or "#" in address:
+            raise RefusedTarget("a base address has neither query nor fragment: leave them out")
+        if parts.admit is not None:
+            await parts.admit(address)
+    except TransportError as error:
+        message = f"address {address[:140]!r} is refused: {error}"
+        raise invalid("/address", "invalid", message) from None
     return address.rstrip("/")
 
 

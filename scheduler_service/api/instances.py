@@ -37,12 +37,11 @@ async def put(call: Call) -> Response:
         service=name,
         tenant=parts.surroundings.tenant,
         instance_id=instance_id,
-        address=check_address(said.address),
+        address=await check_address(parts, said.address),
         tags=tuple(said.tags or ()),
         capacity=said.capacity,
         description=said.description or "",
         seen=now.steady,
-        trusted=parts.admin_key is not None,
     )
     timers, warnings = _declared(parts, name, said, raw)
     kept, is_new = await parts.registry.announce(instance, timers)

@@ -115,7 +115,8 @@ class ApiParts:
     `admin_key` None: only loopback is served (SPEC section 14). `ready` names what is not ready yet, nothing
     when all is. `options` are the effective defaults of a job's options by their names on the wire, where
     they are not those of SPEC section 2. `settings` is what `GET /settings` shows, secrets left out already.
-    `heartbeat_seconds` is how often instances are asked to say that they live.
+    `heartbeat_seconds` is how often instances are asked to say that they live. `admit` judges the address of
+    a service or instance, and raises TransportError; None: a key vouches for who registers.
     """
 
     deliver: Deliver
@@ -143,3 +144,4 @@ class ApiParts:
     options: Mapping[str, object] = field(default_factory=dict)
     settings: Callable[[], Mapping[str, Any]] | None = None
     heartbeat_seconds: float = 3
+    admit: Callable[[str], Awaitable[None]] | None = None

@@ -32,7 +32,7 @@ async def put(call: Call) -> Response:
     said = read_model(ServiceDeclaration, value)
     if said.signing is not None:
         raise invalid("/signing", "not_available", "signing is not available in this version; remove it")
-    address = check_address(said.address)
+    address = await check_address(parts, said.address)
     timers, warnings = _declared(parts, name, said, raw)
     kept, is_new = await parts.registry.register(_as_service(parts, name, said, address), timers)
     if call.query["force"]:
@@ -111,7 +111,6 @@ def _as_service(parts: ApiParts, name: str, said: ServiceDeclaration, address: s
         keeps=said.on_change == "keep",
         grace=GRACE if grace is None else round(grace * SECOND),
         rate_limit=None if limit is None else RateLimit(limit.count, _ms(limit.per_seconds)),
-        trusted=parts.admin_key is not None,
     )
 
 

@@ -14,7 +14,8 @@ import uvicorn
 import uvloop
 
 from scheduler_service.api.identity import is_loopback
-from scheduler_service.app.service import Carry, Service, Wrap, open_service, tell_egress
+from scheduler_service.app.egress import tell_egress
+from scheduler_service.app.service import Carry, Service, Wrap, open_service
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.core import Log
 from scheduler_service.persistence.state.tap import Tap

@@ -14,6 +14,7 @@ from scheduler_service.api.application import create_api
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.app.cleaning import Cleaner
 from scheduler_service.app.database import history_url
+from scheduler_service.app.egress import admit_of, egress_of
 from scheduler_service.app.services import ServiceRoom
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
 from scheduler_service.app.system import CHECK_TIMERS, CLEAN, NAMES, OUTBOX, as_function, install
@@ -36,12 +37,10 @@ from scheduler_service.ports import History, Sender
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.timing.misfire import count_missed
-from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
 
 MEMORY = ":memory:"
-LOOPBACK = ("127.0.0.0/8", "::1")
 
 Wrap = Callable[[History], History]
 Carry = Callable[[Sender], Sender]
@@ -91,23 +90,6 @@ class Service:
         await self._parts.services.close()
         self._parts.database.close()
         self._log("stopped")
-
-
-def egress_of(loaded: Loaded) -> EgressPolicy:
-    """The egress policy: without any configuration loopback is allowed, else what the settings say."""
-    egress = loaded.settings.egress
-    if egress is None:
-        return EgressPolicy(allow=() if loaded.has_file else LOOPBACK, deny=())
-    return EgressPolicy(allow=egress.allow, deny=egress.deny)
-
-
-def tell_egress(loaded: Loaded, log: Log) -> None:
-    """The first log line: which addresses jobs may reach."""
-    egress = loaded.settings.egress
-    if egress is None and not loaded.has_file:
-        log("egress", allow=list(LOOPBACK), note="no configuration: loopback is allowed; set egress.allow")
-    else:
-        log("egress", allow=list(egress.allow if egress else ()), deny=list(egress.deny if egress else ()))
 
 
 async def open_service(
@@ -289,6 +271,7 @@ def _api_parts(
         flush=parts.writer.flush,
         ready=missing,
         version=__version__,
+        admit=admit_of(loaded),
         heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
         admin_key=loaded.settings.server.key,
         body_bytes=loaded.settings.limits.body_bytes,

@@ -32,7 +32,6 @@ class Service(msgspec.Struct, frozen=True):
     grace: int = GRACE
     rate_limit: RateLimit | None = None
     digest: bytes = b""
-    trusted: bool = False
     created_at: int = 0
     updated_at: int = 0
     removed_at: int | None = None

@@ -19,9 +19,8 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
 
     `address` is the base `http(s)://host[:port][/path]` under which it is called, empty for one that only
     claims from queues. `capacity` None: no limit. `load` is what it said of itself, by its own measure;
-    `seen` the moment it was last heard of (steady ms). A draining one takes no new work. `trusted`: a key or
-    the settings vouch for its address, so that it may be private (SPEC section 9). `declares` tells which
-    timers it registered with; empty: none.
+    `seen` the moment it was last heard of (steady ms). A draining one takes no new work. `declares` tells
+    which timers it registered with; empty: none.
     """
 
     service: str
@@ -34,7 +33,6 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     load: float = 0.0
     draining: bool = False
     seen: int = 0
-    trusted: bool = False
     declares: bytes = b""
 
 

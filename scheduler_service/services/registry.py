@@ -108,7 +108,7 @@ class Registry:
         async with self._writing:
             service = self.find(instance.tenant, instance.service)
             if service is None:
-                new = Service(tenant=said.tenant, name=said.service, trusted=said.trusted)
+                new = Service(tenant=said.tenant, name=said.service)
                 await self._keep(new, timers if timers is not None and timers.text is not None else None)
             elif timers is not None and timers.text is not None and self._is_news(service, said):
                 await self._keep(service, timers)

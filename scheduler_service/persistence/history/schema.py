@@ -114,7 +114,6 @@ services = sa.Table(
     sa.Column("on_change", sa.String(8), nullable=False),
     sa.Column("grace", sa.BigInteger, nullable=False),
     sa.Column("rate_limit", sa.Text),
-    sa.Column("trusted", sa.SmallInteger, nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
     sa.Column("updated_at", sa.BigInteger, nullable=False),
     sa.Column("removed_at", sa.BigInteger),

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from scheduler_service.ports import StoreUnavailable
+from scheduler_service.transport.errors import RefusedTarget
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -426,3 +427,20 @@ async def test_drift_is_paged(world: World, client: httpx.AsyncClient) -> None:
     assert ([one["jobId"] for one in page["items"]], page["nextCursor"]) == (["a", "b"], "b")
     page = (await client.get(f"{PATH}/drift?limit=2&cursor=b")).json()["data"]
     assert ([one["jobId"] for one in page["items"]], page["nextCursor"]) == (["c"], None)
+
+
+async def test_an_address_that_nobody_vouches_for_is_judged() -> None:
+    """As a job's own target is (SPEC section 9); nothing is kept of what is refused."""
+
+    async def admit(address: str) -> None:
+        if "10.0.0.7" in address:
+            raise RefusedTarget("10.0.0.7 is private")
+
+    world = World(admit=admit)
+    async with world.client() as client:
+        for path in (PATH, f"{PATH}/instances/a"):
+            response = await client.put(path, json={"address": "http://10.0.0.7"})
+            assert (response.status_code, pointers(response)) == (422, [("/address", "invalid")])
+            assert "is private" in response.json()["detail"]
+            assert (await client.get(PATH)).status_code == 404
+        assert (await client.put(f"{PATH}/instances/a", json={"address": "http://x.test"})).status_code == 201

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from client_sdk.models import parse_definition
-from scheduler_service.app.service import egress_of, tell_egress
+from scheduler_service.app.egress import admit_of, egress_of, tell_egress
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.settings import Loaded, load_settings
+from scheduler_service.transport.errors import RefusedTarget
 
 SERVED = "http://127.0.0.1:8000"
 LOOPBACK = ["127.0.0.1", "::1", "127.9.9.9"]
@@ -112,3 +113,22 @@ def test_a_configuration_without_egress_refuses_loopback(tmp_path: Path) -> None
     narrow = load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["10.0.0.0/8"]'})
     assert opens(narrow, ["10.0.0.1"]) == {True}
     assert opens(narrow, LOOPBACK) == {False}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_only_a_key_vouches_for_an_instance_on_a_private_address(anyio_backend: str) -> None:
+    """Addresses of instances may be private only from settings or with a key (SPEC section 9)."""
+    admit = admit_of(load_settings({}, {}))
+    assert admit is not None
+    await admit("http://127.0.0.1:9000/base")
+    await admit("http://93.184.215.14")
+    for private in ("http://10.0.0.1", "http://192.168.0.1:81", "http://169.254.169.254", "http://[fe80::1]"):
+        with pytest.raises(RefusedTarget):
+            await admit(private)
+    allowed = admit_of(load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["10.0.0.0/8"]'}))
+    assert allowed is not None
+    await allowed("http://10.0.0.1")
+    with pytest.raises(RefusedTarget):
+        await allowed("http://127.0.0.1")
+    assert admit_of(load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})) is None

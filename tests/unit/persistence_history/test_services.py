@@ -23,7 +23,6 @@ FULL = Service(
     grace=5,
     rate_limit=RateLimit(10, 500),
     digest=b"\x00\xff",
-    trusted=True,
     created_at=1,
     updated_at=2,
     removed_at=3,

@@ -26,7 +26,6 @@ def _create_services() -> None:
         sa.Column("on_change", sa.String(8), nullable=False),
         sa.Column("grace", sa.BigInteger, nullable=False),
         sa.Column("rate_limit", sa.Text),
-        sa.Column("trusted", sa.SmallInteger, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
         sa.Column("removed_at", sa.BigInteger),
