@@ -203,6 +203,19 @@ async def test_an_execution_leaves_nothing_in_memory(tmp_path: Path) -> None:
         assert _blocks() - before < COUNT * 3
 
 
+async def test_an_execution_leaves_no_circles(tmp_path: Path) -> None:
+    """What is not needed any more goes by itself: the collector, which runs rarely, has nothing to find."""
+    async with at_work(tmp_path, qos=0) as works:
+        gc.collect()
+        gc.disable()
+        try:
+            await works.fire(COUNT)
+            works.reset()
+            assert gc.collect() < COUNT // 4
+        finally:
+            gc.enable()
+
+
 @pytest.mark.parametrize(("qos", "most"), [(0, 345), (1, 345)])
 async def test_an_execution_calls_few_functions(tmp_path: Path, qos: int, most: int) -> None:
     """Python's own functions on the loop's thread, the measure of work that does not depend on a clock.
