@@ -1,20 +1,31 @@
 """Removes what need not be kept: history by retention, destroyed jobs by `DELETE /main/schedule/clean`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Protocol
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.history.retention import Retention
-from scheduler_service.persistence.state.catalogue import JobQuery
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.catalogue import Catalogue, JobQuery
 from scheduler_service.ports import CatalogueEntry, Clock
 
 PAGE = 500
 
 
+class Shelves(Protocol):
+    """Where destroyed jobs lie."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Lists them."""
+
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        """Removes one; False: there is none. Raises StoreError."""
+
+
 class Cleaner:
     """Both ways of cleaning, over one store and one history."""
 
-    def __init__(self, *, store: SqliteStateStore, retention: Retention, clock: Clock, tenant: str) -> None:
+    def __init__(self, *, store: Shelves, retention: Retention, clock: Clock, tenant: str) -> None:
         self._store = store
         self._retention = retention
         self._clock = clock

@@ -8,14 +8,16 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import uvicorn
 import uvloop
+from fastapi import FastAPI
 
 from scheduler_service.api.identity import is_loopback
 from scheduler_service.app.egress import tell_egress
-from scheduler_service.app.service import Carry, Service, Wrap, open_service
+from scheduler_service.app.service import Carry, Wrap, open_service
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.core import Log
 from scheduler_service.persistence.state.tap import Tap
@@ -27,6 +29,25 @@ COLLECT_AFTER = (20_000, 20, 20)
 # Hardly anything here is ever part of a cycle: looking for cycles less often costs little memory.
 COLLECT_AFTER = (20_000, 20, 20)
 Began = Callable[[str], Awaitable[None]]
+
+
+class Running(Protocol):
+    """A service that is open; `api` is its ASGI application."""
+
+    api: FastAPI
+
+    async def start(self) -> None:
+        """Begins to take firings. Raises StoreError."""
+
+    async def stop(self, grace: int) -> None:
+        """Drains for at most `grace` ms, then closes everything."""
+
+
+class Opening(Protocol):
+    """Opens a service; nothing fires before its `start`."""
+
+    async def __call__(self, loaded: Loaded, *, served: str, log: Log) -> Running:
+        """Raises StoreError, SettingsError."""
 
 
 class Server(uvicorn.Server):
@@ -51,17 +72,20 @@ async def serve(
     carry: Carry | None = None,
     tap: Tap | None = None,
     began: Began | None = None,
+    opening: Opening | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains; a second signal ends the waiting.
 
-    `began` is awaited with the served address once the service answers and fires.
+    `began` is awaited with the served address once the service answers and fires; `opening` opens another
+    service than the embedded one.
     """
     settings = loaded.settings
     check_exposure(settings)
     tell_egress(loaded, log)
     listener = listen(settings.server.host, settings.server.port)
     served = address_of(settings, listener)
-    service = await _open(loaded, served, log, wrap, carry, tap, listener)
+    embedded = partial(open_service, wrap=wrap, carry=carry, tap=tap)
+    service = await _open(opening or embedded, loaded, served, log, listener)
     server = make_server(service.api)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     signals = Signals()
@@ -166,24 +190,16 @@ class Signals:
         self._stop.set()
 
 
-async def _open(
-    loaded: Loaded,
-    served: str,
-    log: Log,
-    wrap: Wrap | None,
-    carry: Carry | None,
-    tap: Tap | None,
-    listener: socket.socket,
-) -> Service:
+async def _open(opening: Opening, loaded: Loaded, served: str, log: Log, listener: socket.socket) -> Running:
     try:
-        return await open_service(loaded, served=served, log=log, wrap=wrap, carry=carry, tap=tap)
+        return await opening(loaded, served=served, log=log)
     except BaseException:
         listener.close()
         raise
 
 
 async def _stop(
-    service: Service, server: Server, serving: "asyncio.Task[None]", signals: Signals, settings: Settings
+    service: Running, server: Server, serving: "asyncio.Task[None]", signals: Signals, settings: Settings
 ) -> None:
     """Readiness goes first, the API last: feedback of what still runs is taken while it may end."""
     draining = asyncio.create_task(service.stop(round(settings.server.drain_seconds * SECOND)))

@@ -12,21 +12,20 @@ from fastapi import FastAPI
 from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.parts import ApiParts
-from scheduler_service.app.cleaning import Cleaner
+from scheduler_service.app.cleaning import Cleaner, Shelves
 from scheduler_service.app.database import history_url
 from scheduler_service.app.egress import admit_of, egress_of
+from scheduler_service.app.making import limits_of, make_core, make_masking
 from scheduler_service.app.services import ServiceRoom
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
 from scheduler_service.app.system import CHECK_TIMERS, CLEAN, NAMES, OUTBOX, as_function, install
-from scheduler_service.domain.moments import DAY, SECOND
+from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.wire import Holder
-from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.snapshot import decode, encode, needs_commit
-from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.clock import SystemClock, Timekeeper
-from scheduler_service.hosts.core import Core, Log
-from scheduler_service.hosts.embedded import EmbeddedHost, HostLimits
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.courier import Courier
+from scheduler_service.hosts.embedded import EmbeddedHost
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
@@ -34,11 +33,11 @@ from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.ports import History, Sender
-from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
+from scheduler_service.transport.services import Directory
 
 MEMORY = ":memory:"
 
@@ -51,6 +50,21 @@ class KeepTime(Protocol):
 
     def __call__(self, *, skew: int, on_step: Callable[[int], Awaitable[None]]) -> Timekeeper:
         """The clock."""
+
+
+class Confirmed(Protocol):
+    """A store that is told what the history has."""
+
+    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
+        """As in `ports.StateStore`."""
+
+
+class WithCourier(Protocol):
+    """A host that delivers."""
+
+    @property
+    def courier(self) -> Courier:
+        """Sends notifications."""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -127,31 +141,39 @@ async def open_service(
         tap=tap,
     )
     clock = keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew)
-    writer = _open_writer(store, database, log)
-    cleaner = _make_cleaner(settings, store, writer, clock)
-    outbox = _Outbox()
+    writer = open_writer(store, database, log)
+    cleaner = make_cleaner(settings, store, writer, clock)
+    outbox = Outbox()
     services = ServiceRoom(database=database, settings=settings.services, clock=clock, tenant=TENANT)
-    sender = _make_sender(loaded, served, cleaner, outbox, services)
+    sender = make_sender(loaded, served, cleaner, outbox, services, services.directory)
     history, carrier = wrap(writer) if wrap else writer, carry(sender) if carry else sender
     host = _make_host(settings, store, history, carrier, clock, compiler, log)
     outbox.host = host
-    await services.attach(host=host, store=store, compile_text=compiler.stored)
+    await services.attach(
+        deliver=host,
+        read_job=host.read,
+        catalogue=store.catalogue,
+        definition=store.definition,
+        compile_text=compiler.stored,
+    )
     reads = HistoryReads(database=database, system_jobs=frozenset(NAMES))
     parts = Parts(store, database, writer, reads, sender, host, compiler, services)
     api = create_api(_api_parts(loaded, parts, cleaner, clock, surroundings))
     return Service(loaded=loaded, parts=parts, api=api, log=log)
 
 
-class _Outbox:
+class Outbox:
     """`system://outbox`, bound to the host when there is one: the host needs the sender, which needs this."""
 
-    host: EmbeddedHost
+    host: "WithCourier"
 
     async def resend(self) -> dict[str, int]:
+        """How many deliveries were tried."""
         return {"tried": await self.host.courier.resend_outbox()}
 
 
-def _open_writer(store: SqliteStateStore, database: HistoryDatabase, log: Log) -> HistoryWriter:
+def open_writer(store: Confirmed, database: HistoryDatabase, log: Log) -> HistoryWriter:
+    """The history's writer, which tells `store` what it has."""
     loop = asyncio.get_running_loop()
 
     def confirm(keys: Sequence[tuple[str, int]]) -> None:
@@ -171,9 +193,8 @@ def _ignore(writing: Any) -> None:
     asyncio.ensure_future(writing).add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-def _make_cleaner(
-    settings: Settings, store: SqliteStateStore, writer: HistoryWriter, clock: Timekeeper
-) -> Cleaner:
+def make_cleaner(settings: Settings, store: Shelves, writer: HistoryWriter, clock: Timekeeper) -> Cleaner:
+    """What removes history and destroyed jobs."""
     retention = Retention(
         writer=writer,
         count=settings.history.retain_count,
@@ -183,13 +204,19 @@ def _make_cleaner(
     return Cleaner(store=store, retention=retention, clock=clock, tenant=TENANT)
 
 
-def _make_sender(
-    loaded: Loaded, served: str, cleaner: Cleaner, outbox: _Outbox, services: ServiceRoom
+def make_sender(
+    loaded: Loaded,
+    served: str,
+    cleaner: Cleaner,
+    outbox: Outbox,
+    services: ServiceRoom,
+    directory: Directory,
 ) -> HttpSender:
+    """The sender, which asks `directory` where services are."""
     settings = loaded.settings
     return HttpSender(
         policy=egress_of(loaded),
-        directory=services.directory,
+        directory=directory,
         resolver=SystemResolver(),
         response_bytes=settings.limits.response_bytes,
         owner_url=served,
@@ -211,37 +238,18 @@ def _make_host(
     compiler: Compiler,
     log: Log,
 ) -> EmbeddedHost:
-    core = Core(
-        decide=decide,
-        encode=encode,
-        decode=decode,
-        needs_commit=needs_commit,
-        due=due,
-        summarize=summarize,
-        compile=compiler.stored,
-    )
-    masking = Masking(
-        headers=settings.history.mask,
-        members=settings.history.mask,
-        body_bytes=settings.history.body_bytes,
-        detail=settings.history.detail,
-    )
     return EmbeddedHost(
-        core=core,
+        core=make_core(compiler),
         store=store,
         history=history,
         sender=sender,
         clock=clock,
-        redact=masking.redact_all,
+        redact=make_masking(settings).redact_all,
         count=count_missed,
         log=log,
         holder=Holder(store.node_id, f"{store.boot}-{os.getpid()}"),
         boot=store.boot,
-        limits=HostLimits(
-            ready=settings.limits.ready,
-            retries=settings.notification.retries,
-            interval=round(settings.notification.interval_seconds * SECOND),
-        ),
+        limits=limits_of(settings),
     )
 
 

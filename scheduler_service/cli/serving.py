@@ -27,17 +27,15 @@ def serve(
         str | None, typer.Option(help="The state store's address; default: SQLite in --data.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes; 1 in this version.")] = None,
-    runtime: Annotated[
-        str, typer.Option(help="embedded; dapr is not available in this version.")
-    ] = "embedded",
+    runtime: Annotated[str, typer.Option(help="embedded, or dapr: one node of a cluster.")] = "embedded",
     config: Config = None,
 ) -> None:
     """Run the service until it is told to stop (SIGTERM, Ctrl-C).
 
     Example: punctual serve --data data --port 8000
     """
-    if runtime != "embedded":
-        raise CommandError(f"--runtime {runtime} is not available in this version; use embedded", Exit.USAGE)
+    if runtime not in ("embedded", "dapr"):
+        raise CommandError(f"--runtime {runtime} is none; use embedded or dapr", Exit.USAGE)
     given = {
         "server.host": host,
         "server.port": port,
@@ -46,9 +44,23 @@ def serve(
         "store.url": store,
     }
     loaded = read_settings(given, config)
+    if runtime == "dapr":
+        _run(_find_node_runner(loaded))
+        return
     from scheduler_service.app import run_service
 
     _run(lambda: run_service(loaded))
+
+
+def _find_node_runner(loaded: Loaded) -> Callable[[], None]:
+    try:
+        from scheduler_service.app.cluster import run_node
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"--runtime dapr needs the package {error.name}; install punctual[service,dapr,postgres]",
+            Exit.USAGE,
+        ) from error
+    return lambda: run_node(loaded)
 
 
 def demo(host: Host = None, port: Port = None, data: Data = ":memory:", config: Config = None) -> None:

@@ -115,7 +115,7 @@ class DaprHost:
             found=self._take_up,
             log=log,
         )
-        self._insistence = Insistence(take=self, clock=clock, lease=limits.lease)
+        self._insistence = Insistence(take=self._deliver, clock=clock, lease=limits.lease)
         self._crew = Crew(sender=sender, insistence=self._insistence, log=log)
         self._counter = Counter(count=count, insistence=self._insistence, log=log)
         self.courier = Courier(
@@ -413,6 +413,11 @@ class DaprHost:
         self._handovers.give_up(held.job_id, held.document)
         held.cut_off = True
         await self._turn.read(held)
+
+    async def _deliver(self, job_id: str, event: Event) -> Reply:
+        """The same from an errand, which is no task: limits of time need one."""
+        reply: Reply = await self._spawn(self(job_id, event))
+        return reply
 
     async def _hand_over(self, job_id: str, event: Adopted) -> None:
         try:

@@ -64,8 +64,10 @@ def _refuse_store(url: str) -> str:
 
 
 def _check_database(url: str) -> str:
-    if url != "sqlite://" and not url.startswith("sqlite:///"):
-        raise ValueError("this version keeps history in SQLite; write sqlite:///PATH, or leave it out")
+    if url != "sqlite://" and not url.startswith(("sqlite:///", "postgresql://")):
+        raise ValueError(
+            "write sqlite:///PATH, or with --runtime dapr postgresql://USER@HOST/NAME, or nothing"
+        )
     return url
 
 
@@ -208,6 +210,14 @@ class Node(Group):
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
 
 
+class Dapr(Group):
+    """The ports of this node's daprd, and of the listener that only daprd calls."""
+
+    app_port: Annotated[int, Field(ge=0, le=65535)] = 8001
+    http_port: Annotated[int, Field(ge=1, le=65535)] = 3500
+    grpc_port: Annotated[int, Field(ge=1, le=65535)] = 50001
+
+
 class Settings(Group):
     """All settings of one process."""
 
@@ -223,5 +233,6 @@ class Settings(Group):
     services: Services = Services()
     debug: Debug = Debug()
     node: Node = Node()
+    dapr: Dapr = Dapr()
     env: dict[Literal["default"], dict[VariableName, str]] = {}
     env_file: str | None = None

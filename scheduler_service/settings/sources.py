@@ -15,9 +15,17 @@ from scheduler_service.settings.model import Egress, Settings
 PREFIX = "PUNCTUAL_"
 # Names of the environment that the command line reads for itself, and those of the scripts.
 NOT_SETTINGS = frozenset(
-    {"PUNCTUAL_URL", "PUNCTUAL_KEY", "PUNCTUAL_CONFIG", "PUNCTUAL_PYTHON", "PUNCTUAL_TEST_WORKERS"}
+    {
+        "PUNCTUAL_URL",
+        "PUNCTUAL_KEY",
+        "PUNCTUAL_CONFIG",
+        "PUNCTUAL_PYTHON",
+        "PUNCTUAL_TEST_WORKERS",
+        "PUNCTUAL_DAPR_BIN",
+        "PUNCTUAL_REQUIRE_DAPR",
+    }
 )
-LATER = frozenset({"dapr", "signing", "secrets"})
+LATER = frozenset({"signing", "secrets"})
 AS_WRITTEN = frozenset({"env", "secrets"})
 COLLECTIONS = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
 Place = tuple[str, ...]

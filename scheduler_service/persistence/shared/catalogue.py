@@ -1,6 +1,6 @@
 """The catalogue's reads over the shared table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ _COLUMNS: dict[JobSort, sa.Column[Any]] = {
     JobSort.UPDATED_AT: jobs.c.updated_at,
     JobSort.NEXT_FIRE_TIME: jobs.c.next_fire,
 }
+AT_ONCE = 500
 Condition = sa.ColumnElement[bool]
 Selection = sa.Select[Any]
 
@@ -36,6 +37,14 @@ class SharedCatalogue:
     async def get(self, job_id: str) -> CatalogueEntry | None:
         """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
         return await self._first(sa.select(*ENTRY).where(jobs.c.job_id == job_id))
+
+    async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+        """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
+        found: dict[str, CatalogueEntry] = {}
+        for start in range(0, len(job_ids), AT_ONCE):
+            wanted = sa.select(*ENTRY).where(jobs.c.job_id.in_(job_ids[start : start + AT_ONCE]))
+            found.update({entry.job_id: entry for entry in await self._entries(wanted)})
+        return found
 
     async def find(self, uid: str) -> CatalogueEntry | None:
         """The entry of the job whose present life is `uid`, or None. Raises StoreUnavailable."""

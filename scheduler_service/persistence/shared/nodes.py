@@ -8,7 +8,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.shared.database import SharedDatabase
 from scheduler_service.persistence.shared.schema import marks, nodes
 
-EPOCH = "epoch"
+EPOCH, APP_ID = "epoch", "app_id"
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -82,6 +82,18 @@ class Nodes:
             index_elements=[marks.c.name], set_={"value": marks.c.value + 1}
         ).returning(marks.c.value)
         return await self._database.write(lambda connection: int(connection.execute(statement).scalar_one()))
+
+    async def keep_app_id(self, app_id: str) -> str:
+        """The app id under which the actors' state lies; the first that is told stays."""
+        first = self._insert(marks).values(name=APP_ID, value=0, holder=app_id, until=0)
+        statement = first.on_conflict_do_nothing()
+        known = sa.select(marks.c.holder).where(marks.c.name == APP_ID)
+
+        def work(connection: sa.Connection) -> str:
+            connection.execute(statement)
+            return str(connection.execute(known).scalar_one())
+
+        return await self._database.write(work)
 
     async def lease(self, name: str, holder: Holder, now: int, until: int) -> bool:
         """Takes or renews a lease; False: another holder has it still."""

@@ -102,15 +102,15 @@ class DaprHouse:
         self.world.kill(name)
         node.client.is_cut = True
         doomed = {node.host._presence._task, node.host.sweeper._task, *node.host._tasks}
-        doomed |= {*node.host._crew._tasks, *node.host.courier._tasks, *node.host.alarms._tasks}
+        doomed |= {*node.host.alarms._tasks}
         for task in doomed:
             if task is not None:
                 task.cancel()
         await asyncio.gather(*(task for task in doomed if task), return_exceptions=True)
         for _, timer in node.host.alarms._timers.values():
             timer.cancel()
-        for timer in node.host.courier._timers.values():
-            timer.cancel()
+        await node.host._crew.stop()
+        await node.host.courier.stop()
         if not self.nodes:
             self.sender = ScriptedSender(self.journal)
             self.clock.advance(10_001)  # until then a node of this name is taken for alive

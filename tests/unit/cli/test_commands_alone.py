@@ -63,7 +63,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("jobs", "list", "--url", "ftp://127.0.0.1"),
         ("jobs", "list", "--url", "http://[::1"),
         ("jobs", "list", "--key", "kéy"),
-        ("serve", "--runtime", "dapr"),
+        ("serve", "--runtime", "cloud"),
         ("serve", "--workers", "2"),
         ("serve", "--store", "redis://x"),
         ("serve", "--port", "99999"),

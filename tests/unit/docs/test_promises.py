@@ -23,6 +23,7 @@ SECTIONS = {
     "12": "History and retention",
     "13": "Services and instances",
     "14": "Tenants, security, operation",
+    "15": "Two hosts, one behaviour",
     "16": "Command line, settings, SDK",
 }
 LATER = (

@@ -1,0 +1,280 @@
+"""Puts one node of a cluster together, over its sidecar and the shared database (`--runtime dapr`)."""
+
+import asyncio
+import platform
+import re
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+
+import msgspec
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+
+from scheduler_service import __version__
+from scheduler_service.api.application import create_api
+from scheduler_service.api.parts import ApiParts
+from scheduler_service.app.actors import Asgi, create_actor_app
+from scheduler_service.app.cleaning import Cleaner
+from scheduler_service.app.database import history_url
+from scheduler_service.app.egress import admit_of
+from scheduler_service.app.making import limits_of, make_core, make_masking
+from scheduler_service.app.running import Server, listen, serve
+from scheduler_service.app.service import Outbox, make_cleaner, make_sender, open_writer
+from scheduler_service.app.services import ServiceRoom
+from scheduler_service.app.sidecar import SidecarWatch
+from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
+from scheduler_service.app.system import NAMES, install
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.hosts.actor import register
+from scheduler_service.hosts.actor_store import ActorStore
+from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.dapr import Cluster, DaprHost
+from scheduler_service.hosts.presence import Presence
+from scheduler_service.hosts.sidecar import Sidecar
+from scheduler_service.hosts.sidecar_client import SidecarClient
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.shared.catalogue import SharedCatalogue
+from scheduler_service.persistence.shared.database import SharedDatabase
+from scheduler_service.persistence.shared.nodes import Node, Nodes
+from scheduler_service.persistence.shared.store import SharedStore
+from scheduler_service.ports import StoreUnavailable
+from scheduler_service.settings import Loaded, Settings
+from scheduler_service.telemetry.logs import stderr_log
+from scheduler_service.timing.misfire import count_missed
+from scheduler_service.transport.invocation import InvocationDirectory, InvocationSender
+
+SHARED_FILE = "cluster.db"
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What a node holds open."""
+
+    shared: SharedDatabase
+    cluster: Cluster
+    database: HistoryDatabase
+    writer: HistoryWriter
+    reads: HistoryReads
+    sender: InvocationSender
+    client: SidecarClient
+    watch: SidecarWatch
+    host: DaprHost
+    compiler: Compiler
+    clock: SystemClock
+    services: ServiceRoom
+
+
+class Shelves:
+    """What the cleaner sees of the shared database."""
+
+    def __init__(self, *, database: SharedDatabase) -> None:
+        self.catalogue = SharedCatalogue(database=database)
+        self.forget = SharedStore(database=database).forget
+
+
+def run_node(loaded: Loaded) -> None:
+    """`punctual serve --runtime dapr`. Raises SettingsError and StoreError where it cannot start."""
+    uvloop.run(serve(loaded, log=stderr_log(), opening=open_node))
+
+
+class NodeService:
+    """One running node: `api` is its ASGI application; the actors have a listener of their own."""
+
+    def __init__(self, *, loaded: Loaded, held: Held, api: FastAPI, log: Log) -> None:
+        self.api = api
+        self._loaded = loaded
+        self._held = held
+        self._log = log
+        self._server: Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Answers daprd, waits until actors can be used, takes turns. Raises StoreError, SettingsError."""
+        held, settings = self._held, self._loaded.settings
+        listener = listen("127.0.0.1", settings.dapr.app_port)
+        await register(held.host, held.client)
+        self._server = _make_actor_server(create_actor_app(held.host, self._is_healthy))
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+        await held.watch.wait()
+        await _keep_app_id(held)
+        held.watch.start()
+        await held.host.start()
+        await install(held.host, held.compiler, settings)
+        self._log(
+            "ready", node=held.cluster.presence.holder.node, daprd=held.watch.metadata.get("runtimeVersion")
+        )
+
+    async def stop(self, grace: int) -> None:
+        """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
+        held = self._held
+        self._log("draining", graceMs=grace, running=held.host.running)
+        await held.host.stop(grace)
+        await held.watch.stop()
+        if self._server is not None and self._serving is not None:
+            self._server.should_exit = True
+            await self._serving
+        await held.client.close()
+        await held.sender.close()
+        await held.reads.close()
+        await held.services.close()
+        held.database.close()
+        await held.shared.close()
+        self._log("stopped")
+
+    def _is_healthy(self) -> bool:
+        """Stopping, a node is not: daprd then gives its jobs to the others, where there are any."""
+        return not (self._held.host.is_draining and self._held.cluster.presence.others)
+
+
+async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
+    """Opens the databases and builds the node; nothing fires before `start`.
+
+    Raises StoreError where they cannot be used or a node of this name is running, SettingsError.
+    """
+    settings = loaded.settings
+    folder = Path(settings.store.data)
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    shared = await SharedDatabase.open(url=shared_url(settings.database.url, folder))
+    clock = SystemClock(skew=shared.clock_skew, on_step=_keep_no_step)
+    cluster = await _enter(shared, clock, node_id(settings, served), served, log)
+    history = await asyncio.to_thread(
+        HistoryDatabase, url=history_url(folder), durability=settings.store.durability
+    )
+    surroundings = make_surroundings(settings, served)
+    compiler = Compiler(
+        defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
+    )
+    confirmed, outbox = _Confirmed(), Outbox()
+    writer = open_writer(confirmed, history, log)
+    cleaner = make_cleaner(settings, Shelves(database=shared), writer, clock)
+    services = ServiceRoom(database=history, settings=settings.services, clock=clock, tenant=TENANT)
+    directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
+    sender = InvocationSender(sender=make_sender(loaded, served, cleaner, outbox, services, directory))
+    client = SidecarClient(port=settings.dapr.grpc_port)
+    host = DaprHost(
+        core=make_core(compiler),
+        cluster=cluster,
+        sidecar=Sidecar(client=client),
+        history=writer,
+        sender=sender,
+        clock=clock,
+        redact=make_masking(settings).redact_all,
+        count=count_missed,
+        log=log,
+        limits=limits_of(settings),
+    )
+    outbox.host, confirmed.store = host, host.store
+    await services.attach(
+        deliver=host,
+        read_job=host.read,
+        catalogue=SharedCatalogue(database=shared),
+        definition=host.store.definition,
+        compile_text=compiler.stored,
+    )
+    reads = HistoryReads(database=history, system_jobs=frozenset(NAMES))
+    watch = SidecarWatch(http_port=settings.dapr.http_port, clock=clock, log=log)
+    held = Held(
+        shared, cluster, history, writer, reads, sender, client, watch, host, compiler, clock, services
+    )
+    return NodeService(
+        loaded=loaded, held=held, api=create_api(_api_parts(loaded, held, cleaner, surroundings)), log=log
+    )
+
+
+async def _enter(shared: SharedDatabase, clock: SystemClock, name: str, served: str, log: Log) -> Cluster:
+    """Takes this node's place among the others. Raises StoreError."""
+    nodes = Nodes(database=shared)
+    epoch, now = await nodes.next_epoch(), clock.now()
+    node = Node(name, str(epoch), served, __version__, "running", now.wall, now.steady, 0, 0)
+    presence = Presence(nodes=nodes, clock=clock, node=node, log=log)
+    await presence.enter()
+    return Cluster(shared=SharedStore(database=shared), nodes=nodes, presence=presence, epoch=epoch)
+
+
+def shared_url(url: str | None, folder: Path) -> str:
+    """Where nodes meet: PostgreSQL where settings name it, else a file beside the history."""
+    return url if url is not None and url.startswith("postgresql:") else f"sqlite:///{folder / SHARED_FILE}"
+
+
+def node_id(settings: Settings, served: str) -> str:
+    """`node.id`, or this machine's name and the port that is served."""
+    name = settings.node.id or f"{platform.node()}-{served.rpartition(':')[2]}"
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name)[:64]
+
+
+class _Confirmed:
+    """The store that is told what the history has: the writer is there before it."""
+
+    store: ActorStore
+
+    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
+        return self.store.written(keys)
+
+
+async def _keep_no_step(skew: int) -> None:
+    """The steady line is the database's: each start reads anew how far this machine's clock is from it."""
+
+
+async def _keep_app_id(held: Held) -> None:
+    """Actor state lies under the app id. Raises StoreUnavailable where it is not the one of the state."""
+    known = await held.cluster.nodes.keep_app_id(held.watch.app_id)
+    if known != held.watch.app_id:
+        raise StoreUnavailable(
+            f"the jobs' state lies under the app id {known!r}, and this daprd runs as {held.watch.app_id!r}: "
+            f"start daprd with --app-id {known}"
+        )
+
+
+def _make_actor_server(app: Asgi) -> Server:
+    """daprd keeps its connections for minutes: closed before it expects that, a turn would be lost."""
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=600,
+    )
+    return Server(config)
+
+
+def _api_parts(loaded: Loaded, held: Held, cleaner: Cleaner, surroundings: Surroundings) -> ApiParts:
+    async def missing() -> Sequence[str]:
+        own = [] if held.host.is_ready else ["host"]
+        return [*own, *held.watch.missing]
+
+    return ApiParts(
+        deliver=held.host,
+        create_all=held.host.create_all,
+        peek=held.host.peek,
+        read_job=held.host.read,
+        compile_definition=held.compiler.posted,
+        moulds=held.compiler.moulds,
+        surroundings=surroundings,
+        catalogue=SharedCatalogue(database=held.shared),
+        store=held.host.store,
+        history=held.reads,
+        courier=held.host.courier,
+        clean=cleaner,
+        clock=held.clock,
+        registry=held.services.registry,
+        scan=held.services.scan,
+        drift=held.services.drift,
+        admit=admit_of(loaded),
+        heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
+        flush=held.writer.flush,
+        ready=missing,
+        version=__version__,
+        admin_key=loaded.settings.server.key,
+        body_bytes=loaded.settings.limits.body_bytes,
+        options=held.compiler.options,
+        settings=lambda: {
+            name: {"value": value, "source": source} for name, value, source in loaded.effective()
+        },
+    )

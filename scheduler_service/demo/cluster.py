@@ -1,0 +1,219 @@
+"""A cluster on one machine, on loopback: Redis, placement, scheduler service, sidecars and nodes."""
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from scheduler_service.demo.programs import PYTHON, Part, find_programs, free_ports, listens, tell_missing
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+APP_ID = "scheduler"
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """Where the shared programs listen."""
+
+    redis: int
+    placement: int
+    placement_health: int
+    scheduler: int
+    scheduler_health: int
+    etcd: int
+
+
+class NodePorts(msgspec.Struct, frozen=True):
+    """Where one node and its sidecar listen."""
+
+    api: int
+    app: int
+    http: int
+    grpc: int
+    internal: int
+
+
+class LocalCluster:
+    """Builds the parts; who has it starts and stops them. `environ` goes to the nodes."""
+
+    def __init__(
+        self, *, folder: Path, programs: Mapping[str, str], environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self._programs = programs
+        self._environ = dict(environ or {})
+        self.ports = Ports(*free_ports(6))
+        self.nodes: dict[str, NodePorts] = {}
+        self._write_resources()
+        self.redis = self._redis()
+        self.placement = self._placement()
+        self.scheduler = self._scheduler()
+        self.apps: dict[str, Part] = {}
+        self.sidecars: dict[str, Part] = {}
+
+    def add_node(self, name: str, api: int | None = None) -> tuple[Part, Part]:
+        """A node and its sidecar, not started yet."""
+        free = free_ports(5)
+        ports = self.nodes[name] = NodePorts(api or free[0], *free[1:])
+        self.apps[name] = self._app(name, ports)
+        self.sidecars[name] = self.sidecar(f"daprd-{name}", APP_ID, ports)
+        return self.apps[name], self.sidecars[name]
+
+    def sidecar(self, name: str, app_id: str, ports: NodePorts) -> Part:
+        """A daprd for the application on `ports.app`."""
+        given = {
+            "app-id": app_id,
+            "app-port": ports.app,
+            "app-protocol": "http",
+            "dapr-http-port": ports.http,
+            "dapr-grpc-port": ports.grpc,
+            "dapr-internal-grpc-port": ports.internal,
+            "dapr-listen-addresses": "127.0.0.1",
+            "dapr-internal-grpc-listen-address": "127.0.0.1",
+            "placement-host-address": f"127.0.0.1:{self.ports.placement}",
+            "scheduler-host-address": f"127.0.0.1:{self.ports.scheduler}",
+            "resources-path": self.folder / "resources",
+            "config": self.folder / "configuration.yaml",
+            "app-health-check-path": "/healthz",
+            "app-health-probe-interval": 1,
+            "app-health-probe-timeout": 500,
+            "app-health-threshold": 3,
+            "app-max-concurrency": 100,
+            "max-body-size": "16Mi",
+            "log-level": "warn",
+        }
+        command = [self._programs["daprd"], "--enable-app-health-check", "--enable-metrics=false"]
+        for option, value in given.items():
+            command += [f"--{option}", str(value)]
+        environ = {"DAPR_HOST_IP": "127.0.0.1"}
+        return Part(name, command, folder=self.folder, is_up=listens(ports.http), environ=environ)
+
+    def shared(self) -> list[Part]:
+        """The parts that all nodes share, in the order of their start."""
+        return [self.redis, self.placement, self.scheduler]
+
+    def parts(self) -> list[Part]:
+        """All parts, in the order of their start."""
+        pairs = zip(self.apps.values(), self.sidecars.values(), strict=True)
+        return [*self.shared(), *(part for pair in pairs for part in pair)]
+
+    def stop(self) -> None:
+        """Stops what runs: nodes first, each with time to drain beside its sidecar."""
+        for part in (*self.apps.values(), *self.sidecars.values(), *reversed(self.shared())):
+            part.stop()
+
+    def _app(self, name: str, ports: NodePorts) -> Part:
+        command = [PYTHON, "-m", "scheduler_service", "serve", "--runtime", "dapr"]
+        command += ["--port", str(ports.api), "--data", str(self.folder / "data")]
+        environ = {
+            "PUNCTUAL_NODE__ID": name,
+            "PUNCTUAL_DAPR__APP_PORT": str(ports.app),
+            "PUNCTUAL_DAPR__HTTP_PORT": str(ports.http),
+            "PUNCTUAL_DAPR__GRPC_PORT": str(ports.grpc),
+            **self._environ,
+        }
+        return Part(name, command, folder=self.folder, is_up=listens(ports.api), environ=environ)
+
+    def _redis(self) -> Part:
+        data = self.folder / "redis"
+        data.mkdir(exist_ok=True)
+        command = [self._programs["redis-server"], "--bind", "127.0.0.1", "--port", str(self.ports.redis)]
+        command += ["--appendonly", "yes", "--save", "", "--dir", str(data)]
+        return Part("redis", command, folder=self.folder, is_up=listens(self.ports.redis))
+
+    def _placement(self) -> Part:
+        ports = self.ports
+        command = [self._programs["placement"], "--listen-address", "127.0.0.1", "--enable-metrics=false"]
+        command += ["--port", str(ports.placement), "--healthz-listen-address", "127.0.0.1"]
+        command += ["--healthz-port", str(ports.placement_health), "--log-level", "warn"]
+        return Part("placement", command, folder=self.folder, is_up=listens(ports.placement))
+
+    def _scheduler(self) -> Part:
+        ports = self.ports
+        command = [self._programs["scheduler"], "--listen-address", "127.0.0.1", "--enable-metrics=false"]
+        command += ["--port", str(ports.scheduler), "--healthz-listen-address", "127.0.0.1"]
+        command += ["--override-broadcast-host-port", f"127.0.0.1:{ports.scheduler}"]
+        command += ["--healthz-port", str(ports.scheduler_health), "--etcd-client-port", str(ports.etcd)]
+        command += ["--etcd-data-dir", str(self.folder / "etcd"), "--log-level", "warn"]
+        return Part("scheduler", command, folder=self.folder, is_up=listens(ports.scheduler))
+
+    def _write_resources(self) -> None:
+        """The files of the checkout, with the addresses of this cluster."""
+        resources = self.folder / "resources"
+        resources.mkdir(parents=True, exist_ok=True)
+        store = (ROOT / "components" / "statestore.yaml").read_text(encoding="utf-8")
+        address = f"127.0.0.1:{self.ports.redis}"
+        store = store.replace("127.0.0.1:6379", address)
+        (resources / "statestore.yaml").write_text(store, encoding="utf-8")
+        shutil.copy(ROOT / "resiliency.yaml", resources / "resiliency.yaml")
+        configuration = (ROOT / "components" / "configuration.yaml").read_text(encoding="utf-8")
+        names = str(self.folder / "names.db")
+        (self.folder / "configuration.yaml").write_text(
+            configuration.replace("NAMES", names), encoding="utf-8"
+        )
+
+
+def own_environ() -> Mapping[str, str]:
+    """The environment of this process."""
+    return os.environ
+
+
+def main() -> int:
+    """`./scripts/cluster`: two nodes until Ctrl-C; an exit code."""
+    found = find_programs(own_environ())
+    missing = tell_missing(found)
+    if missing:
+        print("\n".join(missing))
+        return 2
+    folder = Path("data") / "cluster"
+    cluster = LocalCluster(folder=folder.absolute(), programs=found)
+    for name, port in (("one", 8000), ("two", 8010)):
+        cluster.add_node(name, port)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        if not _start(cluster):
+            return 1
+        print(f"Ctrl-C stops all of it; data and logs lie in {folder}")
+        while all(part.is_running for part in cluster.parts()):
+            time.sleep(1)
+        print(_tell_dead(cluster))
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        print("stopping ...")
+        cluster.stop()
+
+
+def _start(cluster: LocalCluster) -> bool:
+    for part in cluster.shared():
+        part.start()
+        if not _tell(part, part.wait()):
+            return False
+    for part in (*cluster.apps.values(), *cluster.sidecars.values()):
+        part.start()
+    own = [_tell(part, part.wait()) for part in (*cluster.apps.values(), *cluster.sidecars.values())]
+    for name, ports in cluster.nodes.items():
+        print(f"{name:10} http://127.0.0.1:{ports.api}")
+    return all(own)
+
+
+def _tell(part: Part, is_up: bool) -> bool:
+    """A line per part with its state; the end of its log where it is not up."""
+    print(f"{part.name:10} {f'up, process {part.pid}' if is_up else 'did not start:'}", flush=True)
+    if not is_up:
+        print(part.last_lines())
+    return is_up
+
+
+def _tell_dead(cluster: LocalCluster) -> str:
+    dead = [part for part in cluster.parts() if not part.is_running]
+    return "\n".join(f"{part.name} has ended:\n{part.last_lines()}" for part in dead)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

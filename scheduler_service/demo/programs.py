@@ -1,0 +1,136 @@
+"""The programs of a cluster on one machine: where they are, how they are started, watched and stopped."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+BIN = "PUNCTUAL_DAPR_BIN"
+PATIENCE = 30.0
+WHERE = {
+    "redis-server": "Debian, Ubuntu: apt-get install redis-server",
+    "placement": "dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN",
+    "scheduler": "dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN",
+    "daprd": "dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN",
+}
+
+
+def find_programs(environ: Mapping[str, str]) -> dict[str, str]:
+    """name → path of each program that is there: in $PUNCTUAL_DAPR_BIN, on PATH, in ~/.dapr/bin."""
+    home = Path(environ.get("HOME", "/")) / ".dapr" / "bin"
+    path = os.pathsep.join([environ.get(BIN, ""), environ.get("PATH", ""), str(home)])
+    found = {name: shutil.which(name, path=path) for name in WHERE}
+    return {name: place for name, place in found.items() if place is not None}
+
+
+def tell_missing(found: Mapping[str, str]) -> list[str]:
+    """What to install, a line for each program that is not there."""
+    return [f"{name} is missing: {where}" for name, where in WHERE.items() if name not in found]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody uses at the moment."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+class Part:
+    """One program, its log in a file. `is_up` asks whether it answers."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        is_up: Callable[[], bool],
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.command = list(command)
+        self.log = folder / f"{name}.log"
+        self._is_up = is_up
+        self._environ = {**os.environ, **(environ or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the running process."""
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts it; returns at once."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - a program that was looked up by name
+                self.command, stdout=log, stderr=log, env=self._environ, start_new_session=True
+            )
+
+    def wait(self, patience: float = PATIENCE) -> bool:
+        """Whether it answers within `patience` seconds."""
+        end = time.monotonic() + patience
+        while time.monotonic() < end:
+            if not self.is_running:
+                return False
+            if self._is_up():
+                return True
+            time.sleep(0.1)
+        return False
+
+    def send(self, number: int) -> None:
+        """Sends a signal."""
+        if self.is_running:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Ends it without a word (SIGKILL)."""
+        self.send(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def stop(self, patience: float = PATIENCE) -> None:
+        """Asks it to end, and ends it where it does not."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def last_lines(self, count: int = 5) -> str:
+        """The end of its log."""
+        text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-count:])
+
+
+def listens(port: int) -> Callable[[], bool]:
+    """Whether somebody accepts connections on `port`."""
+
+    def ask() -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=0.5):
+                return True
+        except OSError:
+            return False
+
+    return ask
+
+
+PYTHON = sys.executable

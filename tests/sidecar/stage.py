@@ -1,0 +1,145 @@
+"""A real cluster in a test's hand: its parts, a target, calls of the API, and what the history says."""
+
+import contextlib
+import json
+import sqlite3
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from scheduler_service.demo.cluster import LocalCluster
+
+ENDED = ("succeeded", "terminated", "cancelled", "skipped")
+
+
+class Target:
+    """Answers 200 and counts requests by their Idempotency-Key."""
+
+    def __init__(self) -> None:
+        self.keys: Counter[str] = Counter()
+        self.feedback: dict[str, str] = {}
+        target = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                target.keys[str(self.headers.get("Idempotency-Key"))] += 1
+                if body:
+                    target.feedback[str(self.headers.get("X-Scheduling-Job-Id"))] = json.loads(body)["url"]
+                self.send_response(200)
+                self.send_header("content-length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *arguments: Any) -> None:
+                return None
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/run"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Stage:
+    """A cluster that runs."""
+
+    def __init__(self, cluster: LocalCluster, target: Target) -> None:
+        self.cluster = cluster
+        self.target = target
+
+    def start(self, *names: str) -> None:
+        """Starts the shared parts and these nodes, and returns when all take work."""
+        for part in self.cluster.shared():
+            part.start()
+            assert part.wait(), part.last_lines(20)
+        for name in names:
+            self.start_node(name)
+        for name in names:
+            self.await_ready(name)
+
+    def start_node(self, name: str) -> None:
+        """Starts one more node, and does not wait."""
+        app, sidecar = self.cluster.add_node(name)
+        app.start()
+        sidecar.start()
+
+    def await_ready(self, name: str, patience: float = 60) -> None:
+        """Returns when the node takes work."""
+        ready = until(lambda: self.call(name, "GET", "/health/ready")[0] == 200, patience)
+        assert ready, self.cluster.apps[name].last_lines(20) + self.cluster.sidecars[name].last_lines(20)
+
+    def call(self, name: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """(status, JSON) of an API call; 0 where the node does not answer."""
+        url = path if path.startswith("http") else f"http://127.0.0.1:{self.cluster.nodes[name].api}{path}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            url, method=method, data=data, headers={"content-type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"{}")
+        except OSError:
+            return 0, None
+
+    def insist(self, method: str, path: str, body: object = None, *, name: str, patience: float = 40) -> int:
+        """Calls until it is answered otherwise than 503 or not at all; the status."""
+        status = 0
+
+        def done() -> bool:
+            nonlocal status
+            status, _ = self.call(name, method, path, body)
+            return status not in (0, 503)
+
+        until(done, patience)
+        return status
+
+    def rows(self, query: str) -> list[Any]:
+        """What the history says."""
+        place = self.cluster.folder / "data" / "history.db"
+        with contextlib.closing(sqlite3.connect(place, timeout=20)) as db:
+            return db.execute(query).fetchall()
+
+
+def until(condition: Callable[[], bool], patience: float) -> bool:
+    """Whether `condition` came true within `patience` seconds."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.2)
+    return condition()
+
+
+@contextlib.contextmanager
+def staged(
+    folder: Path, programs: Mapping[str, str], *names: str, environ: Mapping[str, str] | None = None
+) -> Iterator[Stage]:
+    """A cluster of these nodes, stopped at the end."""
+    target = Target()
+    stage = Stage(LocalCluster(folder=folder, programs=programs, environ=environ), target)
+    try:
+        stage.start(*names)
+        yield stage
+    finally:
+        stage.cluster.stop()
+        target.close()
+
+
+def definition(target: Target, **members: Any) -> dict[str, Any]:
+    """One POST to the target."""
+    base = {"jobName": "a job", "creator": "1", "creatorName": "one", "request": [{"url": target.url}]}
+    return base | members

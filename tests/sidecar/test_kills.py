@@ -1,0 +1,164 @@
+"""Whatever dies, while firings and asynchronous executions run: nothing lost, nothing doubled."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.sidecar.stage import Stage, definition, staged, until
+
+JOBS, ASYNC = 50, 200
+BEFORE, AFTER = 6.0, 25.0
+PAUSE = 30.0
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+
+
+def kill_app(stage: Stage) -> None:
+    stage.cluster.apps["two"].kill()
+
+
+def kill_sidecar(stage: Stage) -> None:
+    stage.cluster.sidecars["two"].kill()
+
+
+def kill_both(stage: Stage) -> None:
+    kill_app(stage)
+    kill_sidecar(stage)
+
+
+def restart(name: str) -> Callable[[Stage], None]:
+    def work(stage: Stage) -> None:
+        part = getattr(stage.cluster, name)
+        part.kill()
+        part.start()
+        assert part.wait()
+
+    return work
+
+
+def freeze(stage: Stage) -> None:
+    stage.cluster.apps["two"].send(signal.SIGSTOP)
+    stage.cluster.sidecars["two"].send(signal.SIGSTOP)
+    time.sleep(PAUSE)
+    stage.cluster.sidecars["two"].send(signal.SIGCONT)
+    stage.cluster.apps["two"].send(signal.SIGCONT)
+
+
+def join_and_leave(stage: Stage) -> None:
+    stage.start_node("three")
+    stage.await_ready("three")
+    time.sleep(5)
+    stage.cluster.apps["three"].stop()
+    stage.cluster.sidecars["three"].stop()
+
+
+CASES: dict[str, Callable[[Stage], None]] = {
+    "app": kill_app,
+    "daprd": kill_sidecar,
+    "app and daprd": kill_both,
+    "redis": restart("redis"),
+    "scheduler service": restart("scheduler"),
+    "placement": restart("placement"),
+    "frozen for 30 s": freeze,
+    "third node": join_and_leave,
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_lost_or_doubled(
+    case: str, tmp_path: Path, programs: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """50 firings a second and 200 open asynchronous executions of qos 1 (SPEC sections 3 and 8)."""
+    with staged(tmp_path, programs, "one", "two") as stage:
+        prepare(stage)
+        time.sleep(BEFORE)
+        hit = time.time() * 1000
+        CASES[case](stage)
+        time.sleep(AFTER)
+        reported = report_all(stage)
+        end = time.time() * 1000 - 3_000
+        stop_timers(stage)
+        time.sleep(5)
+        told = judge(stage, hit, end)
+        with capsys.disabled():
+            print(f"\n{case}: {told}, {reported} of {ASYNC} reports taken")
+        assert reported == ASYNC
+        states = stage.rows("SELECT state, count(*) FROM executions WHERE job_id LIKE 'wait%' GROUP BY state")
+        assert states == [("succeeded", ASYNC)]
+
+
+def prepare(stage: Stage) -> None:
+    """All jobs there, all asynchronous executions open."""
+    step = {"url": stage.target.url, "body": {"url": "${schedulingFeedbackUrl}"}}
+    waiting = [
+        definition(
+            stage.target,
+            jobId=f"wait{number}",
+            timer={"period": "external"},
+            request=[step],
+            qos=1,
+            timeoutSeconds=600,
+            **{"async": True},
+        )
+        for number in range(ASYNC)
+    ]
+    ticking = [
+        definition(
+            stage.target, jobId=f"tick{number}", qos=number % 2, timer={"dueTime": "1s", "period": "1s"},
+            overlapPolicy="queue",
+        )
+        for number in range(JOBS)
+    ]  # fmt: skip
+    assert stage.call("one", "POST", "/jobs", waiting)[0] == 200
+    for number in range(ASYNC):
+        assert stage.call("one", "POST", f"/jobs/wait{number}/trigger", {})[0] == 200
+    assert stage.call("one", "POST", "/jobs", ticking)[0] == 200
+    assert until(lambda: len(stage.target.feedback) >= ASYNC, 30)
+
+
+def report_all(stage: Stage) -> int:
+    """Reports every asynchronous execution by the living node; how many reports were taken."""
+    base = f"http://127.0.0.1:{stage.cluster.nodes['one'].api}"
+    taken = 0
+    for number in range(ASYNC):
+        path = "/" + stage.target.feedback[f"wait{number}"].split("/", 3)[3]
+        taken += stage.insist("POST", base + path, {"status": "succeed"}, name="one") == 200
+    return taken
+
+
+def stop_timers(stage: Stage) -> None:
+    for number in range(JOBS):
+        stage.insist("PUT", f"/jobs/tick{number}?active=0&drain=true", name="one")
+
+
+def judge(stage: Stage, hit: float, end: float) -> str:
+    """Asserts over the ledger and the executions; the figures."""
+    rows = stage.rows(
+        "SELECT uid, planned_at, started_at, state, error FROM executions WHERE job_id LIKE 'tick%'"
+    )
+    moments = [(uid, planned) for uid, planned, *_ in rows]
+    doubled = len(moments) - len(set(moments))
+    missing = 0
+    for uid in {uid for uid, _ in moments}:
+        planned = sorted(at for one, at in moments if one == uid and at <= end)
+        ledger = stage.rows(
+            f"SELECT planned_at, until FROM firings WHERE uid = '{uid}' AND outcome = 'skipped'"
+        )
+        expected = range(planned[0], int(end) + 1, 1_000)
+        known = set(planned)
+        missing += sum(
+            at not in known and not any(first <= at <= last for first, last in ledger) for at in expected
+        )
+    late = sorted(started - planned for _, planned, started, _, _ in rows if started and planned >= hit)
+    lost = sum(error == "lost" for *_, error in rows)
+    resent = sum(count > 1 for count in stage.target.keys.values())
+    figures = (
+        f"{len(rows)} firings, latest {late[-1] if late else 0} ms late, p50 {late[len(late) // 2]} ms, "
+        f"p99 {late[len(late) * 99 // 100]} ms, {lost} of qos 0 lost, {resent} steps sent again, "
+        f"{doubled} doubled, {missing} missing"
+    )
+    assert (doubled, missing) == (0, 0), figures
+    return figures
