@@ -103,7 +103,7 @@ def find_missing(metadata: dict[str, Any]) -> list[str]:
         return ["sidecar"]
     actors = metadata.get("actorRuntime") or {}
     missing = []
-    if "connected" not in str(actors.get("placement", "")):
+    if not str(actors.get("placement", "")).endswith(": connected"):
         missing.append("placement")
     hosted = {one.get("type") for one in actors.get("activeActors") or metadata.get("actors") or []}
     if not actors.get("hostReady") or (hosted and ACTOR_TYPE not in hosted):

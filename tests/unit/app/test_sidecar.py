@@ -1,0 +1,66 @@
+"""What a node asks of its daprd before it serves (`--runtime dapr`)."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.app.sidecar import SidecarWatch, find_missing, is_too_old
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.ports import StoreUnavailable
+
+READY: dict[str, Any] = {
+    "id": "scheduler",
+    "runtimeVersion": "1.18.3",
+    "components": [{"name": "statestore", "type": "state.redis", "capabilities": ["ETAG", "ACTOR"]}],
+    "actorRuntime": {
+        "runtimeStatus": "RUNNING",
+        "activeActors": [{"type": "job_scheduler", "count": 1}],
+        "hostReady": True,
+        "placement": "placement: connected",
+    },
+    "scheduler": {"connected_addresses": ["127.0.0.1:50006"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ({}, []),
+        ({"actorRuntime": {**READY["actorRuntime"], "placement": "placement: disconnected"}}, ["placement"]),
+        ({"actorRuntime": {**READY["actorRuntime"], "hostReady": False}}, ["actors"]),
+        ({"actorRuntime": {**READY["actorRuntime"], "activeActors": [{"type": "other"}]}}, ["actors"]),
+        ({"scheduler": {"connected_addresses": []}}, ["scheduler service"]),
+    ],
+)
+def test_readiness_names_the_part_that_is_missing(change: dict[str, Any], missing: list[str]) -> None:
+    """From daprd's own metadata (SPEC section 14)."""
+    assert find_missing(READY | change) == missing
+
+
+def test_without_an_answer_the_sidecar_is_missing() -> None:
+    """Nothing else can be known then."""
+    assert find_missing({}) == ["sidecar"]
+
+
+@pytest.mark.parametrize(
+    ("version", "old"),
+    [("1.18.3", False), ("1.18.2", True), ("1.9.10", True), ("1.19.0", False), ("edge", False)],
+)
+def test_daprd_must_be_1_18_3_or_later(version: str, old: bool) -> None:
+    """Compared by numbers; a build without one is taken."""
+    assert is_too_old(version) is old
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"runtimeVersion": "1.17.0"}, "1.18.3"),
+        ({"components": [{"name": "s", "type": "state.redis", "capabilities": ["ETAG"]}]}, "actorStateStore"),
+    ],
+)
+def test_what_waiting_does_not_mend_is_refused(change: dict[str, Any], words: str) -> None:
+    """An old daprd, and a state store that is none for actors, in words."""
+    watch = SidecarWatch(http_port=1, clock=ManualClock(), log=lambda event, /, **keys: None)
+    watch.metadata = READY | change
+    with pytest.raises(StoreUnavailable, match=words):
+        watch._check()
