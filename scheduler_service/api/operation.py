@@ -34,6 +34,13 @@ async def show_stats(call: Call) -> Response:
     return succeed({**standing, **figures})
 
 
+async def list_nodes(call: Call) -> Response:
+    """`GET /nodes`: the scheduler processes, and when each was heard of last."""
+    if call.parts.nodes is None:
+        raise absent("", "this service does not tell of its nodes")
+    return succeed({"items": list(await call.parts.nodes()), "nextCursor": None})
+
+
 async def show_settings(call: Call) -> Response:
     """`GET /settings`: each effective value and where it comes from."""
     if call.parts.settings is None:

@@ -116,7 +116,8 @@ class ApiParts:
     when all is. `options` are the effective defaults of a job's options by their names on the wire, where
     they are not those of SPEC section 2. `settings` is what `GET /settings` shows, secrets left out already.
     `heartbeat_seconds` is how often instances are asked to say that they live. `admit` judges the address of
-    a service or instance, and raises TransportError; None: a key vouches for who registers.
+    a service or instance, and raises TransportError; None: a key vouches for who registers. `nodes` lists the
+    scheduler processes; None: not told.
     """
 
     deliver: Deliver
@@ -145,3 +146,4 @@ class ApiParts:
     settings: Callable[[], Mapping[str, Any]] | None = None
     heartbeat_seconds: float = 3
     admit: Callable[[str], Awaitable[None]] | None = None
+    nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None

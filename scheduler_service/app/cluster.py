@@ -3,7 +3,7 @@
 import asyncio
 import platform
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,13 +25,14 @@ from scheduler_service.app.services import ServiceRoom
 from scheduler_service.app.sidecar import SidecarWatch
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
 from scheduler_service.app.system import NAMES, install
+from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.actor import register
 from scheduler_service.hosts.actor_store import ActorStore
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr import Cluster, DaprHost
-from scheduler_service.hosts.presence import Presence
+from scheduler_service.hosts.presence import Presence, lives
 from scheduler_service.hosts.sidecar import Sidecar
 from scheduler_service.hosts.sidecar_client import SidecarClient
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -205,6 +206,20 @@ def node_id(settings: Settings, served: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", name)[:64]
 
 
+def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
+    """A node in wire form: one that was not heard of for 10 s is offline."""
+    return {
+        "nodeId": node.node_id,
+        "address": node.address,
+        "version": node.version,
+        "state": node.state if lives(node, now) else "offline",
+        "startedAt": rfc3339(node.started_at),
+        "lastHeartbeat": rfc3339(node.seen_at + skew),
+        "jobsHeld": node.jobs_held,
+        "running": node.running,
+    }
+
+
 class _Confirmed:
     """The store that is told what the history has: the writer is there before it."""
 
@@ -249,6 +264,10 @@ def _api_parts(loaded: Loaded, held: Held, cleaner: Cleaner, surroundings: Surro
         own = [] if held.host.is_ready else ["host"]
         return [*own, *held.watch.missing]
 
+    async def list_nodes() -> Sequence[Mapping[str, object]]:
+        now, skew = held.clock.now().steady, held.clock.skew
+        return [node_wire(node, now, skew) for node in await held.cluster.nodes.list()]
+
     return ApiParts(
         deliver=held.host,
         create_all=held.host.create_all,
@@ -270,6 +289,7 @@ def _api_parts(loaded: Loaded, held: Held, cleaner: Cleaner, surroundings: Surro
         heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
         flush=held.writer.flush,
         ready=missing,
+        nodes=list_nodes,
         version=__version__,
         admin_key=loaded.settings.server.key,
         body_bytes=loaded.settings.limits.body_bytes,

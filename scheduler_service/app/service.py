@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from scheduler_service.app.making import limits_of, make_core, make_masking
 from scheduler_service.app.services import ServiceRoom
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
 from scheduler_service.app.system import CHECK_TIMERS, CLEAN, NAMES, OUTBOX, as_function, install
-from scheduler_service.domain.moments import DAY
+from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.clock import SystemClock, Timekeeper
@@ -158,7 +158,7 @@ async def open_service(
     )
     reads = HistoryReads(database=database, system_jobs=frozenset(NAMES))
     parts = Parts(store, database, writer, reads, sender, host, compiler, services)
-    api = create_api(_api_parts(loaded, parts, cleaner, clock, surroundings))
+    api = create_api(_api_parts(loaded, parts, cleaner, clock, surroundings, served))
     return Service(loaded=loaded, parts=parts, api=api, log=log)
 
 
@@ -254,10 +254,18 @@ def _make_host(
 
 
 def _api_parts(
-    loaded: Loaded, parts: Parts, cleaner: Cleaner, clock: Timekeeper, surroundings: Surroundings
+    loaded: Loaded, parts: Parts, cleaner: Cleaner, clock: Timekeeper, surroundings: Surroundings, served: str
 ) -> ApiParts:
     async def missing() -> Sequence[str]:
         return [] if parts.host.is_ready else ["host"]
+
+    began = rfc3339(clock.now().wall)
+
+    async def list_nodes() -> Sequence[Mapping[str, object]]:
+        own = {"nodeId": parts.store.node_id, "address": served, "version": __version__}
+        state = "draining" if parts.host.is_draining else "running"
+        seen = {"state": state, "startedAt": began, "lastHeartbeat": rfc3339(clock.now().wall)}
+        return [{**own, **seen, "jobsHeld": parts.host.jobs_held, "running": parts.host.running}]
 
     return ApiParts(
         deliver=parts.host,
@@ -278,6 +286,7 @@ def _api_parts(
         drift=parts.services.drift,
         flush=parts.writer.flush,
         ready=missing,
+        nodes=list_nodes,
         version=__version__,
         admit=admit_of(loaded),
         heartbeat_seconds=loaded.settings.services.heartbeat_seconds,

@@ -159,6 +159,11 @@ class EmbeddedHost:
         return self._is_ready
 
     @property
+    def is_draining(self) -> bool:
+        """Whether the host is stopping."""
+        return self._is_draining
+
+    @property
     def jobs_held(self) -> int:
         """How many jobs are in memory."""
         return len(self._actors)

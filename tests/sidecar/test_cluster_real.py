@@ -97,3 +97,9 @@ def test_a_service_is_reached_by_its_app_id(stage: Stage) -> None:
         return bool(found) and found[0]["state"] == "succeeded"
 
     assert until(ended, 20)
+
+
+def test_both_nodes_are_listed(stage: Stage) -> None:
+    """`GET /nodes` tells of all, whichever is asked (SPEC section 14)."""
+    items = stage.call("two", "GET", "/nodes")[1]["data"]["items"]
+    assert [(one["nodeId"], one["state"]) for one in items] == [("one", "running"), ("two", "running")]

@@ -25,7 +25,7 @@ from client_sdk.models.answers.jobs import (
     RevisionLine,
     Triggered,
 )
-from client_sdk.models.answers.operation import Cleaned, Health, Statistics
+from client_sdk.models.answers.operation import Cleaned, Health, Node, Statistics
 from client_sdk.models.answers.queues import Claimed, Renewed, Work, WorkRequest
 from client_sdk.models.answers.services import (
     Difference,
@@ -94,6 +94,7 @@ __all__ = [
     "Listing",
     "LogLine",
     "Message",
+    "Node",
     "Option",
     "OptionSource",
     "Planned",

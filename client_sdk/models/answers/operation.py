@@ -25,6 +25,19 @@ class Statistics(AnswerModel):
     per_minute: list[dict[str, Any]]
 
 
+class Node(AnswerModel):
+    """A running scheduler process as it said last; `state` is `running`, `draining` or `offline`."""
+
+    node_id: str
+    address: str
+    version: str
+    state: str
+    started_at: str
+    last_heartbeat: str
+    jobs_held: int
+    running: int
+
+
 class Health(AnswerModel):
     """How the process is."""
 

@@ -86,6 +86,16 @@ SERVICE: tuple[Operation, ...] = (
         data=answers.Statistics,
     ),
     Operation(
+        name="listNodes",
+        statuses=(NOT_FOUND,),
+        method="GET",
+        path="/nodes",
+        take=operation.list_nodes,
+        summary="List the scheduler processes",
+        tag="operation",
+        data=answers.Listing[answers.Node],
+    ),
+    Operation(
         name="showSettings",
         statuses=(NOT_FOUND,),
         method="GET",
