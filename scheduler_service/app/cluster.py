@@ -32,7 +32,7 @@ from scheduler_service.hosts.actor_store import ActorStore
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr import Cluster, DaprHost
-from scheduler_service.hosts.presence import Presence, lives
+from scheduler_service.hosts.presence import CUT_OFF, RUNNING, Presence, lives
 from scheduler_service.hosts.sidecar import Sidecar
 from scheduler_service.hosts.sidecar_client import SidecarClient
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -101,7 +101,7 @@ class NodeService:
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         await held.watch.wait()
         await _keep_app_id(held)
-        held.watch.start()
+        held.watch.start(self._tell_others)
         await held.host.start()
         await install(held.host, held.compiler, settings)
         self._log(
@@ -124,6 +124,11 @@ class NodeService:
         held.database.close()
         await held.shared.close()
         self._log("stopped")
+
+    async def _tell_others(self, missing: Sequence[str]) -> None:
+        """Without its sidecar a node reaches no job: the others go on with what it ran."""
+        if not self._held.host.is_draining:
+            await self._held.cluster.presence.say(CUT_OFF if "sidecar" in missing else RUNNING)
 
     def _is_healthy(self) -> bool:
         """Stopping, a node is not: daprd then gives its jobs to the others, where there are any."""
@@ -212,7 +217,7 @@ def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
         "nodeId": node.node_id,
         "address": node.address,
         "version": node.version,
-        "state": node.state if lives(node, now) else "offline",
+        "state": node.state if lives(node, now) or node.state == CUT_OFF else "offline",
         "startedAt": rfc3339(node.started_at),
         "lastHeartbeat": rfc3339(node.seen_at + skew),
         "jobsHeld": node.jobs_held,

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import httpx
@@ -17,6 +17,8 @@ OLDEST = (1, 18, 3)
 PATIENCE = 60 * SECOND
 LOOK = SECOND
 TELL = 5
+
+OnChange = Callable[[Sequence[str]], Awaitable[None]]
 
 
 class SidecarWatch:
@@ -53,9 +55,9 @@ class SidecarWatch:
             "and placement and the scheduler service before it"
         )
 
-    def start(self) -> None:
-        """Goes on looking, so that readiness tells which part is missing."""
-        self._task = asyncio.create_task(self._run())
+    def start(self, on_change: OnChange) -> None:
+        """Goes on looking, so that readiness tells which part is missing; `on_change` hears of it too."""
+        self._task = asyncio.create_task(self._run(on_change))
 
     async def stop(self) -> None:
         """Looks no more."""
@@ -73,13 +75,14 @@ class SidecarWatch:
             self.metadata = {}
         self.missing = find_missing(self.metadata)
 
-    async def _run(self) -> None:
+    async def _run(self, on_change: OnChange) -> None:
         while True:
-            await self._clock.sleep(2 * LOOK)
+            await self._clock.sleep(LOOK)
             before = self.missing
             await self.look()
             if self.missing != before:
                 self._log("sidecar", missing=list(self.missing))
+                await on_change(self.missing)
 
     def _check(self) -> None:
         """What waiting does not mend. Raises StoreUnavailable."""

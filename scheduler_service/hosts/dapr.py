@@ -39,7 +39,7 @@ from scheduler_service.hosts.messages import (
     write_error,
     write_reply,
 )
-from scheduler_service.hosts.presence import Presence
+from scheduler_service.hosts.presence import DRAINING, Presence
 from scheduler_service.hosts.programs import Programs
 from scheduler_service.hosts.reminders import ReminderAlarms
 from scheduler_service.hosts.sidecar import Sidecar
@@ -283,7 +283,7 @@ class DaprHost:
         """Drains for at most `grace` ms: hands what runs to the other nodes, or lets it end (SPEC 14)."""
         self._is_ready = False
         self._is_draining = True
-        await self._presence.say("draining")
+        await self._presence.say(DRAINING)
         end = self._clock.now().steady + grace
         while self._is_at_work and self._clock.now().steady < end:
             await self._clock.sleep(LOOK)

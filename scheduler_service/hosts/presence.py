@@ -16,6 +16,7 @@ BEAT = 3 * SECOND
 OFFLINE = 10 * SECOND
 LOOK = SECOND // 2
 STANDSTILL = 2 * SECOND
+RUNNING, DRAINING, CUT_OFF, OFF = "running", "draining", "cut off", "offline"
 
 Figures = Callable[[], tuple[int, int]]
 
@@ -90,7 +91,7 @@ class Presence:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self.say("offline")
+        await self.say(OFF)
 
     async def _try_to_enter(self) -> int | None:
         """None: this node has its place; else when the namesake that has it was seen last."""
@@ -139,5 +140,5 @@ class Presence:
 
 
 def lives(node: Node, now: int) -> bool:
-    """Whether a node is taken for alive at `now` (steady ms)."""
-    return node.state != "offline" and now - node.seen_at < OFFLINE
+    """Whether a node is taken for alive at `now` (steady ms); one without its sidecar reaches no job."""
+    return node.state not in (OFF, CUT_OFF) and now - node.seen_at < OFFLINE
