@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.clock import Alarm, Timekeeper
@@ -21,14 +21,18 @@ SLICE = 0.002
 SMALLEST, LARGEST = 8, 512
 IN_FLIGHT = 1_024
 
+AHEAD = 2 * SECOND
+
 Ring = Callable[[str], Awaitable[None]]
+Foresee = Callable[[Callable[[int], Sequence[str]]], Awaitable[None]]
 
 
 class EmbeddedAlarms:
     """Rings jobs when they are due. A ring says only "look again" (DESIGN section 2).
 
     `ready` caps how many alarms lie in memory; jobs whose alarm is not on disk come on top. `ring` takes the
-    turn, never raises, and ends with the job's alarm set anew. Overdue and punctual work goes in turn, in
+    turn, never raises, and ends with the job's alarm set anew; `foresee` is asked each second to load what is
+    due in the next two. Overdue and punctual work goes in turn, in
     slices of 2 ms.
     """
 
@@ -39,12 +43,14 @@ class EmbeddedAlarms:
         clock: Timekeeper,
         ring: Ring,
         log: Log,
+        foresee: Foresee | None = None,
         ready: int = 100_000,
         elapsed: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
         self._ring = ring
         self._log = log
+        self._foresee = foresee
         self._elapsed = elapsed
         self._wall = Line()
         self._steady = Line()
@@ -144,7 +150,14 @@ class EmbeddedAlarms:
             for window, moment in zip(self._windows, self._moments(), strict=True):
                 if window.is_short(moment):
                     pause = min(pause, await self._refill(window, moment))
+            if self._foresee is not None:
+                await self._foresee(self._near)
             await self._clock.sleep(pause)
+
+    def _near(self, most: int) -> list[str]:
+        """Jobs that are due before the next look, and some time after it."""
+        now = self._clock.now().wall
+        return [] if self._draining else self._wall.between(now, now + AHEAD, most)
 
     async def _refill(self, window: Window, moment: int) -> int:
         try:

@@ -29,6 +29,7 @@ from scheduler_service.hosts.counting import Count, Counter
 from scheduler_service.hosts.courier import Courier
 from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.crew import Crew
+from scheduler_service.hosts.foresight import Foresight
 from scheduler_service.hosts.insist import LEASE, Insistence
 from scheduler_service.hosts.life import Lives, NewLives
 from scheduler_service.hosts.recovery import Recovery
@@ -107,7 +108,14 @@ class EmbeddedHost:
             retries=limits.retries,
             interval=limits.interval,
         )
-        self._alarms = EmbeddedAlarms(store=store, clock=clock, ring=self._ring, log=log, ready=limits.ready)
+        self._alarms = EmbeddedAlarms(
+            store=store,
+            clock=clock,
+            ring=self._ring,
+            log=log,
+            foresee=self._foresee,
+            ready=limits.ready,
+        )
         self._turn = Turn(
             core=core,
             store=store,
@@ -121,6 +129,7 @@ class EmbeddedHost:
             holder=holder,
             boot=boot,
         )
+        self._foresight = Foresight(actors=self._actors, turn=self._turn, most=limits.hot)
         self._recovery = Recovery(store=store, history=history, courier=self.courier, wake=self._wake)
         self._creation = Creation(actors=self._actors, store=store, turn=self._turn, take=self._take)
         self._turns: set[asyncio.Task[Any]] = set()
@@ -259,6 +268,9 @@ class EmbeddedHost:
             await self._take(job_id, RANG)
         except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
             self._look_later(job_id, error, "look_failed")
+
+    async def _foresee(self, find: Callable[[int], Sequence[str]]) -> None:
+        await self._foresight.load(find)
 
     async def _wake(self, job_id: str) -> None:
         """The same for a job that an earlier process left open."""

@@ -45,6 +45,21 @@ class Line:
         """The earliest moment at which `pop` may have something; never too late."""
         return self._heap[0][0] if self._heap else None
 
+    def between(self, now: int, end: int, most: int) -> list[str]:
+        """Jobs that ring later than `now` and up to `end`, at most `most`; looks at few others."""
+        found: list[str] = []
+        heap, places = self._heap, [0]
+        while places and len(found) < most:
+            place = places.pop()
+            if place >= len(heap) or heap[place][0] > end:
+                continue  # a heap: nothing below is earlier
+            places += (2 * place + 1, 2 * place + 2)
+            job_id = heap[place][1]
+            target = self._targets.get(job_id)
+            if target is not None and now < target <= end and self._places.get(job_id) == heap[place][0]:
+                found.append(job_id)
+        return found
+
     def pop(self, now: int) -> tuple[int, str] | None:
         """The earliest alarm up to `now`, taken out; None when none is due."""
         heap = self._heap

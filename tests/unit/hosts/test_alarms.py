@@ -284,3 +284,15 @@ def test_a_line_holds_one_place_per_job_however_often_it_moves() -> None:
     assert line.pop(2_000) == (700, "job")
     assert line.pop(2_000) is None
     assert line.next() is None
+
+
+def test_a_line_names_what_rings_between_two_moments() -> None:
+    """Neither what is due, nor what is later, was moved or dropped; at most as many as are asked for."""
+    line = Line()
+    for moment in (9, 3, 7, 5, 1, 8, 2, 6, 4):
+        line.put(f"job-{moment}", moment)
+    line.put("job-4", 40)
+    line.drop("job-5")
+    assert sorted(line.between(2, 7, 100)) == ["job-3", "job-6", "job-7"]
+    assert len(line.between(2, 7, 2)) == 2
+    assert line.between(9, 30, 100) == []

@@ -418,3 +418,33 @@ async def test_triggers_beyond_the_limit_wait_their_turn() -> None:
         await house.host("job", Triggered())
     await house.settle()
     assert house.executions() == dict.fromkeys(range(1, 6), State.SUCCEEDED)
+
+
+async def test_a_job_is_in_memory_when_its_moment_comes() -> None:
+    """DESIGN 6: loads do not miss on the moment; two seconds ahead it is brought in, and not before."""
+    house = await House().start()
+    await house.create(timer={"dueTime": "30s", "period": "0s"})
+    await house.crash()
+    await house.start()
+    await house.advance(26_000)
+    assert house.store.loads == 0
+    await house.advance(3_500)
+    assert house.store.loads == 1
+    await house.advance(1_000)
+    assert house.executions() == {1: "succeeded"}
+    assert house.store.loads == 1
+
+
+async def test_a_store_that_cannot_be_read_ahead_is_read_at_the_moment() -> None:
+    """Looking ahead has no authority: what it could not load rings as ever."""
+    house = await House().start()
+    await house.create(timer={"dueTime": "30s", "period": "0s"})
+    await house.crash()
+    await house.start()
+    await house.advance(25_000)
+    house.store.is_down = True
+    await house.advance(4_000)
+    assert house.executions() == {}
+    house.store.is_down = False
+    await house.advance(2_000)
+    assert house.executions() == {1: "succeeded"}

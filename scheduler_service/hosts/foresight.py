@@ -1,0 +1,37 @@
+"""Loads jobs shortly before they are due, so that at their moment no turn waits for the disk."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from scheduler_service.hosts.actors import Actors
+from scheduler_service.hosts.turn import Turn
+
+AT_ONCE = 64
+
+
+class Foresight:
+    """Brings jobs into memory, at most half as many at a time as are kept there (DESIGN section 6).
+
+    It decides nothing and has no authority: who is not there at its moment is loaded then.
+    """
+
+    def __init__(self, *, actors: Actors, turn: Turn, most: int) -> None:
+        self._actors = actors
+        self._turn = turn
+        self._most = most // 2
+
+    async def load(self, find: Callable[[int], Sequence[str]]) -> None:
+        """Loads what `find` names, given how many it may name; a job that is in memory is left alone."""
+        absent = [job_id for job_id in find(self._most) if self._actors.find(job_id) is None]
+        for start in range(0, len(absent), AT_ONCE):
+            await asyncio.gather(*map(self._load, absent[start : start + AT_ONCE]))
+
+    async def _load(self, job_id: str) -> None:
+        actor = self._actors.enter(job_id)
+        await actor.acquire()
+        try:
+            await self._turn.read(actor.held)
+        except Exception:  # noqa: BLE001 - a job that cannot be loaded must not stop the reading of alarms
+            return  # its ring meets the same, and says so
+        finally:
+            self._actors.leave(actor)
