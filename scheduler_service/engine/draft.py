@@ -132,8 +132,6 @@ class Draft:
 
     def line(self) -> list[Open]:
         """The executions that wait for a place, in order, those that a switch holds left out."""
-        if not self.opens:
-            return []
         return [run for run in self.opens.values() if run.state is ExecutionState.ENQUEUED and not run.held]
 
     def note(self, run: Open, kind: str, text: str, *, step: int | None = None) -> None:

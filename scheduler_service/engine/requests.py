@@ -77,7 +77,8 @@ def fix(target: Target) -> Fixed | None:
         templates.append(target.service_name)
     if not target.url.is_constant or not all(template.is_constant for template in templates):
         return None
-    found = _fixed(_named(target, target.url.text, NOTHING), _headers(target, NOTHING))
+    url = _named(target, target.url.text, NOTHING)
+    found = url if isinstance(url, Refused) else _fixed(url, _headers(target, NOTHING))
     return None if isinstance(found, Refused) else found
 
 
@@ -86,9 +87,7 @@ def _render(program: Program, responses: tuple[Kept, ...], target: Target, scope
     return url if isinstance(url, Refused) else _fixed(url, _headers(target, scope))
 
 
-def _fixed(url: str | Refused, headers: Headers | Refused) -> Fixed | Refused:
-    if isinstance(url, Refused):
-        return url
+def _fixed(url: str, headers: Headers | Refused) -> Fixed | Refused:
     if isinstance(headers, Refused):
         return headers
     return Fixed(url, headers, any(name.lower() == "idempotency-key" for name, _ in headers))

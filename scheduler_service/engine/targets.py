@@ -12,7 +12,7 @@ from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target
-from scheduler_service.engine.requests import fix
+from scheduler_service.engine.requests import SERVICE_NAME, fix
 from scheduler_service.language.authority import check_authority
 from scheduler_service.language.template import (
     NOTIFY_BODY,
@@ -187,7 +187,13 @@ class TargetCompiler:
     def _service(self, step: RequestStep, pointer: str, names: Names) -> TextTemplate | None:
         if step.service_name is None:
             return None
-        return self._try(_text_maker(step.service_name, names), f"{pointer}/serviceName")
+        made = self._try(_text_maker(step.service_name, names), f"{pointer}/serviceName")
+        if made is not None and made.is_constant and not SERVICE_NAME.fullmatch(made.text):
+            text = (
+                f"serviceName {made.text[:80]!r} is no service's name; use letters, digits, '.', '_' and '-'"
+            )
+            self._problems.append(Problem(f"{pointer}/serviceName", "invalid", text))
+        return made
 
     def _timeout(self, step: RequestStep, pointer: str) -> int:
         cap = self._surroundings.http_timeout

@@ -33,6 +33,8 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
     [
         ({"request": [{"url": "http://target.test/${"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": "ftp://target.test/"}]}, "/request/0/url", "invalid"),
+        ({"request": [{"url": URL, "serviceName": "a shop"}]}, "/request/0/serviceName", "invalid"),
+        ({"request": [{"url": URL, "serviceName": "{other}"}]}, "/request/0/serviceName", "invalid"),
         ({"request": [{"url": "http://${$.host}/"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": "http://t.test/${schedulingNope}"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": "http://t.test:65536/"}]}, "/request/0/url", "invalid"),

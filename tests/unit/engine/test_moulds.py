@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition
-from scheduler_service.engine.moulds import APART, MOULDS, Cast, Moulds, posted_active, read_members
+from scheduler_service.engine.moulds import (
+    APART,
+    LARGEST,
+    MOST_BRACKETS,
+    MOULDS,
+    Cast,
+    Moulds,
+    posted_active,
+    read_members,
+)
 from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.rig import definition
 from tests.wire.definitions import DEFINITIONS, JSON
@@ -186,3 +195,27 @@ def test_whatever_fits_equals_its_compilation(
     changed = write(other)
     found = cast(moulds, changed)
     assert found is None or found == compiled(changed)
+
+
+def test_what_is_large_or_nested_is_left_to_the_compiler() -> None:
+    """Moulds stay small, and what may nest too deep is looked at in full; it is compiled all the same."""
+    long = "x" * (LARGEST + 1)
+    for members in (
+        {"request": [{"url": URL, "headers": {"A": long}}]},
+        {"paramsSchema": {"default": [[]] * MOST_BRACKETS}},
+    ):
+        text = write(definition(**members))
+        moulds = moulded(**members)
+        assert cast(moulds, text) is None
+        assert compiled(text) is not None
+
+
+def test_a_long_timer_is_read_anew_each_time() -> None:
+    """What is long is not kept; the definition fits all the same."""
+    moulds = moulded()
+    text = write(definition(timer={"dueTime": "0s", "period": "5m"}))
+    text = text.replace(b'"5m"', b'"5m"' + b" " * (LARGEST + 1))
+    for _ in range(2):
+        found = cast(moulds, text)
+        assert found is not None
+        assert found == compiled(text)

@@ -3,14 +3,15 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.domain.document import Checking, CheckWaiting, Context, Document
-from scheduler_service.domain.events import AlarmRang, CallEnded, FeedbackArrived, Resumed, Triggered
+from scheduler_service.domain.events import Adopted, AlarmRang, CallEnded, FeedbackArrived, Resumed, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.replies import Refusal, RefusalCode
-from scheduler_service.domain.wire import Answer
+from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.engine.snapshot import SnapshotError, decode, encode, needs_commit
+from scheduler_service.engine.snapshot import SnapshotError, decode, encode, encode_all, needs_commit
 from tests.unit.engine.rig import START, Rig
 
 S = ExecutionState
@@ -177,3 +178,48 @@ def test_alarm_without_a_context_does_no_harm() -> None:
     rig.deliver(AlarmRang())
     rig.deliver(CallEnded(token, Answer(200)))
     assert rig.states() == [S.PROCESSING]
+
+
+def elsewhere(rig: Rig) -> Rig:
+    """The same job as another node reads it: what was durable, and a holder of its own."""
+    assert rig.document is not None
+    other = Rig(request=CHAIN).create()
+    other.document = decode(encode(rig.document))
+    other.holder = Holder("other", "boot-1")
+    return other
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_what_a_node_gives_away_goes_on_with_all_that_it_knew(qos: int) -> None:
+    """The context of qos 0 is nowhere but in the memory of the node that leaves (SPEC section 14)."""
+    rig = running(qos)
+    assert rig.document is not None
+    other = elsewhere(rig)
+    token = rig.call.token
+    other.deliver(Resumed(away=(rig.holder,)))
+    assert (other.open(1).holder, other.calls()) == (rig.holder, [])
+    given = decode(encode_all(rig.document))
+    assert other.deliver(Adopted(rig.holder, (token,), given)).reply == Taken()
+    assert other.open(1).holder == other.holder
+    other.deliver(CallEnded(token, Answer(200)))
+    assert other.execution(1).state is S.SUCCEEDED
+
+
+def test_what_moved_on_meanwhile_is_not_given_away() -> None:
+    """Nothing is taken over of another life, of an attempt that is over, or where nothing was known."""
+    rig = running(0)
+    assert rig.document is not None
+    head = rig.document.head
+    run = head.opens[0]
+    assert elsewhere(rig).deliver(Adopted(rig.holder)).reply == Unchanged()
+    foreign = Document(replace(head, uid="another life"), rig.document.contexts)
+    assert elsewhere(rig).deliver(Adopted(rig.holder, (), foreign)).reply == Unchanged()
+    retried = Document(replace(head, opens=(replace(run, request_counts=9),)), rig.document.contexts)
+    for given in (retried, Document(head, {})):
+        other = elsewhere(rig)
+        assert other.deliver(Adopted(rig.holder, (), given)).reply == Taken()
+        assert other.open(1).holder == rig.holder
+        assert 1 not in other.document.contexts  # type: ignore[union-attr]
+    other = elsewhere(rig)
+    assert other.deliver(Adopted(Holder("third", "boot-1"), (), rig.document)).reply == Taken()
+    assert other.open(1).holder == rig.holder

@@ -8,7 +8,7 @@ from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import without_params
 from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS, WAITING, follow
-from scheduler_service.engine.status import due, revisions, summarize
+from scheduler_service.engine.status import due, find_state, revisions, summarize
 from tests.unit.engine.rig import START, STEADY, Rig, program
 
 S = ExecutionState
@@ -20,6 +20,20 @@ def test_a_job_that_is_not_there() -> None:
     assert due(rig.job) == Due()
     with pytest.raises(AssertionError, match="no summary"):
         summarize(rig.job)
+
+
+def test_the_state_of_an_execution_is_known_of_this_life_alone() -> None:
+    """Of one that has not ended, and of the newest; nothing is said of another life's or an older one."""
+    rig = Rig().create()
+    rig.deliver(Triggered())
+    assert find_state(rig.job, "uid", 1) is S.PROCESSING
+    rig.answer()
+    rig.deliver(Triggered())
+    rig.answer(500)
+    assert find_state(rig.job, "uid", 2) is rig.execution(2).state
+    assert find_state(rig.job, "uid", 1) is find_state(rig.job, "uid", 3) is None
+    assert find_state(rig.job, "another life", 2) is None
+    assert find_state(Rig().job, "uid", 1) is None
 
 
 def test_due_is_the_earliest_of_each_line() -> None:

@@ -71,6 +71,8 @@ def test_what_fires_otherwise_than_it_looks_is_said(text: str, code: str, said: 
         "*/59 */23 * * *",
         "0 0 1-31/4 * *",
         "0 9 * 8 8 ?",
+        "0 9 * * 8 ?",
+        "0 30 * * 1-5 ?",
         "@hourly",
     ],
 )
