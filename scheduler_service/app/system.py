@@ -59,5 +59,8 @@ def _define(name: str, seconds: float) -> bytes:
         "timer": {"dueTime": period, "period": period},
         "request": [{"method": "POST", "url": f"system://{name}"}],
         "historyDetail": "none",
+        # Who triggers it while it runs wants what it has not seen yet.
+        "overlapPolicy": "queue",
+        "queueLimit": 1,
     }
     return json.dumps(definition).encode()

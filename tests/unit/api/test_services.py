@@ -202,6 +202,8 @@ async def test_declared_jobs_are_made_changed_and_removed(world: World, client: 
     await put(client, declared("a", maxRetries=1), graceSeconds=10)
     assert await drift(client) == [("a", "changed", "update"), ("b", "removed", "pause")]
     assert await scan(world) == {"updated": 1, "paused": 1}
+    writes = world.table.writes
+    assert (await scan(world), world.table.writes) == ({}, writes)
     job = (await client.get("/jobs/a")).json()["data"]
     assert (job["revision"], job["definition"]["maxRetries"]) == (2, 1)
     assert (await client.get("/jobs/b")).json()["data"]["state"] == "paused"
