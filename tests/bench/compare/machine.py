@@ -23,7 +23,7 @@ def describe(cores: Cores, legs: Sequence[Leg], runs: int, foreign: Sequence[flo
     told = [
         f"{datetime.now(UTC):%Y-%m-%d}; medians of {runs} runs in one session, everybody in turn",
         f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
-        f"scheduler on core {_list(cores.scheduler)}; target, servers, clients on {_list(cores.others)}",
+        f"scheduler on cores {_list(cores.scheduler)}; target, servers, clients on {_list(cores.others)}",
         _join(
             {"Punctual": version("punctual"), "at": _output(_REVISION), "Python": platform.python_version()}
         ),

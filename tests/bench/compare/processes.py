@@ -23,9 +23,13 @@ class Cores:
 
 
 def find_cores() -> Cores:
-    """The last core for the scheduler, the rest for the others; no distinction where there is one only."""
+    """All cores for the scheduler, all but the last for the others.
+
+    So a scheduler whose store is within its process has as many cores for both as one whose store is a
+    server, and one core is the scheduler's alone.
+    """
     allowed = sorted(os.sched_getaffinity(0))
-    return Cores(scheduler=tuple(allowed[-1:]), others=tuple(allowed[:-1] or allowed))
+    return Cores(scheduler=tuple(allowed), others=tuple(allowed[:-1] or allowed))
 
 
 @contextlib.contextmanager
