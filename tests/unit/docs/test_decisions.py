@@ -1,0 +1,14 @@
+"""The decisions: one page each, each number given once."""
+
+import re
+from pathlib import Path
+
+PAGES = sorted((Path(__file__).parents[3] / "docs" / "decisions").glob("[0-9]*.md"))
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    """The number of the file is that of its title, and no other page's."""
+    numbers = [int(page.name[:4]) for page in PAGES]
+    titles = [re.match(r"# (\d+)\. \S", page.read_text()) for page in PAGES]
+    assert [int(title[1]) for title in titles if title] == numbers
+    assert len(set(numbers)) == len(numbers) > 0
