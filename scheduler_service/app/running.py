@@ -25,7 +25,6 @@ from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.logs import stderr_log
 
 BACKLOG = 2048
-COLLECT_AFTER = (20_000, 20, 20)
 # Hardly anything here is ever part of a cycle: looking for cycles less often costs little memory.
 COLLECT_AFTER = (20_000, 20, 20)
 Began = Callable[[str], Awaitable[None]]
@@ -109,7 +108,6 @@ def freeze_memory() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
     gc.set_threshold(*COLLECT_AFTER)
 
 
