@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from client_sdk.client.jobs import Definition, write_definition
 from client_sdk.errors import Flaw, SdkError
 from client_sdk.lite.places import Places
@@ -49,11 +51,17 @@ def compile_lite(definition: Definition, surroundings: Surroundings, services: M
     placed["timer"] = {"period": "external"}
     placed.pop("qos", None)
     try:
-        return compile_definition(parse_definition(placed), surroundings).program
+        return _send_directly(compile_definition(parse_definition(placed), surroundings).program)
     except (ModelError, DefinitionError) as error:
         raise DefinitionRefused(
             tuple(Flaw(one.pointer, one.code, one.message) for one in error.problems)
         ) from None
+
+
+def _send_directly(program: Program) -> Program:
+    """A service has one address here: nobody looks for instances."""
+    steps = tuple(msgspec.structs.replace(step, handing=None) for step in program.steps)
+    return msgspec.structs.replace(program, steps=steps)
 
 
 def _refuse(posted: Mapping[str, Any]) -> Iterable[Flaw]:

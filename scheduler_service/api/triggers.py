@@ -38,7 +38,7 @@ async def feedback(call: Call) -> Response:
     """`POST /jobs/{jobId}/feedback/{requestCounts}`: a target reports; its token says that it may."""
     job_id, request_counts = call.job_id, call.number("requestCounts")
     raw = await call.body()
-    event = FeedbackArrived(request_counts, call.query["token"] or "", read_json(raw))
+    event = FeedbackArrived(request_counts, call.query["token"] or "", read_json(raw), call.query["shard"])
     remembered = call.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
     await take_turn(call.parts, job_id, event, remembered=remembered)
     return succeed(None)

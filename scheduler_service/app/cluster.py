@@ -158,6 +158,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     cleaner = make_cleaner(settings, Shelves(database=shared), writer, clock)
     services = ServiceRoom(database=history, settings=settings.services, clock=clock, tenant=TENANT)
     directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
+    services.fall_back_to(directory.address)
     sender = InvocationSender(sender=make_sender(loaded, served, cleaner, outbox, services, directory))
     client = SidecarClient(port=settings.dapr.grpc_port)
     host = DaprHost(
@@ -166,6 +167,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         sidecar=Sidecar(client=client),
         history=writer,
         sender=sender,
+        router=services.router,
         clock=clock,
         redact=make_masking(settings).redact_all,
         count=count_missed,

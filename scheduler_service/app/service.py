@@ -33,6 +33,7 @@ from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.ports import History, Sender
+from scheduler_service.services.router import Router
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.resolver import SystemResolver
@@ -147,7 +148,7 @@ async def open_service(
     services = ServiceRoom(database=database, settings=settings.services, clock=clock, tenant=TENANT)
     sender = make_sender(loaded, served, cleaner, outbox, services, services.directory)
     history, carrier = wrap(writer) if wrap else writer, carry(sender) if carry else sender
-    host = _make_host(settings, store, history, carrier, clock, compiler, log)
+    host = _make_host(settings, store, history, carrier, services.router, clock, compiler, log)
     outbox.host = host
     await services.attach(
         deliver=host,
@@ -234,6 +235,7 @@ def _make_host(
     store: SqliteStateStore,
     history: History,
     sender: Sender,
+    router: Router,
     clock: Timekeeper,
     compiler: Compiler,
     log: Log,
@@ -243,6 +245,7 @@ def _make_host(
         store=store,
         history=history,
         sender=sender,
+        router=router,
         clock=clock,
         redact=make_masking(settings).redact_all,
         count=count_missed,

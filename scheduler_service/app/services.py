@@ -4,15 +4,18 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.services import SqlServiceTable
 from scheduler_service.persistence.state.catalogue import Catalogue
-from scheduler_service.ports import Clock, Compile, Deliver
+from scheduler_service.ports import Compile, Deliver
 from scheduler_service.services.declarations import Declarations
 from scheduler_service.services.directory import Directory
 from scheduler_service.services.drift import Drift
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.registry import Registry
+from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.routing import RANDOM
 from scheduler_service.services.scan import Scan
 from scheduler_service.services.survey import Survey
 from scheduler_service.settings.model import Services
@@ -29,12 +32,17 @@ class ServiceRoom:
     scan: Scan
     drift: Drift
 
-    def __init__(self, *, database: HistoryDatabase, settings: Services, clock: Clock, tenant: str) -> None:
+    def __init__(
+        self, *, database: HistoryDatabase, settings: Services, clock: Timekeeper, tenant: str
+    ) -> None:
         self._table = SqlServiceTable(database=database)
         self._clock = clock
+        self._fallback: Callable[[str], str | None] = lambda _: None
         instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
         self.registry = Registry(table=self._table, instances=instances, clock=clock)
         static = {name: bases[0] for name, bases in settings.static.items() if bases}
+        self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
+        self.router = Router(roster=instances, terms=self._terms, clock=clock)
         self.directory = Directory(registry=self.registry, static=static, clock=clock, tenant=tenant)
 
     async def attach(
@@ -61,6 +69,19 @@ class ServiceRoom:
             registry=self.registry, table=self._table, survey=survey, deliver=deliver, clock=self._clock
         )
         self.drift = Drift(survey=survey)
+
+    def fall_back_to(self, address_of: Callable[[str], str | None]) -> None:
+        """Where no instance takes work and the service names no address, `address_of` its name is asked."""
+        self._fallback = address_of
+
+    def _terms(self, tenant: str, name: str) -> Terms:
+        """How a service wants to be called; addresses of the settings are for every tenant."""
+        fixed = self._fixed.get(name, ())
+        service = self.registry.find(tenant, name)
+        if service is None:
+            return Terms(fixed=fixed, address=self._fallback(name))
+        address = service.address or self._fallback(name)
+        return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit)
 
     async def check_timers(self) -> Mapping[str, int]:
         """`system://check-timers`. Raises StoreError."""

@@ -8,6 +8,7 @@ are steady milliseconds.
 import msgspec
 
 from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
+from scheduler_service.domain.parts import Part, PartEnd
 from scheduler_service.domain.wire import Holder, OutboundRequest
 
 
@@ -103,6 +104,16 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     owner: str = ""
 
 
+class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a check or a feedback said, in the one form of SPEC section 5. `body` is its JSON text."""
+
+    status: str = ""
+    error: str | None = None
+    message: str | None = None
+    progress: str | None = None
+    body: bytes = b"{}"
+
+
 class Phase(msgspec.Struct, frozen=True, gc=False, tag=True):
     """What an execution is doing; each kind carries only its own data."""
 
@@ -139,6 +150,46 @@ class Retrying(Phase, frozen=True):
     from_step: int = 0
 
 
+class Resolving(Phase, frozen=True, omit_defaults=True):
+    """Step `step` waits for an instance of `service`; `serial` names the search (SPEC section 13)."""
+
+    step: int
+    service: str
+    serial: int
+    excluded: tuple[str, ...] = ()
+
+
+class PartsOpen(Phase, frozen=True, omit_defaults=True):
+    """The parts of step `step` are in flight to instances of `service`, as `route` chose them.
+
+    `serial` is the last one used; `verdicts` what feedback said of each part of an asynchronous job.
+    """
+
+    step: int
+    service: str
+    route: str
+    serial: int
+    parts: tuple[Part, ...]
+    verdicts: tuple[Report | None, ...] = ()
+
+
+class PartsQueued(Phase, frozen=True, omit_defaults=True):
+    """The parts of step `step` lie in `queue`, or instances work on them; `ends` has those that are over."""
+
+    step: int
+    queue: str
+    url: str
+    sent_at: int
+    ends: tuple[PartEnd | None, ...]
+    verdicts: tuple[Report | None, ...] = ()
+
+
+class PartsAwaited(Phase, frozen=True):
+    """The chain is through; each part of its last step will report."""
+
+    verdicts: tuple[Report | None, ...]
+
+
 class Kept(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A step's response as far as a later template refers to it. `body` None: nobody needs it."""
 
@@ -146,16 +197,6 @@ class Kept(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     url: str
     body: bytes | None = None
     truncated: bool = False
-
-
-class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a check or a feedback said, in the one form of SPEC section 5. `body` is its JSON text."""
-
-    status: str = ""
-    error: str | None = None
-    message: str | None = None
-    progress: str | None = None
-    body: bytes = b"{}"
 
 
 class Told(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -3,6 +3,7 @@
 import msgspec
 
 from scheduler_service.domain.execution import DeliveryState
+from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.records import DeliveryTry
 from scheduler_service.domain.wire import OutboundRequest, Token
 
@@ -22,6 +23,80 @@ class Abandon(Effect, frozen=True):
     """Nobody awaits this call any more: stop it where it still runs."""
 
     token: Token
+
+
+class ResolveInstances(Effect, frozen=True):
+    """Find where a step of `service` goes; deliver it as `InstancesResolved(token, …)`.
+
+    `route` None: what the service says. `tags` narrow the choice, `excluded` have refused already. `single`:
+    one instance is wanted whatever the route, for a part that has lost its own. `key` is what `hash` sticks
+    to, `seed` what chance is drawn from. Where all are full it waits, until it is abandoned.
+    """
+
+    token: Token
+    tenant: str
+    service: str
+    key: str
+    seed: str
+    route: str | None = None
+    tags: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    single: bool = False
+
+
+class CallPart(Effect, frozen=True):
+    """Send `request` to `instance` as soon as it has room; deliver the outcome as `CallEnded(token, …)`."""
+
+    token: Token
+    tenant: str
+    service: str
+    instance: str
+    request: OutboundRequest
+
+
+class AbandonPart(Effect, frozen=True):
+    """Nobody awaits this call, or this search for an instance, any more."""
+
+    token: Token
+
+
+class MarkDraining(Effect, frozen=True):
+    """An instance answered that it takes no more work."""
+
+    tenant: str
+    service: str
+    instance: str
+
+
+class PublishParts(Effect, frozen=True):
+    """Put parts into their queue, in the turn's transaction; each end comes back as `PartEnded`."""
+
+    parts: tuple[QueuedPart, ...]
+
+
+class WithdrawParts(Effect, frozen=True):
+    """Nobody awaits the parts of this attempt any more (0: of any attempt of the execution).
+
+    Those that nobody has are removed; who works on one is told `cancelled` when the lease is renewed.
+    """
+
+    uid: str
+    execute_number: int
+    request_counts: int = 0
+
+
+class ReconfigureParts(Effect, frozen=True):
+    """The parts of a step have other options from their next claim on (SPEC section 13).
+
+    Who works on one and is no longer named loses the lease.
+    """
+
+    name: PartName
+    options: QueueOptions
+
+
+QueueWrite = PublishParts | WithdrawParts | ReconfigureParts
+"""What a turn writes into the queues, in its own transaction."""
 
 
 class Inform(Effect, frozen=True):

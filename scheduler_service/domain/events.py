@@ -3,6 +3,7 @@
 import msgspec
 
 from scheduler_service.domain.document import Document
+from scheduler_service.domain.parts import Chosen, PartEnd, PartName
 from scheduler_service.domain.wire import Holder, Outcome, Token
 
 
@@ -84,12 +85,34 @@ class CallEnded(Event, frozen=True):
     outcome: Outcome
 
 
+class InstancesResolved(Event, frozen=True):
+    """Where a step, or one part of it, goes: `chosen` in the order of their ids, none where nobody is there.
+
+    `spread`: each of them gets a part of its own (`broadcast`, `shard`); `route` is the policy that chose.
+    """
+
+    token: Token
+    chosen: tuple[Chosen, ...]
+    route: str = "random"
+
+
+class PartEnded(Event, frozen=True):
+    """A part of a `queue://` step ended: its instance completed it, or was lost too often."""
+
+    name: PartName
+    end: PartEnd
+
+
 class FeedbackArrived(Event, frozen=True):
-    """The target reports on `request_counts`; `body` is the parsed report, `token` as given in the URL."""
+    """The target reports on `request_counts`; `body` is the parsed report, `token` as given in the URL.
+
+    `shard` is the part that reports, as given in the URL; None: the URL names none.
+    """
 
     request_counts: int
     token: str
     body: object
+    shard: int | None = None
 
 
 class CancelRequested(Event, frozen=True):

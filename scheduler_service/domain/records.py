@@ -94,7 +94,10 @@ class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class StepEnded(Record, frozen=True):
-    """A step of the chain was answered or failed. `error` names its failure, None where it succeeded."""
+    """A step of the chain was answered or failed. `error` names its failure, None where it succeeded.
+
+    `part` is the part of the step whose end this is, None for the step as a whole; `instance` who took it.
+    """
 
     execute_number: int
     request_counts: int
@@ -103,6 +106,8 @@ class StepEnded(Record, frozen=True):
     exchange: Exchange
     resp_env_name: str | None = None
     error: str | None = None
+    part: int | None = None
+    instance: str | None = None
 
 
 class CheckEnded(Record, frozen=True):
@@ -119,7 +124,7 @@ class CheckEnded(Record, frozen=True):
 
 
 class FeedbackSeen(Record, frozen=True):
-    """A feedback arrived; `stale` ones had no effect."""
+    """A feedback arrived; `stale` ones had no effect. `part` is the part of the step that it names."""
 
     execute_number: int
     request_counts: int
@@ -127,6 +132,7 @@ class FeedbackSeen(Record, frozen=True):
     body: bytes
     stale: bool = False
     truncated: bool = False
+    part: int | None = None
 
 
 class Noted(Record, frozen=True):

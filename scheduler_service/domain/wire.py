@@ -12,7 +12,8 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
     `url` is absolute and still carries its scheme (`http`, `https`, `service`): the transport resolves it.
     `trace` is the trace id (32 hex digits) from which the sender makes a fresh `traceparent`, unless the
-    headers bring one of their own.
+    headers bring one of their own. `base` is the address of the instance to which a `service:` URL was
+    resolved; empty: the transport knows where the service is.
     """
 
     method: str
@@ -22,6 +23,7 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     timeout: int = 60_000
     redirects: int = 0
     trace: str = ""
+    base: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -63,12 +65,15 @@ class CallKind(StrEnum):
 
     STEP = "step"
     CHECK = "check"
+    PART = "part"
+    RESOLVE = "resolve"
 
 
 class Token(msgspec.Struct, frozen=True, gc=False):
     """Names one call of one life of a job; an answer whose token is not the awaited one changes nothing.
 
-    `serial` is the step's index for a step and the number of the check for a check.
+    `serial` is the step's index for a step, the number of the check for a check, and for the parts of a
+    step and for what resolves its instances a number that the attempt uses once.
     """
 
     uid: str

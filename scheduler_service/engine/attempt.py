@@ -9,6 +9,7 @@ from scheduler_service.domain.records import AttemptEnded, AttemptStarted
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.notices import notify_end
+from scheduler_service.engine.parts import abandon_parts
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
 from scheduler_service.engine.states import LIVE
@@ -137,10 +138,12 @@ def cancel(draft: Draft, run: Open, reason: str, *, silent: bool = False) -> Non
 
 
 def abandon(draft: Draft, run: Open, phase: Phase) -> None:
-    """Stops the call that is in flight, if one is."""
+    """Stops what is in flight, if anything is: a call, or the parts of a step."""
     token = token_of(draft, run, phase)
     if token is not None:
         draft.effects.append(Abandon(token))
+    else:
+        abandon_parts(draft, run, phase)
 
 
 def token_of(draft: Draft, run: Open, phase: Phase) -> Token | None:

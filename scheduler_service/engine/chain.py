@@ -5,12 +5,14 @@ from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.records import StepEnded
-from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome
+from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.exchanges import exchange_of
+from scheduler_service.engine.gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.headers import find_header, read_retry_after
 from scheduler_service.engine.notices import OWN_FAULT, answer_notice, notify, plain_notice
+from scheduler_service.engine.parts import hand_out
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import Refused, make_request, whole_url
 from scheduler_service.engine.retry import Failure
@@ -50,17 +52,21 @@ def call_step(draft: Draft, run: Open, index: int) -> None:
     program = draft.program_of(run)
     step = program.steps[index]
     context = draft.contexts[run.execute_number]
-    request = make_request(
+    request: OutboundRequest | Refused | None = make_request(
         program,
         draft.head,
         run,
         context.responses,
         step.target,
-        key=_key(draft, run, step),
+        key=key_of(draft, run, step),
         timeout=limit_of(draft, run, step.target.timeout),
     )
+    if step.handing is not None and isinstance(request, OutboundRequest):
+        request = hand_out(draft, run, step, request, key_of(draft, run, step))
+    if request is None:
+        return  # it is on its way to the instances
     if isinstance(request, Refused):
-        _refuse(draft, run, index, request)
+        refuse_step(draft, run, index, request)
         return
     draft.adjust(run.execute_number, phase=Calling(index, request, draft.now.wall))
     draft.effects.append(Call(draft.token(run, CallKind.STEP, index), request))
@@ -75,17 +81,25 @@ def limit_of(draft: Draft, run: Open, timeout: int) -> int:
 def take_answer(draft: Draft, run: Open, calling: Calling, outcome: Outcome) -> None:
     """The answer to the step in flight: on with the chain, or the attempt fails."""
     step = draft.program_of(run).steps[calling.step]
-    broken = _judge(step, outcome, draft.now.wall)
+    broken = judge_answer(step, outcome, draft.now.wall)
     record_step(draft, run, step, calling, outcome, broken.failure.code if broken else None)
     if isinstance(outcome, Fault):
         assert broken is not None
-        _fault(draft, run, step, outcome, broken)
+        take_fault(draft, run, step, outcome, broken)
     elif broken is not None:
-        message = broken.message
-        notify(draft, run, lambda: answer_notice(draft, outcome, broken.failure.code, message))
-        fail(draft, run, broken)
+        fail_answer(draft, run, outcome, broken)
     else:
-        _advance(draft, run, step, outcome)
+        advance(draft, run, step, outcome)
+
+
+def fail_answer(draft: Draft, run: Open, answer: Answer, broken: Broken) -> None:
+    """An answer that fails the attempt; one that says that the job is gone pauses the job as well."""
+    message = broken.message
+    notify(draft, run, lambda: answer_notice(draft, answer, broken.failure.code, message))
+    if answer.status == GONE_STATUS and says_gone(answer):
+        pause_gone(draft, run, broken)
+    else:
+        fail(draft, run, broken)
 
 
 def record_step(
@@ -105,18 +119,20 @@ def record_step(
     )
 
 
-def _key(draft: Draft, run: Open, step: Step) -> str:
+def key_of(draft: Draft, run: Open, step: Step) -> str:
+    """The Idempotency-Key of a step: the same over all attempts, unless the step names its attempt."""
     key = f"{draft.head.uid}-{run.execute_number}-{step.index}"
     return f"{key}-{run.request_counts}" if step.per_attempt else key
 
 
-def _refuse(draft: Draft, run: Open, index: int, refused: Refused) -> None:
+def refuse_step(draft: Draft, run: Open, index: int, refused: Refused) -> None:
+    """A step whose request cannot be made fails its attempt."""
     draft.note(run, refused.code, refused.message, step=index)
     notify(draft, run, lambda: plain_notice(draft, OWN_FAULT, refused.code, refused.message))
     fail(draft, run, Broken(Failure(refused.code, refused.failure_type), refused.message, index))
 
 
-def _judge(step: Step, outcome: Outcome, now: int) -> Broken | None:
+def judge_answer(step: Step, outcome: Outcome, now: int) -> Broken | None:
     """Why this outcome fails the step; None where it does not."""
     if isinstance(outcome, Fault):
         code, kind = FAILURE_TYPES[outcome.kind]
@@ -131,7 +147,7 @@ def _judge(step: Step, outcome: Outcome, now: int) -> Broken | None:
     return None
 
 
-def _fault(draft: Draft, run: Open, step: Step, fault: Fault, broken: Broken) -> None:
+def take_fault(draft: Draft, run: Open, step: Step, fault: Fault, broken: Broken) -> None:
     """No answer came. A verdict by feedback stands in for the last step's answer (SPEC section 5)."""
     program = draft.program_of(run)
     context = draft.contexts[run.execute_number]
@@ -146,7 +162,8 @@ def _fault(draft: Draft, run: Open, step: Step, fault: Fault, broken: Broken) ->
     fail(draft, run, broken)
 
 
-def _advance(draft: Draft, run: Open, step: Step, answer: Answer) -> None:
+def advance(draft: Draft, run: Open, step: Step, answer: Answer) -> None:
+    """The step succeeded: the next one, or the chain's end."""
     program = draft.program_of(run)
     context = draft.contexts[run.execute_number]
     body = answer.body if step.keeps else None
@@ -189,6 +206,6 @@ def _poll_location(draft: Draft, run: Open, location: str, check_at: CheckWaitin
     base = draft.contexts[run.execute_number].responses[-1].url
     url = whole_url(program, location, base)
     if isinstance(url, Refused):
-        _refuse(draft, run, len(program.steps) - 1, url)
+        refuse_step(draft, run, len(program.steps) - 1, url)
         return
     draft.adjust(run.execute_number, phase=check_at, location=url, verdict=None)

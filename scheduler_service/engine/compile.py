@@ -10,6 +10,7 @@ from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.fingerprint import fingerprint, shape_of
+from scheduler_service.engine.handing import lead_of
 from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
 from scheduler_service.engine.schemas import check_schema
 from scheduler_service.engine.scope import ANYTHING, members_in, names_in
@@ -218,7 +219,7 @@ def _assemble(
         max_concurrency=definition.max_concurrency,
         overlap=definition.overlap_policy,
         queue_limit=definition.queue_limit,
-        lead=round((definition.lead_seconds or 0) * SECOND),
+        lead=round(lead_of(definition) * SECOND),
         starts_paused=definition.start_policy == "manual",
         active=definition.active,
         job_name=definition.job_name,

@@ -2,17 +2,30 @@
 
 import hmac
 
-from scheduler_service.domain.document import Calling, Checking, CheckWaiting, FeedbackAwaited, Open, Report
+from scheduler_service.domain.document import (
+    Calling,
+    Checking,
+    CheckWaiting,
+    FeedbackAwaited,
+    Open,
+    PartsAwaited,
+    PartsOpen,
+    PartsQueued,
+    Report,
+    Resolving,
+)
 from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import FeedbackSeen
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.notices import notify, report_notice
+from scheduler_service.engine.reports import find_verdict, take_part_report
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.verdicts import Unreadable, digest_of, read_report, settle
 
 FEEDBACK_STATUS = "200"
+BY_PART = (PartsOpen, PartsQueued, PartsAwaited)
 
 
 def take_feedback(draft: Draft, event: FeedbackArrived) -> Reply:
@@ -29,7 +42,16 @@ def take_feedback(draft: Draft, event: FeedbackArrived) -> Reply:
     if isinstance(report, Unreadable):
         return Refusal(RefusalCode.INVALID, report.message, report.pointer)
     run = _awaited(draft, event.request_counts)
-    return _take(draft, run, report) if run else _refuse_stale(draft, event.request_counts, report)
+    if run is None:
+        return _refuse_stale(draft, event, report)
+    phase = draft.contexts[run.execute_number].phase
+    if isinstance(phase, BY_PART) and phase.verdicts:
+        known = find_verdict(phase.verdicts, event.shard)
+        if isinstance(known, Refusal):
+            return known
+        if known is not None:
+            return Unchanged() if known == report else _refuse_stale(draft, event, report)
+    return _take(draft, run, report, event.shard)
 
 
 def _awaited(draft: Draft, request_counts: int) -> Open | None:
@@ -39,9 +61,9 @@ def _awaited(draft: Draft, request_counts: int) -> Open | None:
     return None
 
 
-def _take(draft: Draft, run: Open, report: Report) -> Reply:
+def _take(draft: Draft, run: Open, report: Report, shard: int | None) -> Reply:
     number = run.execute_number
-    _record(draft, number, run.request_counts, report, stale=False)
+    _record(draft, number, run.request_counts, report, shard, stale=False)
     draft.adjust(number, progress=report.progress or draft.contexts[number].progress)
     draft.touch(run)
     notify(draft, run, lambda: report_notice(report, FEEDBACK_STATUS))
@@ -54,16 +76,20 @@ def _take(draft: Draft, run: Open, report: Report) -> Reply:
             draft.adjust(number, verdict=report)  # the check in flight may know less: the next comes at once
         case Calling() if report.status and draft.program_of(run).asynchronous:
             draft.adjust(number, verdict=report)
+        case Resolving() | PartsOpen() | PartsQueued() | PartsAwaited() as phase if report.status:
+            take_part_report(draft, run, phase, report, shard)
         case _:
             pass  # progress alone
     return Taken()
 
 
-def _refuse_stale(draft: Draft, request_counts: int, report: Report) -> Reply:
+def _refuse_stale(draft: Draft, event: FeedbackArrived, report: Report) -> Reply:
+    request_counts = event.request_counts
     ended = next((end for end in draft.head.ended if end.request_counts == request_counts), None)
     if ended is not None and ended.digest == digest_of(report):
         return Unchanged()
-    _record(draft, ended.execute_number if ended else 0, request_counts, report, stale=True)
+    number = ended.execute_number if ended else 0
+    _record(draft, number, request_counts, report, event.shard, stale=True)
     return Refusal(
         RefusalCode.STALE,
         f"no attempt with requestCounts {request_counts} waits for feedback: it has ended or never was",
@@ -71,5 +97,8 @@ def _refuse_stale(draft: Draft, request_counts: int, report: Report) -> Reply:
     )
 
 
-def _record(draft: Draft, number: int, request_counts: int, report: Report, *, stale: bool) -> None:
-    draft.records.append(FeedbackSeen(number, request_counts, draft.now.wall, report.body, stale))
+def _record(
+    draft: Draft, number: int, request_counts: int, report: Report, part: int | None, *, stale: bool
+) -> None:
+    seen = FeedbackSeen(number, request_counts, draft.now.wall, report.body, stale, part=part)
+    draft.records.append(seen)

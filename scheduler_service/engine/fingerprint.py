@@ -8,6 +8,7 @@ import msgspec
 
 from client_sdk.models import JobDefinition
 from client_sdk.models import Timer as TimerModel
+from scheduler_service.engine.handing import lead_of
 
 OWN = ("jobName", "jobDescription", "objectId", "labels")
 """The texts in which jobs of one shape may differ, by their names on the wire."""
@@ -41,7 +42,7 @@ def _split(definition: JobDefinition) -> tuple[bytes, dict[str, object], list[li
     filled = definition.model_dump(mode="json", by_alias=True, exclude={"active", "job_id", "timer"})
     own = {name: filled.pop(name) for name in OWN}
     bodies = _take_bodies(definition, filled)
-    filled["leadSeconds"] = definition.lead_seconds or 0
+    filled["leadSeconds"] = lead_of(definition)
     return hashlib.sha256(_encode(filled)).digest(), own, bodies
 
 

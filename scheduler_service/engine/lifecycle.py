@@ -18,6 +18,7 @@ from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.firing import account_run, fire, fire_due, look_ahead
+from scheduler_service.engine.queueing import reconfigure
 from scheduler_service.engine.states import LIVE
 from scheduler_service.timing.misfire import resume
 from scheduler_service.timing.timer import TimerKind
@@ -74,6 +75,7 @@ def update(draft: Draft, event: Updated) -> Reply:
     for run in list(draft.opens.values()):
         if run.triggered_by is TriggeredBy.TIMER and run.state not in LIVE:
             drop(draft, run, SUPERSEDED)
+    reconfigure(draft, draft.programs[event.revision])
     was_active = draft.head.active
     active = was_active if event.active is None else event.active
     draft.change(

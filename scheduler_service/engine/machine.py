@@ -12,7 +12,9 @@ from scheduler_service.domain.events import (
     Destroyed,
     Event,
     FeedbackArrived,
+    InstancesResolved,
     MissedCounted,
+    PartEnded,
     Paused,
     Released,
     Resumed,
@@ -32,7 +34,9 @@ from scheduler_service.engine.feedback import take_feedback
 from scheduler_service.engine.firing import ask_again, fire_due, take_count
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.parameters import check_parameters
+from scheduler_service.engine.queueing import take_part_end
 from scheduler_service.engine.resuming import adopt, resume_calls
+from scheduler_service.engine.spreading import take_instances, take_part_call
 from scheduler_service.engine.timeouts import time_out
 from scheduler_service.language.values import parse_json
 
@@ -80,6 +84,10 @@ def _take(draft: Draft, event: Event) -> Reply:
             return _trigger(draft, event)
         case FeedbackArrived():
             return take_feedback(draft, event)
+        case InstancesResolved():
+            return take_instances(draft, event)
+        case PartEnded():
+            return take_part_end(draft, event)
         case Resumed(alive=alive, away=away):
             resume_calls(draft, frozenset(alive), frozenset(away))
             return _look(draft)
@@ -113,7 +121,7 @@ def _take_call(draft: Draft, event: CallEnded) -> Reply:
     run = draft.opens.get(event.token.execute_number)
     context = draft.contexts.get(event.token.execute_number)
     if run is None or context is None or token_of(draft, run, context.phase) != event.token:
-        return Unchanged()
+        return take_part_call(draft, event)
     if isinstance(context.phase, Calling):
         take_answer(draft, run, context.phase, event.outcome)
     else:

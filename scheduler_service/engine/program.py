@@ -2,6 +2,7 @@
 
 import msgspec
 
+from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.template import JsonTemplate, TextTemplate, UrlTemplate
 from scheduler_service.timing.timer import Timer
@@ -66,11 +67,19 @@ class Target(msgspec.Struct, frozen=True):
     fixed: Fixed | None = None
 
 
+class Routing(msgspec.Struct, frozen=True):
+    """How a step finds its instance; `route` None: as the service says (SPEC section 13)."""
+
+    route: str | None = None
+    tags: tuple[str, ...] = ()
+
+
 class Step(msgspec.Struct, frozen=True):
     """One step of the chain. `success` holds codes and classes as ranges of statuses.
 
     `keeps`: a later template may refer to its response; `needed`: one of a later step or of the check may.
     `per_attempt`: the Idempotency-Key names the attempt as well, because the step's own templates do.
+    `handing`: it is handed to instances of a service, or to those that claim from a queue; None: it is sent.
     """
 
     index: int
@@ -81,6 +90,7 @@ class Step(msgspec.Struct, frozen=True):
     keeps: bool = False
     needed: bool = False
     per_attempt: bool = False
+    handing: Routing | QueueOptions | None = None
 
 
 class Notification(msgspec.Struct, frozen=True):

@@ -17,6 +17,8 @@ from scheduler_service.engine.attempt import (
     token_of,
 )
 from scheduler_service.engine.draft import Draft, replace
+from scheduler_service.engine.parts import send_parts_again
+from scheduler_service.engine.queueing import withdraw_all
 from scheduler_service.engine.retry import Failure
 
 LOST = "lost"
@@ -62,6 +64,7 @@ def lose(draft: Draft, run: Open) -> None:
     ended = AttemptEnded(
         run.execute_number, run.request_counts, draft.now.wall, LOST, FailureType.LOST, message
     )
+    withdraw_all(draft, run)
     if run.state is ExecutionState.PROCESSING:
         draft.records.append(ended)
         remember_end(draft, run, b"")
@@ -80,7 +83,10 @@ def _take_over(draft: Draft, run: Open, context: Context) -> tuple[Open, Context
 
 def _send_again(draft: Draft, run: Open, context: Context, alive: frozenset[Token]) -> None:
     token = token_of(draft, run, context.phase)
-    if token is None or token in alive:
+    if token is None:
+        send_parts_again(draft, run, context.phase, alive)
+        return
+    if token in alive:
         return
     assert isinstance(context.phase, (Calling, Checking))
     draft.effects.append(Call(token, context.phase.request))

@@ -14,18 +14,24 @@ from scheduler_service.domain.document import (
     Document,
     FeedbackAwaited,
     Head,
+    PartsAwaited,
+    PartsOpen,
+    PartsQueued,
+    Resolving,
     Retrying,
 )
 from scheduler_service.domain.errors import PunctualError
 
-FORMAT = 1
+FORMAT = 2
+"""2: the parts of a step. Whatever a format 1 can say, a format 2 says in the same way."""
 
 # The phases by name: what a stored context may be doing.
-Phases = Calling | CheckWaiting | Checking | FeedbackAwaited | Retrying
+Direct = Calling | CheckWaiting | Checking | FeedbackAwaited | Retrying
+Phases = Direct | Resolving | PartsOpen | PartsQueued | PartsAwaited
 
 
 class StoredContext(Context, frozen=True, gc=False, omit_defaults=True):
-    """A context as it is read back: its phase is one of the five."""
+    """A context as it is read back: its phase is one of the nine."""
 
     phase: Phases
 

@@ -11,6 +11,7 @@ from client_sdk.models.problems import write_pointer
 from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.handing import compile_handing, refuse_handing
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target
 from scheduler_service.engine.requests import SERVICE_NAME, fix
 from scheduler_service.language.authority import check_authority
@@ -29,18 +30,6 @@ from scheduler_service.language.template import (
 )
 
 OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
-LATER_FIELDS = (
-    "sign",
-    "route",
-    "tags",
-    "specific_instances",
-    "parallelism",
-    "priority",
-    "lease_seconds",
-    "renew_seconds",
-    "max_unexpected_retries",
-    "unexpected_retry_delay_seconds",
-)
 Made = TypeVar("Made")
 
 
@@ -64,7 +53,9 @@ class TargetCompiler:
         """The chain's steps; those that are wrong are left out, with their problems noted."""
         made = []
         for index, step in enumerate(self._definition.request):
-            target = self._request(step, f"/request/{index}", self._names(index))
+            pointer = f"/request/{index}"
+            handing = compile_handing(step, self._begin(step.url), pointer, self._problems)
+            target = self._request(step, pointer, self._names(index))
             if target is not None:
                 made.append(
                     Step(
@@ -73,6 +64,7 @@ class TargetCompiler:
                         resp_env_name=step.resp_env_name,
                         success=tuple(_read_success(code) for code in step.success_codes),
                         from_step=step.retry_from == "step",
+                        handing=handing,
                     )
                 )
         return made
@@ -91,12 +83,12 @@ class TargetCompiler:
             timeout_seconds=check.timeout_seconds,
             success_codes=["2xx"],
         )
-        return self._request(step, "/checkUrl", self._names())
+        return self._direct(step, "/checkUrl", self._names())
 
     def cancel(self) -> Target | None:
         """What is called when an execution is cancelled or runs out of time."""
         step = self._definition.cancel_url
-        return None if step is None else self._request(step, "/cancelUrl", self._names())
+        return None if step is None else self._direct(step, "/cancelUrl", self._names())
 
     def notifications(self) -> tuple[Notification, ...]:
         """The entries of `notification`."""
@@ -112,7 +104,7 @@ class TargetCompiler:
                 sign=entry.sign,
                 success_codes=["2xx"],
             )
-            target = self._request(step, f"/notification/{index}", names)
+            target = self._direct(step, f"/notification/{index}", names)
             if target is not None:
                 made.append(
                     Notification(
@@ -134,6 +126,11 @@ class TargetCompiler:
             resp_env_names=tuple(named),
             allowance=self._allowance,
         )
+
+    def _direct(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
+        """What is sent beside the chain: never handed to instances."""
+        self._problems.extend(refuse_handing(step, self._begin(step.url), pointer))
+        return self._request(step, pointer, names)
 
     def _request(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
         self._check_available(step, pointer)
@@ -158,7 +155,9 @@ class TargetCompiler:
     def _begin(self, url: str) -> str:
         """How `url` begins, be it with a variable of the environment."""
         opening = OPENING.match(url)
-        return self._surroundings.environment.get(opening[1], "") if opening else url
+        if opening is None:
+            return url
+        return self._surroundings.environment.get(opening[1], "") + url[opening.end() :]
 
     def _url(self, step: RequestStep, names: Names) -> UrlTemplate:
         if step.url.startswith("system:") and not self._system:
@@ -210,11 +209,9 @@ class TargetCompiler:
 
     def _check_available(self, step: RequestStep, pointer: str) -> None:
         """What a later version builds is refused by name, so that nothing is silently ignored."""
-        for field in LATER_FIELDS:
-            if getattr(step, field) is not None:
-                alias = RequestStep.model_fields[field].alias or field
-                text = f"{alias} is not available in this version; remove it"
-                self._problems.append(Problem(f"{pointer}/{alias}", "not_available", text))
+        if step.sign is not None:
+            text = "sign is not available in this version; remove it"
+            self._problems.append(Problem(f"{pointer}/sign", "not_available", text))
         if step.url.startswith("queue:"):
             text = "queue:// targets are not available in this version; use http(s):// or service://"
             self._problems.append(Problem(f"{pointer}/url", "not_available", text))

@@ -1,12 +1,13 @@
 """An attempt that ran out of time (SPEC section 5)."""
 
-from scheduler_service.domain.document import Calling, Checking, Context, Open
+from scheduler_service.domain.document import Calling, Checking, Context, Open, PartsOpen
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.attempt import Broken, abandon, fail, inform
 from scheduler_service.engine.chain import record_step
 from scheduler_service.engine.checking import record_check
 from scheduler_service.engine.draft import Draft
+from scheduler_service.engine.gathering import record_open_parts
 from scheduler_service.engine.notices import OWN_FAULT, TIMEOUT, notify, plain_notice
 from scheduler_service.engine.retry import Failure
 
@@ -19,7 +20,7 @@ def time_out(draft: Draft, run: Open, context: Context) -> None:
     abandon(draft, run, context.phase)
     inform(draft, run, context)
     code = TIMEOUT if program.asynchronous else OWN_FAULT
-    step = context.phase.step if isinstance(context.phase, Calling) else len(program.steps) - 1
+    step = getattr(context.phase, "step", len(program.steps) - 1)
     notify(draft, run, lambda: plain_notice(draft, code, code, message, timed_out=True))
     fail(draft, run, Broken(Failure(code, FailureType.TIMEOUT), message, step))
 
@@ -31,6 +32,8 @@ def _record_call(draft: Draft, run: Open, context: Context, message: str) -> Non
             elapsed = Fault(FaultKind.TIMEOUT, message, max(draft.now.wall - calling.sent_at, 0))
             step = draft.program_of(run).steps[calling.step]
             record_step(draft, run, step, calling, elapsed, TIMEOUT)
+        case PartsOpen() as opened:
+            record_open_parts(draft, run, opened, fault)
         case Checking() as checking:
             record_check(draft, run, checking, fault, error=message)
         case _:

@@ -7,13 +7,15 @@ from scheduler_service.engine.program import Program
 from scheduler_service.hosts.counting import Counter
 from scheduler_service.hosts.courier import Courier
 from scheduler_service.hosts.crew import Crew
+from scheduler_service.hosts.part_crew import PartCrew
 
 
 class EmbeddedAct:
     """Gives each effect to whom it belongs."""
 
-    def __init__(self, *, crew: Crew, courier: Courier, counter: Counter) -> None:
+    def __init__(self, *, crew: Crew, parts: PartCrew, courier: Courier, counter: Counter) -> None:
         self._crew = crew
+        self._parts = parts
         self._courier = courier
         self._counter = counter
 
@@ -34,4 +36,4 @@ class EmbeddedAct:
                 case Retire():
                     pass  # its cache entry goes when the turn has ended
                 case _:
-                    raise AssertionError(f"an effect that nobody starts: {effect!r}")
+                    self._parts.start(job_id, effect)

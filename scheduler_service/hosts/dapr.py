@@ -39,6 +39,7 @@ from scheduler_service.hosts.messages import (
     write_error,
     write_reply,
 )
+from scheduler_service.hosts.part_crew import PartCrew
 from scheduler_service.hosts.presence import DRAINING, Presence
 from scheduler_service.hosts.programs import Programs
 from scheduler_service.hosts.reminders import ReminderAlarms
@@ -53,6 +54,7 @@ from scheduler_service.ports import (
     Definition,
     History,
     Remembered,
+    Router,
     Sender,
     StoreConflict,
     StoreError,
@@ -87,6 +89,7 @@ class DaprHost:
         sidecar: Sidecar,
         history: History,
         sender: Sender,
+        router: Router,
         clock: Timekeeper,
         redact: Redact,
         count: Count,
@@ -117,6 +120,7 @@ class DaprHost:
         )
         self._insistence = Insistence(take=self._deliver, clock=clock, lease=limits.lease)
         self._crew = Crew(sender=sender, insistence=self._insistence, log=log)
+        self._parts = PartCrew(sender=sender, router=router, insistence=self._insistence, log=log)
         self._counter = Counter(count=count, insistence=self._insistence, log=log)
         self.courier = Courier(
             sender=sender,
@@ -136,7 +140,7 @@ class DaprHost:
             history=history,
             clock=clock,
             alarms=self.alarms,
-            act=EmbeddedAct(crew=self._crew, courier=self.courier, counter=self._counter),
+            act=EmbeddedAct(crew=self._crew, parts=self._parts, courier=self.courier, counter=self._counter),
             alive=self._alive,
             redact=redact,
             lives=lives or NewLives(),
@@ -267,7 +271,7 @@ class DaprHost:
             if held.document is not None and held.doubt is None:
                 uid = held.document.head.uid
                 if held.is_live:
-                    flight = self._crew.alive(uid)
+                    flight = (*self._crew.alive(uid), *self._parts.alive(uid))
                     event = Adopted(self._presence.holder, flight, held.document)
                     self._spawn(self._hand_over(job_id, event))
                 self._handovers.forget(job_id, uid)
@@ -291,6 +295,7 @@ class DaprHost:
         await self.alarms.stop()
         await self._counter.stop()
         await self._crew.stop()
+        await self._parts.stop()
         await self.courier.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._presence.stop()
@@ -298,7 +303,8 @@ class DaprHost:
 
     @property
     def _is_at_work(self) -> bool:
-        return bool(self._actors.live or len(self._crew) or self._tasks) or not self.courier.is_idle
+        calls = len(self._crew) + len(self._parts)
+        return bool(self._actors.live or calls or self._tasks) or not self.courier.is_idle
 
     async def _close_history(self) -> None:
         try:
@@ -431,7 +437,7 @@ class DaprHost:
             self._spawn(self.ring(job_id))
 
     def _alive(self, uid: str) -> tuple[Token, ...]:
-        return (*self._crew.alive(uid), *self._handovers.flying(uid))
+        return (*self._crew.alive(uid), *self._parts.alive(uid), *self._handovers.flying(uid))
 
     def _take_up(self, batches: Sequence[Batch], deliveries: Iterable[Delivery]) -> None:
         """What an earlier holder may not have brought to an end."""

@@ -17,7 +17,7 @@ from scheduler_service.domain.events import (
 )
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.wire import Holder
+from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.delivery import INTERVAL, RETRIES
 from scheduler_service.hosts.act import EmbeddedAct
@@ -32,6 +32,7 @@ from scheduler_service.hosts.crew import Crew
 from scheduler_service.hosts.foresight import Foresight
 from scheduler_service.hosts.insist import LEASE, Insistence
 from scheduler_service.hosts.life import Lives, NewLives
+from scheduler_service.hosts.part_crew import PartCrew
 from scheduler_service.hosts.recovery import Recovery
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports import (
@@ -39,6 +40,7 @@ from scheduler_service.ports import (
     Definition,
     History,
     Remembered,
+    Router,
     Sender,
     StateStore,
     StoreError,
@@ -81,6 +83,7 @@ class EmbeddedHost:
         store: StateStore,
         history: History,
         sender: Sender,
+        router: Router,
         clock: Timekeeper,
         redact: Redact,
         count: Count,
@@ -97,6 +100,7 @@ class EmbeddedHost:
         self._actors = Actors(most=limits.hot)
         insistence = Insistence(take=self._take, clock=clock, lease=limits.lease)
         self._crew = Crew(sender=sender, insistence=insistence, log=log)
+        self._parts = PartCrew(sender=sender, router=router, insistence=insistence, log=log)
         self._counter = Counter(count=count, insistence=insistence, log=log)
         self.courier = Courier(
             sender=sender,
@@ -122,8 +126,8 @@ class EmbeddedHost:
             history=history,
             clock=clock,
             alarms=self._alarms,
-            act=EmbeddedAct(crew=self._crew, courier=self.courier, counter=self._counter),
-            alive=self._crew.alive,
+            act=EmbeddedAct(crew=self._crew, parts=self._parts, courier=self.courier, counter=self._counter),
+            alive=self._alive,
             redact=redact,
             lives=lives or NewLives(),
             holder=holder,
@@ -217,13 +221,18 @@ class EmbeddedHost:
         await self._alarms.stop()
         await self._counter.stop()
         await self._crew.stop()
+        await self._parts.stop()
         await self.courier.stop()
         await asyncio.gather(*self._turns, return_exceptions=True)
         await self._close()
 
     @property
     def _is_at_work(self) -> bool:
-        return bool(self._actors.live or len(self._crew) or self._turns) or not self.courier.is_idle
+        calls = len(self._crew) + len(self._parts)
+        return bool(self._actors.live or calls or self._turns) or not self.courier.is_idle
+
+    def _alive(self, uid: str) -> tuple[Token, ...]:
+        return (*self._crew.alive(uid), *self._parts.alive(uid))
 
     async def _close(self) -> None:
         try:

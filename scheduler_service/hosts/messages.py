@@ -13,7 +13,9 @@ from scheduler_service.domain.events import (
     Destroyed,
     Event,
     FeedbackArrived,
+    InstancesResolved,
     MissedCounted,
+    PartEnded,
     Paused,
     Released,
     Triggered,
@@ -42,6 +44,8 @@ Plain = (
     | CancelRequested
     | Released
     | MissedCounted
+    | InstancesResolved
+    | PartEnded
 )
 AnyReply = Taken | Unchanged | Started | Reactivated | Recalled | Refusal
 

@@ -81,9 +81,7 @@ Origin = Annotated[str, AfterValidator(_check_origin)]
 Base = Annotated[str, AfterValidator(_check_base)]
 One = Annotated[Literal[1], BeforeValidator(_read_whole)]
 Bit = Annotated[Literal[0, 1], BeforeValidator(_read_whole)]
-# More addresses than one need routing, which a later version brings.
-Bases = Annotated[tuple[Base, ...], BeforeValidator(_read_bases), Field(min_length=1, max_length=1)]
-
+Bases = Annotated[tuple[Base, ...], BeforeValidator(_read_bases), Field(min_length=1, max_length=100)]
 
 ServiceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -188,7 +186,7 @@ class Notification(Group):
 
 
 class Services(Group):
-    """Services that need no registration (name to base address), the gateway's, and how services live."""
+    """Services that need no registration (name to base addresses), the gateway's, and how services live."""
 
     static: dict[ServiceName, Bases] = {}
     gateway: Base | None = None

@@ -98,7 +98,7 @@ class HttpSender:
             # A task of its own, as for the opening below: timeouts need one, and a call may have none.
             return await asyncio.create_task(self._call_system(request, deadline)), request.url
         is_service = request.url[:8].lower() == "service:"
-        place = self._services.locate(request.url) if is_service else self._read(request.url)
+        place = self._services.locate(request.url, request.base) if is_service else self._read(request.url)
         hop = Hop(request.method, place, request.headers, request.body, is_service)
         reply = await self._exchange(hop, request.trace, deadline)
         for _ in range(request.redirects):

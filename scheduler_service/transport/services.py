@@ -44,8 +44,11 @@ class Services:
         self._owner_url = owner_url
         self._gateway = gateway
 
-    def locate(self, url: str) -> Place:
-        """The target of a `service:` URL. Raises NoInstance for an unknown service, else RefusedTarget."""
+    def locate(self, url: str, base: str = "") -> Place:
+        """The target of a `service:` URL. Raises NoInstance for an unknown service, else RefusedTarget.
+
+        `base` is the address of the instance that was chosen already; empty: the directory is asked.
+        """
         match = None if _FORBIDDEN.search(url) else _SERVICE.fullmatch(url)
         if match is None:
             raise RefusedTarget(
@@ -54,8 +57,8 @@ class Services:
         name, path = match.group(1), match.group(2) or "/"
         if _DOTS.search(path.partition("?")[0]):
             raise RefusedTarget("A service URL may not have . or .. as a path segment: write the path out.")
-        base = read_url(self._base(name))
-        return Place(base.site, base.path.partition("?")[0].rstrip("/") + write_path(path))
+        there = read_url(base or self._base(name))
+        return Place(there.site, there.path.partition("?")[0].rstrip("/") + write_path(path))
 
     def _base(self, name: str | None) -> str:
         match name:

@@ -19,6 +19,8 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded import EmbeddedHost
 from scheduler_service.ports import Batch, Commit
 from scheduler_service.security.masking import Masking
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.router import Router, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
 from tests.unit.hosts.memory_store import Disk, MemoryStore
@@ -107,6 +109,7 @@ async def main(qos: int) -> None:
         store=store,
         history=history,
         sender=Target(),
+        router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
         clock=clock,
         redact=Masking().redact_all,
         count=count_missed,

@@ -46,9 +46,11 @@ class Message(AnswerModel):
 
 
 class StepRun(AnswerModel):
-    """One step of an attempt."""
+    """One step of an attempt, or one `part` of it; `instance` is who took it, where anybody was chosen."""
 
     index: int
+    part: int | None = None
+    instance: str | None = None
     resp_env_name: str | None
     method: str
     url: str

@@ -10,10 +10,11 @@ from scheduler_service.api import (
     triggers,
 )
 from scheduler_service.api.call import Operation
-from scheduler_service.api.parameters import choice, moment, number, text
+from scheduler_service.api.parameters import choice, integer, moment, number, text
 
 CREATED, NOT_FOUND, CONFLICT = HTTPStatus.CREATED, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
 DECADE = 315_360_000
+PARTS = 100_000
 
 HOT: tuple[Operation, ...] = (
     Operation(
@@ -40,7 +41,10 @@ HOT: tuple[Operation, ...] = (
         take=triggers.feedback,
         summary="Report the progress or the end of an attempt",
         tag="jobs",
-        query=(text("token", "The token of the feedback URL."),),
+        query=(
+            text("token", "The token of the feedback URL."),
+            integer("shard", "The part of the step that reports, from 0.", low=0, high=PARTS),
+        ),
         body=dict,
         body_required=True,
         body_example=examples.FEEDBACK,

@@ -81,6 +81,8 @@ def _step_wire(record: StepEnded) -> Wire:
     exchange = record.exchange
     return {
         "index": record.index,
+        "part": record.part,
+        "instance": record.instance,
         "respEnvName": record.resp_env_name,
         "method": exchange.method,
         "url": exchange.url,
@@ -118,6 +120,7 @@ def _feedback_wire(record: FeedbackSeen) -> Wire:
     return {
         "at": rfc3339(record.at),
         "stale": record.stale,
+        "part": record.part,
         "truncated": record.truncated,
         "progress": progress,
         "progressFraction": progress_fraction(progress),

@@ -178,7 +178,7 @@ def _exchanges(connection: sa.Connection, tenant: str, execution_id: str) -> dic
     if row is None:
         return None
     steps = [record for record in _records(connection, row) if isinstance(record, StepEnded)]
-    return _chain_of_last(steps)
+    return _chain_of_last(step for step in steps if step.part is None)
 
 
 def _chain_of_last(steps: Iterable[StepEnded]) -> dict[int, Exchange]:

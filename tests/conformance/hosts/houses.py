@@ -17,6 +17,8 @@ from scheduler_service.persistence.shared.nodes import Node, Nodes
 from scheduler_service.persistence.shared.store import SharedStore
 from scheduler_service.ports import Batch
 from scheduler_service.security.masking import Masking
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.router import Router, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.standin import StandIn, StandInClient
 from tests.unit.hosts.house import CORE, SKEW, START, House, MemoryHistory, ScriptedSender, describe
@@ -79,6 +81,7 @@ class DaprHouse:
             sidecar=Sidecar(client=client),
             history=history,
             sender=self.sender,
+            router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=self.clock),
             clock=self.clock,
             redact=Masking().redact_all,
             count=count_missed,
@@ -110,6 +113,7 @@ class DaprHouse:
         for _, timer in node.host.alarms._timers.values():
             timer.cancel()
         await node.host._crew.stop()
+        await node.host._parts.stop()
         await node.host.courier.stop()
         if not self.nodes:
             self.sender = ScriptedSender(self.journal)

@@ -30,6 +30,8 @@ from scheduler_service.persistence.state.rows import pack_records
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.ports import Commit
 from scheduler_service.security.masking import Masking
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.router import Router, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.unit.hosts.house import CORE, SKEW, START, describe
 
@@ -75,6 +77,7 @@ class Works:
             store=store,
             history=history,
             sender=self.sender,
+            router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=self.clock),
             clock=self.clock,
             redact=Masking().redact_all,
             count=count_missed,

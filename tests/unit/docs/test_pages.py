@@ -169,7 +169,7 @@ def test_every_field_of_a_definition_is_documented(field: str) -> None:
 
 
 def test_every_system_variable_is_documented() -> None:
-    """But those of shards, which are not there yet."""
+    """In the table of templates."""
     page = read("docs/templates.md")
-    for name in system_names() - {"schedulingShardIndex", "schedulingShardTotal"}:
+    for name in system_names():
         assert f"`{name}`" in page

@@ -27,7 +27,7 @@ SECTIONS = {
     "16": "Command line, settings, SDK",
 }
 LATER = (
-    "queue://", "sign", "route", "instances", "Keys, roles, tenants", "Audit", "Nodes",
+    "queue://", "sign", "Keys, roles, tenants", "Audit", "Nodes",
     "Events", "Metrics", "Dapr", "Redis", "PostgreSQL", "MySQL", "console",
 )  # fmt: skip
 NAMED = re.compile(r"`(tests/[\w/]+/test_\w+\.py)::(test_\w+)`")

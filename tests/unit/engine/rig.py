@@ -7,10 +7,11 @@ import msgspec
 
 from client_sdk.models import parse_definition
 from scheduler_service.domain.document import Context, Document, Open
-from scheduler_service.domain.effects import Call, Delivery, Effect, Notify
-from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
+from scheduler_service.domain.effects import Call, CallPart, Delivery, Effect, Notify, ResolveInstances
+from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, InstancesResolved, Resumed
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
+from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Holder, OutboundRequest
@@ -59,6 +60,8 @@ class Rig:
         self.effects: list[Effect] = []
         self.records: list[Record] = []
         self.reply: Reply | None = None
+        # Who answers a search for instances at once; None: the test does so itself.
+        self.instances: tuple[Chosen, ...] | None = (Chosen("one", "http://one.test"),)
 
     @property
     def now(self) -> Now:
@@ -83,7 +86,16 @@ class Rig:
         self.effects.extend(decision.effects)
         self.records.extend(decision.records)
         self.reply = decision.reply
+        for search in self.of(ResolveInstances, list(decision.effects)):
+            if self.instances is not None:
+                self.deliver(InstancesResolved(search.token, self.instances))
         return decision
+
+    def resolve(self, *names: str, route: str = "random") -> Decision:
+        """The newest search finds these instances."""
+        search = self.of(ResolveInstances, self.effects)[-1]
+        chosen = tuple(Chosen(name, f"http://{name}.test") for name in names)
+        return self.deliver(InstancesResolved(search.token, chosen, route))
 
     def pass_time(self, milliseconds: int) -> None:
         """Both clocks run on, and the alarm rings whenever something is due on the way."""
@@ -112,12 +124,12 @@ class Rig:
         self.effects.clear()
         self.deliver(Resumed())
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[Call | CallPart]:
         """Every request and check asked for so far, the oldest first."""
-        return self.of(Call, self.effects)
+        return [effect for effect in self.effects if isinstance(effect, (Call, CallPart))]
 
     @property
-    def call(self) -> Call:
+    def call(self) -> Call | CallPart:
         """The newest call."""
         return self.calls()[-1]
 
@@ -142,7 +154,7 @@ class Rig:
         body: Any = None,
         *,
         headers: dict[str, str] | None = None,
-        call: Call | None = None,
+        call: Call | CallPart | None = None,
     ) -> Decision:
         """The newest call (or `call`) is answered; `body` is JSON unless it is bytes."""
         content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()

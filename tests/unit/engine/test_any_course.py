@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.effects import Call, CountMissed
+from scheduler_service.domain.effects import Call, CallPart, CountMissed, ResolveInstances
 from scheduler_service.domain.events import (
     Activated,
     AlarmRang,
@@ -19,6 +19,7 @@ from scheduler_service.domain.events import (
     Destroyed,
     Event,
     FeedbackArrived,
+    InstancesResolved,
     MissedCounted,
     Paused,
     Released,
@@ -28,6 +29,7 @@ from scheduler_service.domain.events import (
     Updated,
 )
 from scheduler_service.domain.execution import TriggeredBy
+from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Taken
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome, Token
@@ -42,6 +44,10 @@ STEPS = [
     {"url": "http://target.test/1", "respEnvName": "A"},
     {"url": "http://target.test/2?x=${A.x}", "body": "${$.x}|json", "retryFrom": "step"},
 ]
+SERVICE_STEPS = [
+    {"url": "service://shop/1", "route": "shard", "respEnvName": "A"},
+    {"url": "service://shop/2?x=${A[0]}", "body": "${schedulingFeedbackUrl}", "retryFrom": "step"},
+]
 TIMERS = [
     None,
     {"period": "external"},
@@ -54,7 +60,7 @@ TIMERS = [
 DEFINITIONS = st.fixed_dictionaries(
     {
         "timer": st.sampled_from(TIMERS),
-        "request": st.sampled_from([STEPS, STEPS[:1]]),
+        "request": st.sampled_from([STEPS, STEPS[:1], SERVICE_STEPS, SERVICE_STEPS[:1]]),
         "async": st.booleans(),
         "checkUrl": st.sampled_from([None, "http://target.test/state/${A.x}"]),
         "cancelUrl": st.sampled_from([None, {"url": "http://target.test/stop"}]),
@@ -85,9 +91,16 @@ REPORTS = st.sampled_from(
 )
 ANSWERS = st.builds(
     Answer,
-    status=st.sampled_from([200, 200, 200, 202, 302, 404, 500, 503]),
+    status=st.sampled_from([200, 200, 200, 202, 302, 404, 410, 500, 503]),
     headers=st.sampled_from(
-        [(), (("Retry-After", "3"),), (("Location", "/state"),), (("location", "//x:y"),)]
+        [
+            (),
+            (("Retry-After", "3"),),
+            (("Location", "/state"),),
+            (("location", "//x:y"),),
+            (("X-Instance-State", "draining"),),
+            (("X-Job-State", "gone"),),
+        ]
     ),
     body=st.sampled_from([b"", b'{"x":1}', b'{"status":"succeed"}', b'{"status":"failed"}', b"[", b"7"]),
     truncated=st.sampled_from([False, False, False, True]),
@@ -106,7 +119,9 @@ class AnyCourse(RuleBasedStateMachine):
         around = Surroundings(hold_triggered=held, hold_recurring=hold, pending_triggers=2)
         self.around = around
         self.rig = Rig(around, **members)
-        self.calls: list[Call] = []
+        self.rig.instances = None
+        self.calls: list[Call | CallPart] = []
+        self.searches: list[ResolveInstances] = []
         self.answered: set[Token] = set()
         self.counting: list[CountMissed] = []
         self.states: dict[int, str] = {}
@@ -125,7 +140,8 @@ class AnyCourse(RuleBasedStateMachine):
         rig.effects.clear()
         before = rig.document
         decision = rig.deliver(event)
-        self.calls.extend(rig.of(Call, rig.effects))
+        self.calls.extend(rig.calls())
+        self.searches.extend(rig.of(ResolveInstances, rig.effects))
         self.counting.extend(rig.of(CountMissed, rig.effects))
         self.follow_states(before)
         if isinstance(event, Updated):
@@ -186,6 +202,19 @@ class AnyCourse(RuleBasedStateMachine):
     def answer_anything(self, outcome: Outcome, uid: str, number: int, kind: CallKind) -> None:
         self.turn(CallEnded(Token(uid, number, number, kind, number % 2), outcome))
 
+    @precondition(lambda self: self.searches)
+    @rule(
+        names=st.sampled_from(["", "a", "b", "abc"]),
+        route=st.sampled_from(["random", "shard", "broadcast"]),
+        index=st.integers(0, 2),
+    )
+    def resolve(self, names: str, route: str, index: int) -> None:
+        """A search ends, the newest or an older one; one policy chooses one instance, a spread all."""
+        token = self.searches[-1 - index % len(self.searches)].token
+        names = names if route != "random" else names[:1]
+        chosen = tuple(Chosen(name, f"http://{name}.test") for name in names)
+        self.turn(InstancesResolved(token, chosen, route))
+
     @rule(params=st.sampled_from([b"{}", b'{"x":2}', b"[]"]), delay=st.sampled_from([None, -5_000, 0, 9_000]))
     def trigger(self, params: bytes, delay: int | None) -> None:
         self.turn(Triggered(params, None if delay is None else self.rig.wall + delay))
@@ -194,10 +223,16 @@ class AnyCourse(RuleBasedStateMachine):
     def replay(self, step: int, kept: int) -> None:
         self.turn(Triggered(replay=Replay(1, step, (b'{"x":3}',) * kept)))
 
-    @rule(body=REPORTS, counts=st.integers(-2, 1), token=st.booleans())
-    def report(self, body: Any, counts: int, token: bool) -> None:
+    @rule(
+        body=REPORTS,
+        counts=st.integers(-2, 1),
+        token=st.booleans(),
+        shard=st.sampled_from([None, None, 0, 1, 2, 9]),
+    )
+    def report(self, body: Any, counts: int, token: bool, shard: int | None) -> None:
         number = max(self.numbers[1] + counts, 0)
-        self.turn(FeedbackArrived(number, feedback_token(b"key", "uid", number) if token else "x", body))
+        word = feedback_token(b"key", "uid", number) if token else "x"
+        self.turn(FeedbackArrived(number, word, body, shard))
 
     @rule(wait=st.sampled_from([0, 1, 999, 2_000, 5_000, 30_000]))
     def pass_time(self, wait: int) -> None:
@@ -254,7 +289,7 @@ class AnyCourse(RuleBasedStateMachine):
     @rule()
     def resume(self) -> None:
         """The same process looks again: its calls are all alive."""
-        self.turn(Resumed(tuple(call.token for call in self.calls)))
+        self.turn(Resumed(tuple(one.token for one in [*self.calls, *self.searches])))
 
     @rule(wait=st.sampled_from([0, 20_000, 600_000]))
     def restart(self, wait: int) -> None:

@@ -24,6 +24,8 @@ from scheduler_service.hosts.core import Core
 from scheduler_service.hosts.embedded import EmbeddedHost
 from scheduler_service.ports import Batch, Definition, History, Sender, StateStore
 from scheduler_service.security.masking import Masking
+from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.router import Router, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore
 
@@ -92,7 +94,10 @@ class MemoryHistory(History):
 
 
 class ScriptedSender(Sender):
-    """Answers by script, per URL; 200 where there is none. A held URL answers when it is released."""
+    """Answers by script, per URL; 200 where there is none. A held URL answers when it is released.
+
+    A request that goes to an instance is known by the instance's address.
+    """
 
     def __init__(self, journal: list[Entry]) -> None:
         self.journal = journal
@@ -114,12 +119,13 @@ class ScriptedSender(Sender):
         self._gates.pop(url).set()
 
     async def send(self, request: OutboundRequest) -> Outcome:
-        self.journal.append(("send", request.url))
+        place = request.base or request.url
+        self.journal.append(("send", place))
         self.requests.append(request)
-        gate = self._gates.get(request.url)
+        gate = self._gates.get(place)
         if gate is not None:
             await gate.wait()
-        line = self.script.get(request.url)
+        line = self.script.get(place)
         return line.popleft() if line else Answer(200, body=b"{}")
 
     async def close(self) -> None:
@@ -127,7 +133,7 @@ class ScriptedSender(Sender):
 
     def urls(self) -> list[str]:
         """Where requests went, in order."""
-        return [request.url for request in self.requests]
+        return [request.base or request.url for request in self.requests]
 
 
 class House:
@@ -142,6 +148,8 @@ class House:
         self.clock = ManualClock(wall=START, skew=SKEW)
         self.boot = 0
         self.uids = 0
+        self.instances = Instances()
+        self.terms: dict[str, Terms] = {}
         self.sender = ScriptedSender(self.journal)
         self.open()
 
@@ -151,11 +159,14 @@ class House:
         self.store = MemoryStore(self.disk, self.journal)
         self.history = MemoryHistory(self.store, self.journal)
         self.sender = ScriptedSender(self.journal)
+        # Who runs is in the memory of a process, and heard of anew after a start; here at once.
+        self.router = Router(roster=self.instances, terms=self._terms, clock=self.clock)
         self.host = EmbeddedHost(
             core=CORE,
             store=self.store,
             history=self.history,
             sender=self.sender,
+            router=self.router,
             clock=self.clock,
             redact=Masking().redact_all,
             count=count_missed,
@@ -235,6 +246,18 @@ class House:
     def order(self, *names: str) -> list[Entry]:
         """The journal, only the entries that begin with one of `names`."""
         return [entry for entry in self.journal if entry[0] in names]
+
+    def announce(self, *names: str, service: str = "shop", **members: Any) -> None:
+        """These instances of a service have just been heard of."""
+        for name in names:
+            self.instances.register(
+                Instance(
+                    service, "default", name, f"http://{name}.test", seen=self.clock.now().steady, **members
+                )
+            )
+
+    def _terms(self, tenant: str, service: str) -> Terms:
+        return self.terms.get(service, Terms())
 
     def _write_log(self, event: str, /, **keys: object) -> None:
         self.log.append((event, keys))

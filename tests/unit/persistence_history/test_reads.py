@@ -204,6 +204,8 @@ async def test_one_execution_has_every_member(room: Room) -> None:
     first, second = one["steps"]
     assert first == {
         "index": 0,
+        "part": None,
+        "instance": None,
         "respEnvName": "first",
         "method": "POST",
         "url": "http://127.0.0.1/work",
@@ -233,6 +235,7 @@ async def test_one_execution_has_every_member(room: Room) -> None:
         {
             "at": rfc3339(START + 1_400),
             "stale": True,
+            "part": None,
             "truncated": False,
             "progress": "30%",
             "progressFraction": 0.3,

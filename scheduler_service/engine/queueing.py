@@ -1,0 +1,117 @@
+"""A step in a queue: its parts end one by one, claimed and completed by instances (SPEC section 13)."""
+
+from scheduler_service.domain.document import Open, PartsQueued
+from scheduler_service.domain.effects import ReconfigureParts, WithdrawParts
+from scheduler_service.domain.events import PartEnded
+from scheduler_service.domain.parts import PartEnd, PartName, QueueOptions
+from scheduler_service.domain.records import Exchange, StepEnded
+from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.wire import Answer
+from scheduler_service.engine.attempt import Broken, fail
+from scheduler_service.engine.chain import advance
+from scheduler_service.engine.draft import Draft, replace
+from scheduler_service.engine.gathering import finish_parts, fit_body
+from scheduler_service.engine.notices import FAILED, Notice, make_response, notify
+from scheduler_service.engine.parts import withdraw
+from scheduler_service.engine.program import Program, Step
+from scheduler_service.engine.retry import Failure
+from scheduler_service.language.values import parse_json
+
+
+def take_part_end(draft: Draft, event: PartEnded) -> Reply:
+    """A part of a queue is over. Doubled it changes nothing; one that nobody awaits is `Unchanged`."""
+    name, end = event.name, event.end
+    run = draft.opens.get(name.execute_number)
+    context = draft.contexts.get(name.execute_number)
+    if run is None or context is None or name.uid != draft.head.uid:
+        return Unchanged()
+    phase = context.phase
+    if not isinstance(phase, PartsQueued) or not _is_of(name, run, phase):
+        return Unchanged()
+    if phase.ends[name.index] is not None:
+        return Taken()
+    _end(draft, run, phase, name.index, end)
+    return Taken()
+
+
+def reconfigure(draft: Draft, after: Program) -> None:
+    """A new definition: the parts that lie in queues follow its options (SPEC section 13)."""
+    for run in draft.live():
+        context = draft.contexts.get(run.execute_number)
+        if context is None or not isinstance(context.phase, PartsQueued):
+            continue
+        step = context.phase.step
+        new = after.steps[step].handing if step < len(after.steps) else None
+        if isinstance(new, QueueOptions):
+            name = PartName(draft.head.uid, run.execute_number, run.request_counts, step, 0)
+            draft.effects.append(ReconfigureParts(name, new))
+
+
+def withdraw_all(draft: Draft, run: Open) -> None:
+    """An execution whose context is lost leaves no part behind in a queue."""
+    if any(isinstance(step.handing, QueueOptions) for step in draft.program_of(run).steps):
+        draft.effects.append(WithdrawParts(draft.head.uid, run.execute_number))
+
+
+def _is_of(name: PartName, run: Open, phase: PartsQueued) -> bool:
+    same = (run.request_counts, phase.step) == (name.request_counts, name.step)
+    return same and 0 <= name.index < len(phase.ends)
+
+
+def _end(draft: Draft, run: Open, phase: PartsQueued, index: int, end: PartEnd) -> None:
+    step = draft.program_of(run).steps[phase.step]
+    end = fit_body(draft, phase.ends, end)
+    ends = tuple(end if place == index else known for place, known in enumerate(phase.ends))
+    _record(draft, run, step, phase, end, index if len(ends) > 1 else None)
+    draft.adjust(run.execute_number, phase=replace(phase, ends=ends))
+    if not all(ends):
+        return
+    withdraw(draft, run)
+    if len(ends) == 1:
+        _finish(draft, run, step, phase, end)
+    else:
+        finish_parts(draft, run, step, tuple(one for one in ends if one), phase.url, phase.verdicts)
+
+
+def _finish(draft: Draft, run: Open, step: Step, phase: PartsQueued, end: PartEnd) -> None:
+    """The step had one part: it ends as that one did."""
+    if end.error is None:
+        advance(draft, run, step, Answer(end.status, (), end.body or b"", end.truncated, 0, phase.url))
+        return
+    notify(draft, run, lambda: _notice(draft, end))
+    assert end.failure_type is not None, "a part that failed says how"
+    fail(draft, run, Broken(Failure(end.error, end.failure_type), end.message, step.index))
+
+
+def _notice(draft: Draft, end: PartEnd) -> Notice:
+    code = end.error or FAILED
+    data = None if end.body is None else parse_json(end.body)
+    response = make_response(draft, FAILED, end.message or None, code, data)
+    return Notice(code, str(end.status), response, end.timed_out)
+
+
+def _record(draft: Draft, run: Open, step: Step, phase: PartsQueued, end: PartEnd, part: int | None) -> None:
+    failed = end.error is not None
+    exchange = Exchange(
+        method=step.target.method,
+        url=phase.url,
+        status=None if failed else end.status,
+        fault=(end.message or f"the instance reported {end.error}") if failed else None,
+        response_body=end.body,
+        response_truncated=end.truncated,
+        sent_at=phase.sent_at,
+        duration=max(draft.now.wall - phase.sent_at, 0),
+    )
+    draft.records.append(
+        StepEnded(
+            execute_number=run.execute_number,
+            request_counts=run.request_counts,
+            index=step.index,
+            at=draft.now.wall,
+            exchange=exchange,
+            resp_env_name=step.resp_env_name,
+            error=end.error,
+            part=part,
+            instance=end.instance or None,
+        )
+    )

@@ -1,0 +1,25 @@
+"""How often a service may be called: its `rateLimit` `{count, perSeconds}` (SPEC section 13)."""
+
+from collections import deque
+
+from scheduler_service.domain.services import RateLimit
+
+
+class RateWindow:
+    """The calls of the last `per` ms; moments are steady ms."""
+
+    def __init__(self) -> None:
+        self._calls: deque[int] = deque()
+
+    def wait(self, limit: RateLimit, now: int) -> int:
+        """Milliseconds until one more call is allowed; 0: now."""
+        calls = self._calls
+        while calls and calls[0] <= now - limit.per:
+            calls.popleft()
+        if len(calls) < limit.count:
+            return 0
+        return calls[len(calls) - limit.count] + limit.per - now
+
+    def take(self, now: int) -> None:
+        """One more call."""
+        self._calls.append(now)

@@ -1,0 +1,159 @@
+"""Each policy against the property that defines it, over 10,000 decisions (SPEC section 13)."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from scheduler_service.services.routing import (
+    FAILOVER,
+    HASH,
+    LEAST_BUSY,
+    POLICIES,
+    RANDOM,
+    ROUND_ROBIN,
+    Candidate,
+    Question,
+    choose,
+    narrow,
+)
+
+MANY = 10_000
+
+
+def candidates(count: int, **members: object) -> list[Candidate]:
+    """As many instances, in the order of their ids."""
+    return [Candidate(f"i{number:02}", f"http://i{number}.test", **members) for number in range(count)]  # type: ignore[arg-type]
+
+
+def decide(route: str, among: list[Candidate], count: int = MANY) -> list[str]:
+    """What the policy chooses for as many executions, one after the other."""
+    chosen: list[str] = []
+    for number in range(count):
+        last = chosen[-1] if chosen else ""
+        question = Question(key=f"job-{number}", seed=f"uid:{number}", last=last)
+        chosen.append(choose(route, among, question)[0].instance)
+    return chosen
+
+
+@pytest.mark.parametrize("count", [2, 7, 10])
+def test_random_is_even(count: int) -> None:
+    """Each instance is as likely as the others: within five standard deviations."""
+    found = Counter(decide(RANDOM, candidates(count)))
+    share = MANY / count
+    spread = (share * (1 - 1 / count)) ** 0.5
+    assert len(found) == count
+    assert all(abs(times - share) < 5 * spread for times in found.values()), found
+
+
+def test_random_has_no_memory() -> None:
+    """Whom one execution gets says nothing about the next one."""
+    chosen = decide(RANDOM, candidates(4))
+    pairs = Counter(pairwise(chosen))
+    share = MANY / 16
+    assert all(abs(times - share) < 5 * share**0.5 for times in pairs.values()), pairs
+
+
+def test_round_robin_takes_turns() -> None:
+    """Any run of as many decisions as there are instances has each of them once."""
+    chosen = decide(ROUND_ROBIN, candidates(7))
+    assert all(len(set(chosen[at : at + 7])) == 7 for at in range(MANY - 6))
+
+
+def test_round_robin_keeps_its_order_when_one_leaves() -> None:
+    """The others still come in their order, none of them twice in a row."""
+    everybody = candidates(5)
+    chosen = decide(ROUND_ROBIN, everybody, 8)
+    left = [one for one in everybody if one.instance != chosen[-1]]
+    following = choose(ROUND_ROBIN, left, Question(last=chosen[-1]))[0].instance
+    assert following == everybody[(int(chosen[-1][1:]) + 1) % 5].instance
+
+
+def test_least_busy_evens_out() -> None:
+    """What each one has to do never differs by more than one, whatever they began with."""
+    busy = {f"i{number:02}": number * 10 for number in range(8)}
+    for number in range(MANY):
+        among = [Candidate(name, "http://a.test", busy=load) for name, load in sorted(busy.items())]
+        chosen = choose(LEAST_BUSY, among, Question(seed=str(number)))[0]
+        assert chosen.busy == min(busy.values())
+        busy[chosen.instance] += 1
+    assert max(busy.values()) - min(busy.values()) <= 1
+
+
+def test_least_busy_among_equals_is_even() -> None:
+    """Where all have as much to do, none of them is preferred."""
+    found = Counter(decide(LEAST_BUSY, candidates(5, busy=3.0)))
+    assert all(abs(times - MANY / 5) < 5 * (MANY / 5) ** 0.5 for times in found.values()), found
+
+
+def test_hash_is_sticky_when_an_instance_leaves() -> None:
+    """Only the keys of the one that left move, and they spread over all the others."""
+    everybody = candidates(8)
+    before = decide(HASH, everybody)
+    left = [one for one in everybody if one.instance != "i03"]
+    after = decide(HASH, left)
+    moved = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+    assert {one for one, _ in moved} == {"i03"}
+    assert len(moved) == before.count("i03")
+    assert {other for _, other in moved} == {one.instance for one in left}
+    assert decide(HASH, everybody) == before, "it comes back to its own"
+
+
+def test_hash_is_even() -> None:
+    """Each instance has about as many keys as the others."""
+    found = Counter(decide(HASH, candidates(8)))
+    assert all(abs(times - MANY / 8) < 5 * (MANY / 8) ** 0.5 for times in found.values()), found
+
+
+def test_failover_keeps_its_order() -> None:
+    """Always the first one that can be chosen, whichever of the others are there."""
+    everybody = candidates(10)
+    for number in range(MANY):
+        among = [one for place, one in enumerate(everybody) if number >> place & 1]
+        if among:
+            assert choose(FAILOVER, among, Question(seed=str(number))) == [among[0]]
+
+
+@pytest.mark.parametrize("route", ["broadcast", "shard"])
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_a_spread_takes_all(route: str, count: int) -> None:
+    """Every instance, once, in the order of their ids."""
+    assert choose(route, candidates(count), Question()) == candidates(count)
+
+
+@pytest.mark.parametrize("route", [*POLICIES, "broadcast", "shard"])
+def test_nobody_among_none(route: str) -> None:
+    """Where nobody is there, nobody is chosen."""
+    assert choose(route, [], Question()) == []
+
+
+@pytest.mark.parametrize("route", POLICIES)
+def test_policies_are_pure(route: str) -> None:
+    """Equal arguments give equal choices, which are among those that were given."""
+    among = candidates(6)
+    for number in range(200):
+        question = Question(key=str(number), seed=str(number), last=f"i{number % 7:02}")
+        chosen = choose(route, among, question)
+        assert chosen == choose(route, list(among), question)
+        assert chosen[0] in among
+
+
+def test_tags_narrow() -> None:
+    """An instance must have all the tags that the step names."""
+    among = [
+        Candidate("a", "http://a.test", ("gpu", "eu")),
+        Candidate("b", "http://b.test", ("gpu",)),
+        Candidate("c", "http://c.test"),
+    ]
+    assert [one.instance for one in narrow(among, ())] == ["a", "b", "c"]
+    assert [one.instance for one in narrow(among, ("gpu",))] == ["a", "b"]
+    assert [one.instance for one in narrow(among, ("eu", "gpu"))] == ["a"]
+    assert narrow(among, ("us",)) == []
+
+
+def test_room() -> None:
+    """A full instance has none; one without a capacity always has."""
+    assert Candidate("a", "http://a.test", busy=10**6).has_room
+    assert Candidate("a", "http://a.test", capacity=2, busy=1).has_room
+    assert not Candidate("a", "http://a.test", capacity=2, busy=2).has_room
+    assert not Candidate("a", "http://a.test", capacity=0).has_room
