@@ -22,9 +22,11 @@ class Ports(msgspec.Struct, frozen=True):
     redis: int
     placement: int
     placement_health: int
+    placement_raft: int
     scheduler: int
     scheduler_health: int
     etcd: int
+    etcd_peer: int
 
 
 class NodePorts(msgspec.Struct, frozen=True):
@@ -46,7 +48,7 @@ class LocalCluster:
         self.folder = folder
         self._programs = programs
         self._environ = dict(environ or {})
-        self.ports = Ports(*free_ports(6))
+        self.ports = Ports(*free_ports(8))
         self.nodes: dict[str, NodePorts] = {}
         self._write_resources()
         self.redis = self._redis()
@@ -130,6 +132,7 @@ class LocalCluster:
         command = [self._programs["placement"], "--listen-address", "127.0.0.1", "--enable-metrics=false"]
         command += ["--port", str(ports.placement), "--healthz-listen-address", "127.0.0.1"]
         command += ["--healthz-port", str(ports.placement_health), "--log-level", "warn"]
+        command += ["--initial-cluster", f"dapr-placement-0=127.0.0.1:{ports.placement_raft}"]
         return Part("placement", command, folder=self.folder, is_up=listens(ports.placement))
 
     def _scheduler(self) -> Part:
@@ -139,6 +142,8 @@ class LocalCluster:
         command += ["--override-broadcast-host-port", f"127.0.0.1:{ports.scheduler}"]
         command += ["--healthz-port", str(ports.scheduler_health), "--etcd-client-port", str(ports.etcd)]
         command += ["--etcd-data-dir", str(self.folder / "etcd"), "--log-level", "warn"]
+        peer = f"dapr-scheduler-server-0=http://127.0.0.1:{ports.etcd_peer}"
+        command += ["--etcd-initial-cluster", peer]
         return Part("scheduler", command, folder=self.folder, is_up=listens(ports.scheduler))
 
     def _write_resources(self) -> None:

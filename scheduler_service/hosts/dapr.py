@@ -63,6 +63,8 @@ from scheduler_service.ports import (
 
 TRIES = 3
 AT_ONCE = 64
+# A ring says only "look again": one that hangs on a dead node is better repeated. In seconds.
+RING_LIMIT = 5.0
 
 
 class Cluster:
@@ -254,7 +256,8 @@ class DaprHost:
     async def ring(self, job_id: str) -> None:
         """Takes AlarmRang to a job, wherever it lives. Never raises."""
         try:
-            await self(job_id, AlarmRang())
+            message = write_ask(AlarmRang(), None, None)
+            read_told(await self._sidecar.invoke(job_id, message, limit=RING_LIMIT))
         except StoreError as error:
             self._log("look_failed", jobId=job_id, error=str(error))
             self.alarms.again(job_id)
@@ -273,6 +276,7 @@ class DaprHost:
                 if held.is_live:
                     flight = (*self._crew.alive(uid), *self._parts.alive(uid))
                     event = Adopted(self._presence.holder, flight, held.document)
+                    self._handovers.begin(job_id, self._presence.holder)
                     self._spawn(self._hand_over(job_id, event))
                 self._handovers.forget(job_id, uid)
             held.forget()
@@ -430,6 +434,8 @@ class DaprHost:
             await self._insistence.deliver(job_id, event)
         except StoreError as error:
             self._log("handover_failed", jobId=job_id, error=str(error))
+        finally:
+            self._handovers.end(job_id)
 
     def _look_after_flights(self) -> None:
         """Jobs whose calls flew on a node that has died look at once."""

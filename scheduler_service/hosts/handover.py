@@ -18,13 +18,24 @@ class Handovers:
     def __init__(self, *, others: Others) -> None:
         self._others = others
         self._since: dict[str, int] = {}
+        self._own: dict[str, Holder] = {}
         self._given_up: dict[str, frozenset[Holder]] = {}
         self._flights: dict[str, tuple[Holder, tuple[Token, ...]]] = {}
         self._jobs: dict[str, str] = {}
 
     def away(self, job_id: str) -> tuple[Holder, ...]:
         """The other nodes from which a handover of this job may still come."""
-        return tuple(self._others() - self._given_up.get(job_id, frozenset()))
+        own = self._own.get(job_id)
+        given = self._others() if own is None else self._others() | {own}
+        return tuple(given - self._given_up.get(job_id, frozenset()))
+
+    def begin(self, job_id: str, own: Holder) -> None:
+        """This node gives the job away, and perhaps gets it back before it has delivered what it knows."""
+        self._own[job_id] = own
+
+    def end(self, job_id: str) -> None:
+        """What this node knew of the job is delivered."""
+        self._own.pop(job_id, None)
 
     def is_awaited(self, job_id: str, document: Document | None) -> bool:
         """Whether another node that lives still runs something of this job."""
@@ -45,7 +56,8 @@ class Handovers:
     def take(self, job_id: str, uid: str, holder: Holder, flight: tuple[Token, ...]) -> None:
         """A handover has come: its calls in flight go on where they are."""
         self._since.pop(job_id, None)
-        if flight:
+        self._own.pop(job_id, None)
+        if flight and holder in self._others():
             self._flights[uid] = (holder, flight)
             self._jobs[uid] = job_id
 

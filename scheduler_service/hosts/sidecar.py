@@ -55,9 +55,9 @@ class Sidecar:
         async with _within(REMIND_LIMIT, "remove a reminder", StoreUncertain):
             await self._client.unregister_reminder(ACTOR_TYPE, actor_id, ALARM)
 
-    async def invoke(self, actor_id: str, message: bytes) -> bytes:
-        """Takes `message` to the job's actor, wherever it lives. Raises StoreUncertain."""
-        async with _within(TURN_LIMIT, "reach an actor", StoreUncertain):
+    async def invoke(self, actor_id: str, message: bytes, *, limit: float = TURN_LIMIT) -> bytes:
+        """Takes `message` to the job's actor within `limit` seconds. Raises StoreUncertain."""
+        async with _within(limit, "reach an actor", StoreUncertain):
             return await self._client.invoke_method(ACTOR_TYPE, actor_id, TAKE, message)
 
 

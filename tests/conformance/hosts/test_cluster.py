@@ -53,6 +53,21 @@ async def test_an_execution_of_qos_0_moves_with_its_job(cluster: DaprHouse) -> N
     assert cluster.executions(job) == {1: State.SUCCEEDED}
 
 
+async def test_a_job_that_comes_back_at_once_has_lost_nothing(cluster: DaprHouse) -> None:
+    """Placement lets go of a job and gives it to the same node, before that has handed anything over."""
+    await cluster.create(**asynchronous(timeoutSeconds=600))
+    await cluster.trigger()
+    await cluster.settle()
+    await cluster.world._deactivate("job", cluster.world.nodes["one"])
+    ringing = asyncio.create_task(cluster.host.ring("job"))
+    await cluster.advance(2_000)
+    await ringing
+    report = FeedbackArrived(1, feedback_token(KEY, "uid1", 1), {"status": "succeed"})
+    assert await cluster.deliver(report) == Taken()
+    await cluster.settle()
+    assert cluster.executions() == {1: State.SUCCEEDED}
+
+
 async def test_feedback_finds_the_node_to_which_its_job_moved(cluster: DaprHouse) -> None:
     """An asynchronous execution of qos 0 waits on, on the other node."""
     job = moved(cluster)
