@@ -35,7 +35,7 @@ class Shelf:
         await self.shared.claim(claim)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.elsewhere)])
+@pytest.fixture(params=["sqlite", "postgresql"])
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
     url = "sqlite://" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     database = await SharedDatabase.open(url=url)
