@@ -77,6 +77,11 @@ class EmbeddedAlarms:
         """How many alarms lie in memory."""
         return len(self._wall) + len(self._steady)
 
+    @property
+    def is_ringing(self) -> bool:
+        """Whether a ring is under way: its turn may be about to start a call that nobody counts yet."""
+        return len(self._flying) > 0
+
     async def expect(self, job_id: str, due: Due) -> None:
         """Rings no later than `due`, as far as that lies within the window."""
         if due.wall is not None and due.wall <= self._wall.horizon:

@@ -308,7 +308,8 @@ class DaprHost:
     @property
     def _is_at_work(self) -> bool:
         calls = len(self._crew) + len(self._parts)
-        return bool(self._actors.live or calls or self._tasks) or not self.courier.is_idle
+        turns = self.alarms.is_ringing or bool(self._tasks)
+        return turns or self._actors.live + calls > 0 or not self.courier.is_idle
 
     async def _close_history(self) -> None:
         try:

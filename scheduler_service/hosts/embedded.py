@@ -229,7 +229,8 @@ class EmbeddedHost:
     @property
     def _is_at_work(self) -> bool:
         calls = len(self._crew) + len(self._parts)
-        return bool(self._actors.live or calls or self._turns) or not self.courier.is_idle
+        turns = self._alarms.is_ringing or bool(self._turns)
+        return turns or self._actors.live + calls > 0 or not self.courier.is_idle
 
     def _alive(self, uid: str) -> tuple[Token, ...]:
         return (*self._crew.alive(uid), *self._parts.alive(uid))

@@ -83,6 +83,11 @@ class ReminderAlarms:
         self._timers.clear()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @property
+    def is_ringing(self) -> bool:
+        """Whether a ring is under way: its turn may be about to start a call that nobody counts yet."""
+        return bool(self._tasks)
+
     def _advance(self, job_id: str, moment: int, now: Now) -> None:
         known = self._timers.get(job_id)
         if known is None or moment < known[0]:

@@ -363,6 +363,24 @@ async def test_draining_lets_what_runs_end_and_starts_nothing() -> None:
     assert house.disk.unwritten == {}
 
 
+async def test_a_firing_whose_turn_is_being_committed_may_end_too() -> None:
+    """It is sent once, within the drain, and not cut off to be sent again (SPEC section 14)."""
+    house = await House().start()
+    await house.create(timer=SECONDLY, qos=1)
+    house.store.hold()
+    house.sender.hold(URL)
+    await house.advance(1_000)
+    stop = asyncio.create_task(house.host.stop(10_000))
+    await house.settle()
+    house.store.release()
+    await house.advance(1_000)
+    house.sender.release(URL)
+    await house.advance(1_000)
+    await asyncio.wait_for(stop, 1)
+    assert house.executions() == {1: State.SUCCEEDED}
+    assert house.sender.urls() == [URL]
+
+
 async def test_at_the_deadline_what_still_runs_is_left_to_the_next_start() -> None:
     """With qos 1 it goes on there; with qos 0 it ends as lost (SPEC section 14)."""
     house = await House().start()
