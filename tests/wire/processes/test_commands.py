@@ -138,7 +138,7 @@ def test_a_service_is_applied_shown_and_compared(terminal: Terminal) -> None:
 def test_lists_are_filtered_and_go_on(terminal: Terminal) -> None:
     """By label, text and state; a cursor leads to the next page (16)."""
     label = f"t:{terminal.folder.name}"
-    ids = [terminal.make(labels={"t": terminal.folder.name}) for _ in range(3)]
+    ids = sorted(terminal.make(labels={"t": terminal.folder.name}) for _ in range(3))
     page = terminal.done("jobs", "list", "--label", label, "--limit", "2", "-o", "json").data
     assert [item["jobId"] for item in page["items"]] == ids[:2]
     table = terminal.done("jobs", "list", "--label", label, "--limit", "2")
