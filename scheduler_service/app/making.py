@@ -6,7 +6,7 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.core import Core
-from scheduler_service.hosts.embedded import HostLimits
+from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Settings
 

@@ -16,19 +16,17 @@ from scheduler_service.domain.wire import Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.snapshot import decode
 from scheduler_service.engine.status import revisions
-from scheduler_service.hosts.act import EmbeddedAct
 from scheduler_service.hosts.actor_store import ActorStore
 from scheduler_service.hosts.actors import Actors
 from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.core import Core, Log, Redact
-from scheduler_service.hosts.counting import Count, Counter
-from scheduler_service.hosts.courier import Courier
-from scheduler_service.hosts.crew import Crew
-from scheduler_service.hosts.embedded import DEFAULT_LIMITS, LOOK, STARTING, HostLimits
+from scheduler_service.hosts.counting import Count
+from scheduler_service.hosts.draining import STARTING, STOPPING, close_history, wait_for_rest
 from scheduler_service.hosts.handover import Handovers
 from scheduler_service.hosts.held import Held
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.life import KEY_BYTES, Lives, NewLives
+from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
 from scheduler_service.hosts.messages import (
     Ask,
     event_of,
@@ -39,7 +37,7 @@ from scheduler_service.hosts.messages import (
     write_error,
     write_reply,
 )
-from scheduler_service.hosts.part_crew import PartCrew
+from scheduler_service.hosts.outgoing import Outgoing
 from scheduler_service.hosts.presence import DRAINING, Presence
 from scheduler_service.hosts.programs import Programs
 from scheduler_service.hosts.reminders import ReminderAlarms
@@ -121,19 +119,19 @@ class DaprHost:
             log=log,
         )
         self._insistence = Insistence(take=self._deliver, clock=clock, lease=limits.lease)
-        self._crew = Crew(sender=sender, insistence=self._insistence, log=log)
-        self._parts = PartCrew(sender=sender, router=router, insistence=self._insistence, log=log)
-        self._counter = Counter(count=count, insistence=self._insistence, log=log)
-        self.courier = Courier(
+        self.outgoing = Outgoing(
             sender=sender,
+            router=router,
             store=self.store,
             history=history,
+            insistence=self._insistence,
             clock=clock,
             redact=redact,
+            count=count,
             log=log,
-            retries=limits.retries,
-            interval=limits.interval,
+            limits=limits,
         )
+        self.courier = self.outgoing.courier
         self.alarms = ReminderAlarms(sidecar=sidecar, clock=clock, ring=self.ring, log=log)
         self._programs = Programs(store=self.store, compiler=core.compile)
         self._turn = Turn(
@@ -142,7 +140,7 @@ class DaprHost:
             history=history,
             clock=clock,
             alarms=self.alarms,
-            act=EmbeddedAct(crew=self._crew, parts=self._parts, courier=self.courier, counter=self._counter),
+            act=self.outgoing.act,
             alive=self._alive,
             redact=redact,
             lives=lives or NewLives(),
@@ -274,7 +272,7 @@ class DaprHost:
             if held.document is not None and held.doubt is None:
                 uid = held.document.head.uid
                 if held.is_live:
-                    flight = (*self._crew.alive(uid), *self._parts.alive(uid))
+                    flight = self.outgoing.alive(uid)
                     event = Adopted(self._presence.holder, flight, held.document)
                     self._handovers.begin(job_id, self._presence.holder)
                     self._spawn(self._hand_over(job_id, event))
@@ -292,31 +290,17 @@ class DaprHost:
         self._is_ready = False
         self._is_draining = True
         await self._presence.say(DRAINING)
-        end = self._clock.now().steady + grace
-        while self._is_at_work and self._clock.now().steady < end:
-            await self._clock.sleep(LOOK)
+        await wait_for_rest(self._is_at_work, clock=self._clock, grace=grace)
         await self.sweeper.stop()
         await self.alarms.stop()
-        await self._counter.stop()
-        await self._crew.stop()
-        await self._parts.stop()
-        await self.courier.stop()
+        await self.outgoing.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._presence.stop()
-        await self._close_history()
+        await close_history(self._history, self._log)
 
-    @property
     def _is_at_work(self) -> bool:
-        calls = len(self._crew) + len(self._parts)
         turns = self.alarms.is_ringing or bool(self._tasks)
-        return turns or self._actors.live + calls > 0 or not self.courier.is_idle
-
-    async def _close_history(self) -> None:
-        try:
-            await self._history.flush()
-        except StoreError as error:
-            self._log("history_not_flushed", error=str(error))
-        await self._history.close()
+        return turns or self._actors.live > 0 or not self.outgoing.is_idle
 
     async def _answer(self, job_id: str, message: bytes) -> bytes:
         try:
@@ -345,7 +329,7 @@ class DaprHost:
     async def _take(self, job_id: str, event: Event, ask: Ask) -> Reply:
         """Tries again where another node was first: then the job is read anew."""
         if self._is_draining and isinstance(event, (*STARTING, Adopted)):
-            raise StoreUnavailable("this node is stopping and starts nothing any more; ask again in a moment")
+            raise StoreUnavailable(STOPPING)
         definition = None
         if ask.definition is not None:
             definition = Definition(ask.definition, self._core.compile(ask.definition))
@@ -444,7 +428,7 @@ class DaprHost:
             self._spawn(self.ring(job_id))
 
     def _alive(self, uid: str) -> tuple[Token, ...]:
-        return (*self._crew.alive(uid), *self._parts.alive(uid), *self._handovers.flying(uid))
+        return (*self.outgoing.alive(uid), *self._handovers.flying(uid))
 
     def _take_up(self, batches: Sequence[Batch], deliveries: Iterable[Delivery]) -> None:
         """What an earlier holder may not have brought to an end."""

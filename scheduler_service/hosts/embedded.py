@@ -4,35 +4,23 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
-from scheduler_service.domain.events import (
-    Activated,
-    AlarmRang,
-    Created,
-    Event,
-    Released,
-    Triggered,
-    Updated,
-)
+from scheduler_service.domain.events import AlarmRang, Created, Event
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.wire import Holder, Token
+from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.delivery import INTERVAL, RETRIES
-from scheduler_service.hosts.act import EmbeddedAct
 from scheduler_service.hosts.actors import Actors
 from scheduler_service.hosts.alarms import EmbeddedAlarms
 from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.core import Core, Log, Redact
-from scheduler_service.hosts.counting import Count, Counter
-from scheduler_service.hosts.courier import Courier
+from scheduler_service.hosts.counting import Count
 from scheduler_service.hosts.creation import Creation
-from scheduler_service.hosts.crew import Crew
+from scheduler_service.hosts.draining import STARTING, STOPPING, close_history, wait_for_rest
 from scheduler_service.hosts.foresight import Foresight
-from scheduler_service.hosts.insist import LEASE, Insistence
+from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.life import Lives, NewLives
-from scheduler_service.hosts.part_crew import PartCrew
+from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
+from scheduler_service.hosts.outgoing import Outgoing
 from scheduler_service.hosts.recovery import Recovery
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports import (
@@ -47,24 +35,8 @@ from scheduler_service.ports import (
     StoreUnavailable,
 )
 
-STARTING = (Created, Updated, Triggered, Activated, Released)
 RANG = AlarmRang()
-LOOK = 20
-STOPPING = "this node is stopping and starts nothing any more; ask again in a moment"
 Result = TypeVar("Result")
-
-
-class HostLimits(msgspec.Struct, frozen=True):
-    """What settings say to a host: alarms and jobs in memory, tries of a delivery, a lease; times in ms."""
-
-    ready: int = 100_000
-    hot: int = 20_000
-    retries: int = RETRIES
-    interval: int = INTERVAL
-    lease: int = LEASE
-
-
-DEFAULT_LIMITS = HostLimits()
 
 
 class EmbeddedHost:
@@ -99,19 +71,19 @@ class EmbeddedHost:
         self._log = log
         self._actors = Actors(most=limits.hot)
         insistence = Insistence(take=self._take, clock=clock, lease=limits.lease)
-        self._crew = Crew(sender=sender, insistence=insistence, log=log)
-        self._parts = PartCrew(sender=sender, router=router, insistence=insistence, log=log)
-        self._counter = Counter(count=count, insistence=insistence, log=log)
-        self.courier = Courier(
+        self.outgoing = Outgoing(
             sender=sender,
+            router=router,
             store=store,
             history=history,
+            insistence=insistence,
             clock=clock,
             redact=redact,
+            count=count,
             log=log,
-            retries=limits.retries,
-            interval=limits.interval,
+            limits=limits,
         )
+        self.courier = self.outgoing.courier
         self._alarms = EmbeddedAlarms(
             store=store,
             clock=clock,
@@ -126,8 +98,8 @@ class EmbeddedHost:
             history=history,
             clock=clock,
             alarms=self._alarms,
-            act=EmbeddedAct(crew=self._crew, parts=self._parts, courier=self.courier, counter=self._counter),
-            alive=self._alive,
+            act=self.outgoing.act,
+            alive=self.outgoing.alive,
             redact=redact,
             lives=lives or NewLives(),
             holder=holder,
@@ -215,33 +187,16 @@ class EmbeddedHost:
         self._is_ready = False
         self._is_draining = True
         self._alarms.drain()
-        end = self._clock.now().steady + grace
-        while self._is_at_work and self._clock.now().steady < end:
-            await self._clock.sleep(LOOK)
+        await wait_for_rest(self._is_at_work, clock=self._clock, grace=grace)
         await self._alarms.stop()
-        await self._counter.stop()
-        await self._crew.stop()
-        await self._parts.stop()
-        await self.courier.stop()
+        await self.outgoing.stop()
         await asyncio.gather(*self._turns, return_exceptions=True)
-        await self._close()
-
-    @property
-    def _is_at_work(self) -> bool:
-        calls = len(self._crew) + len(self._parts)
-        turns = self._alarms.is_ringing or bool(self._turns)
-        return turns or self._actors.live + calls > 0 or not self.courier.is_idle
-
-    def _alive(self, uid: str) -> tuple[Token, ...]:
-        return (*self._crew.alive(uid), *self._parts.alive(uid))
-
-    async def _close(self) -> None:
-        try:
-            await self._history.flush()
-        except StoreError as error:
-            self._log("history_not_flushed", error=str(error))
-        await self._history.close()
+        await close_history(self._history, self._log)
         await self._store.close()
+
+    def _is_at_work(self) -> bool:
+        turns = self._alarms.is_ringing or bool(self._turns)
+        return turns or self._actors.live > 0 or not self.outgoing.is_idle
 
     async def _end(self, work: Coroutine[Any, Any, Result]) -> Result:
         """What `work` gives; it goes on when nobody waits for it any more."""

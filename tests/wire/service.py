@@ -99,7 +99,7 @@ class World:
     def _is_quiet(self) -> bool:
         # The one place that looks inside: nothing in the API says "nothing more will happen by itself".
         host: Any = self.service._parts.host
-        calls: int = len(host._crew) + len(host._parts) + len(host._crew._informs)
+        calls: int = len(host.outgoing.crew) + len(host.outgoing.parts) + len(host.outgoing.crew._informs)
         is_sending = calls + (not host.courier.is_idle) > self.target.held
         return not (host._turns or is_sending or self._is_ringing(host._alarms))
 

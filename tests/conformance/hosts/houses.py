@@ -112,8 +112,8 @@ class DaprHouse:
         await asyncio.gather(*(task for task in doomed if task), return_exceptions=True)
         for _, timer in node.host.alarms._timers.values():
             timer.cancel()
-        await node.host._crew.stop()
-        await node.host._parts.stop()
+        await node.host.outgoing.crew.stop()
+        await node.host.outgoing.parts.stop()
         await node.host.courier.stop()
         if not self.nodes:
             self.sender = ScriptedSender(self.journal)

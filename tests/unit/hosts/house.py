@@ -187,8 +187,8 @@ class House:
         """The process dies where it stands, and another one is opened over what was durable."""
         self.store.die()
         self.host._alarms._flying.cancel()
-        self.host._crew._running.cancel()
-        self.host._crew._informs.cancel()
+        self.host.outgoing.crew._running.cancel()
+        self.host.outgoing.crew._informs.cancel()
         others = asyncio.all_tasks() - self._foreign
         for task in others:
             task.cancel()

@@ -12,7 +12,7 @@ from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.hosts.actors import Actor, Actors
-from scheduler_service.hosts.embedded import HostLimits
+from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.ports import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, asynchronous, describe, until
 from tests.unit.hosts.memory_store import Fate

@@ -1,0 +1,30 @@
+"""How a host comes to rest: what it refuses meanwhile, and how long it waits (SPEC section 14)."""
+
+from collections.abc import Callable
+
+from scheduler_service.domain.events import Activated, Created, Released, Triggered, Updated
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.hosts.core import Log
+from scheduler_service.ports import History, StoreError
+
+STARTING = (Created, Updated, Triggered, Activated, Released)
+"""The events that start something, which a host that stops refuses."""
+
+STOPPING = "this node is stopping and starts nothing any more; ask again in a moment"
+LOOK = 20
+
+
+async def wait_for_rest(is_at_work: Callable[[], bool], *, clock: Timekeeper, grace: int) -> None:
+    """Returns when nothing is at work any more, or after `grace` ms."""
+    end = clock.now().steady + grace
+    while is_at_work() and clock.now().steady < end:
+        await clock.sleep(LOOK)
+
+
+async def close_history(history: History, log: Log) -> None:
+    """Writes what was handed over, as far as that is possible, and closes it."""
+    try:
+        await history.flush()
+    except StoreError as error:
+        log("history_not_flushed", error=str(error))
+    await history.close()
