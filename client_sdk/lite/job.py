@@ -97,6 +97,7 @@ class LiteJob:
             http_timeout=round(http_timeout_seconds * SECOND),
             response_bytes=response_bytes,
             follow=frozenset(follow),
+            queues=False,
         )
         program = compile_lite(definition, surroundings, services or {})
         self._sender = LiteSender(response_bytes=response_bytes, transport=transport)

@@ -50,3 +50,7 @@ SERVICE: dict[str, Any] = {
 }
 INSTANCE: dict[str, Any] = {"address": "http://127.0.0.1:9000", "tags": ["eu"], "capacity": 8}
 HEARTBEAT: dict[str, Any] = {"load": 3, "draining": False}
+
+CLAIM = {"instanceId": "worker-1", "max": 2, "waitSeconds": 0}
+RENEWAL = {"progress": "20/60"}
+COMPLETION = {"status": "succeed", "data": {"rows": 60}}

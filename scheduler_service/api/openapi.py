@@ -22,6 +22,7 @@ PATHS: Mapping[str, Schema] = {
     "requestCounts": {"type": "integer", "minimum": 0, "maximum": LARGEST},
     "executionId": {"type": "string"},
     "deliveryId": {"type": "string"},
+    "lease": {"type": "string"},
     "name": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128, "example": "billing"},
     "instanceId": {"type": "string", "pattern": INSTANCE_ID, "maxLength": 128, "example": "billing-1"},
 }

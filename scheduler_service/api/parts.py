@@ -21,6 +21,7 @@ from scheduler_service.persistence.history.queries import (
 from scheduler_service.persistence.state.catalogue import Catalogue
 from scheduler_service.ports import CatalogueEntry, Clock, Definition, Deliver, Remembered, StoreError
 from scheduler_service.services.drift import Drift
+from scheduler_service.services.queues import PullQueues
 from scheduler_service.services.registry import Registry
 from scheduler_service.services.scan import Scan
 
@@ -118,6 +119,7 @@ class ApiParts:
     `heartbeat_seconds` is how often instances are asked to say that they live. `admit` judges the address of
     a service or instance, and raises TransportError; None: a key vouches for who registers. `nodes` lists the
     scheduler processes; None: not told.
+    `queues` None: this host has none.
     """
 
     deliver: Deliver
@@ -145,5 +147,6 @@ class ApiParts:
     options: Mapping[str, object] = field(default_factory=dict)
     settings: Callable[[], Mapping[str, Any]] | None = None
     heartbeat_seconds: float = 3
+    queues: PullQueues | None = None
     admit: Callable[[str], Awaitable[None]] | None = None
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None

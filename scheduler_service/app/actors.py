@@ -4,9 +4,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import uvicorn
 from dapr.ext.fastapi import DaprActor
 from fastapi import FastAPI
 
+from scheduler_service.app.running import Server
 from scheduler_service.hosts.dapr import DaprHost
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
@@ -29,3 +31,22 @@ def create_actor_app(host: DaprHost, is_healthy: Callable[[], bool]) -> Asgi:
         await app(scope, receive, send)
 
     return serve
+
+
+def make_actor_server(app: Asgi) -> Server:
+    """A server for `app`.
+
+    daprd keeps its connections for minutes: one closed before it expects that would lose a turn.
+    """
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=600,
+    )
+    return Server(config)

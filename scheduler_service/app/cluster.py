@@ -7,20 +7,26 @@ from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-import uvicorn
 import uvloop
 from fastapi import FastAPI
 
 from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.parts import ApiParts
-from scheduler_service.app.actors import Asgi, create_actor_app
+from scheduler_service.app.actors import create_actor_app, make_actor_server
 from scheduler_service.app.cleaning import Cleaner
 from scheduler_service.app.database import history_url
 from scheduler_service.app.egress import admit_of
-from scheduler_service.app.making import limits_of, make_core, make_masking
+from scheduler_service.app.making import (
+    Outbox,
+    limits_of,
+    make_cleaner,
+    make_core,
+    make_masking,
+    make_sender,
+    open_writer,
+)
 from scheduler_service.app.running import Server, listen, serve
-from scheduler_service.app.service import Outbox, make_cleaner, make_sender, open_writer
 from scheduler_service.app.services import ServiceRoom
 from scheduler_service.app.sidecar import SidecarWatch
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
@@ -97,7 +103,7 @@ class NodeService:
         held, settings = self._held, self._loaded.settings
         listener = listen("127.0.0.1", settings.dapr.app_port)
         await register(held.host, held.client)
-        self._server = _make_actor_server(create_actor_app(held.host, self._is_healthy))
+        self._server = make_actor_server(create_actor_app(held.host, self._is_healthy))
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         await held.watch.wait()
         await _keep_app_id(held)
@@ -149,7 +155,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     history = await asyncio.to_thread(
         HistoryDatabase, url=history_url(folder), durability=settings.store.durability
     )
-    surroundings = make_surroundings(settings, served)
+    surroundings = msgspec.structs.replace(make_surroundings(settings, served), queues=False)
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )
@@ -248,22 +254,6 @@ async def _keep_app_id(held: Held) -> None:
             f"the jobs' state lies under the app id {known!r}, and this daprd runs as {held.watch.app_id!r}: "
             f"start daprd with --app-id {known}"
         )
-
-
-def _make_actor_server(app: Asgi) -> Server:
-    """daprd keeps its connections for minutes: closed before it expects that, a turn would be lost."""
-    config = uvicorn.Config(
-        app,
-        loop="uvloop",
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=600,
-    )
-    return Server(config)
 
 
 def _api_parts(loaded: Loaded, held: Held, cleaner: Cleaner, surroundings: Surroundings) -> ApiParts:

@@ -1,14 +1,55 @@
-"""What settings say, made into the values that the parts of a service take."""
+"""What both hosts are made of: values that settings give, the history's writer, the cleaner, the sender."""
 
-from scheduler_service.app.surroundings import Compiler
-from scheduler_service.domain.moments import SECOND
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol
+
+from scheduler_service.app.cleaning import Cleaner, Shelves
+from scheduler_service.app.egress import egress_of
+from scheduler_service.app.services import ServiceRoom
+from scheduler_service.app.surroundings import TENANT, Compiler
+from scheduler_service.app.system import CHECK_TIMERS, CLEAN, OUTBOX, as_function
+from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
-from scheduler_service.hosts.core import Core
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.hosts.core import Core, Log
+from scheduler_service.hosts.courier import Courier
 from scheduler_service.hosts.limits import HostLimits
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.security.masking import Masking
-from scheduler_service.settings import Settings
+from scheduler_service.settings import Loaded, Settings
+from scheduler_service.transport.resolver import SystemResolver
+from scheduler_service.transport.sender import HttpSender
+from scheduler_service.transport.services import Directory
+
+
+class Confirmed(Protocol):
+    """A store that is told what the history has."""
+
+    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
+        """As in `ports.StateStore`."""
+
+
+class WithCourier(Protocol):
+    """A host that delivers."""
+
+    @property
+    def courier(self) -> Courier:
+        """Sends notifications."""
+
+
+class Outbox:
+    """`system://outbox`, bound to the host when there is one: the host needs the sender, which needs this."""
+
+    host: WithCourier
+
+    async def resend(self) -> dict[str, int]:
+        """How many deliveries were tried."""
+        return {"tried": await self.host.courier.resend_outbox()}
 
 
 def make_core(compiler: Compiler) -> Core:
@@ -40,4 +81,61 @@ def limits_of(settings: Settings) -> HostLimits:
         ready=settings.limits.ready,
         retries=settings.notification.retries,
         interval=round(settings.notification.interval_seconds * SECOND),
+    )
+
+
+def open_writer(store: Confirmed, database: HistoryDatabase, log: Log) -> HistoryWriter:
+    """The history's writer, which tells `store` what it has."""
+    loop = asyncio.get_running_loop()
+
+    def confirm(keys: Sequence[tuple[str, int]]) -> None:
+        loop.call_soon_threadsafe(lambda: _ignore(store.written(keys)))
+
+    def tell(trouble: str | None) -> None:
+        if trouble is None:
+            log("history_writes_again")
+        else:
+            log("history_not_written", error=trouble)
+
+    return HistoryWriter(database=database, on_written=confirm, on_trouble=tell)
+
+
+def _ignore(writing: Any) -> None:
+    """A confirmation that is not written is given again after the next start; a repetition does nothing."""
+    asyncio.ensure_future(writing).add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def make_cleaner(settings: Settings, store: Shelves, writer: HistoryWriter, clock: Timekeeper) -> Cleaner:
+    """What removes history and destroyed jobs."""
+    retention = Retention(
+        writer=writer,
+        count=settings.history.retain_count,
+        age=round(settings.history.retain_days * DAY),
+        max_bytes=settings.history.max_bytes,
+    )
+    return Cleaner(store=store, retention=retention, clock=clock, tenant=TENANT)
+
+
+def make_sender(
+    loaded: Loaded,
+    served: str,
+    cleaner: Cleaner,
+    outbox: Outbox,
+    services: ServiceRoom,
+    directory: Directory,
+) -> HttpSender:
+    """The sender, which asks `directory` where services are."""
+    settings = loaded.settings
+    return HttpSender(
+        policy=egress_of(loaded),
+        directory=directory,
+        resolver=SystemResolver(),
+        response_bytes=settings.limits.response_bytes,
+        owner_url=served,
+        gateway=settings.services.gateway,
+        system={
+            CHECK_TIMERS: as_function(services.check_timers),
+            CLEAN: as_function(cleaner.sweep),
+            OUTBOX: as_function(outbox.resend),
+        },
     )

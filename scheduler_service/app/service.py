@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from fastapi import FastAPI
@@ -12,33 +12,37 @@ from fastapi import FastAPI
 from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.parts import ApiParts
-from scheduler_service.app.cleaning import Cleaner, Shelves
+from scheduler_service.app.cleaning import Cleaner
 from scheduler_service.app.database import history_url
-from scheduler_service.app.egress import admit_of, egress_of
-from scheduler_service.app.making import limits_of, make_core, make_masking
+from scheduler_service.app.egress import admit_of
+from scheduler_service.app.making import (
+    Outbox,
+    limits_of,
+    make_cleaner,
+    make_core,
+    make_masking,
+    make_sender,
+    open_writer,
+)
 from scheduler_service.app.services import ServiceRoom
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
-from scheduler_service.app.system import CHECK_TIMERS, CLEAN, NAMES, OUTBOX, as_function, install
-from scheduler_service.domain.moments import DAY, rfc3339
+from scheduler_service.app.system import NAMES, install
+from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.clock import SystemClock, Timekeeper
 from scheduler_service.hosts.core import Log
-from scheduler_service.hosts.courier import Courier
 from scheduler_service.hosts.embedded import EmbeddedHost
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
-from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.ports import History, Sender
-from scheduler_service.services.router import Router
+from scheduler_service.services.queues import PullQueues
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.timing.misfire import count_missed
-from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
-from scheduler_service.transport.services import Directory
 
 MEMORY = ":memory:"
 
@@ -51,21 +55,6 @@ class KeepTime(Protocol):
 
     def __call__(self, *, skew: int, on_step: Callable[[int], Awaitable[None]]) -> Timekeeper:
         """The clock."""
-
-
-class Confirmed(Protocol):
-    """A store that is told what the history has."""
-
-    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
-        """As in `ports.StateStore`."""
-
-
-class WithCourier(Protocol):
-    """A host that delivers."""
-
-    @property
-    def courier(self) -> Courier:
-        """Sends notifications."""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -93,12 +82,14 @@ class Service:
     async def start(self) -> None:
         """Recovers, installs the system jobs, takes firings. Raises StoreError."""
         await self._parts.host.start()
+        await self._parts.services.start_queues(self._parts.host)
         await install(self._parts.host, self._parts.compiler, self._loaded.settings)
         self._log("ready", jobsHeld=self._parts.host.jobs_held)
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
         self._log("draining", graceMs=grace, running=self._parts.host.running)
+        self._parts.services.hand_out_no_more()
         await self._parts.host.stop(grace)
         await self._parts.sender.close()
         await self._parts.reads.close()
@@ -145,10 +136,13 @@ async def open_service(
     writer = open_writer(store, database, log)
     cleaner = make_cleaner(settings, store, writer, clock)
     outbox = Outbox()
-    services = ServiceRoom(database=database, settings=settings.services, clock=clock, tenant=TENANT)
+    queues = PullQueues(table=store.queues, clock=clock, log=log)
+    services = ServiceRoom(
+        database=database, settings=settings.services, clock=clock, tenant=TENANT, queues=queues
+    )
     sender = make_sender(loaded, served, cleaner, outbox, services, services.directory)
     history, carrier = wrap(writer) if wrap else writer, carry(sender) if carry else sender
-    host = _make_host(settings, store, history, carrier, services.router, clock, compiler, log)
+    host = _make_host(settings, store, history, carrier, services, clock, compiler, log)
     outbox.host = host
     await services.attach(
         deliver=host,
@@ -163,79 +157,12 @@ async def open_service(
     return Service(loaded=loaded, parts=parts, api=api, log=log)
 
 
-class Outbox:
-    """`system://outbox`, bound to the host when there is one: the host needs the sender, which needs this."""
-
-    host: "WithCourier"
-
-    async def resend(self) -> dict[str, int]:
-        """How many deliveries were tried."""
-        return {"tried": await self.host.courier.resend_outbox()}
-
-
-def open_writer(store: Confirmed, database: HistoryDatabase, log: Log) -> HistoryWriter:
-    """The history's writer, which tells `store` what it has."""
-    loop = asyncio.get_running_loop()
-
-    def confirm(keys: Sequence[tuple[str, int]]) -> None:
-        loop.call_soon_threadsafe(lambda: _ignore(store.written(keys)))
-
-    def tell(trouble: str | None) -> None:
-        if trouble is None:
-            log("history_writes_again")
-        else:
-            log("history_not_written", error=trouble)
-
-    return HistoryWriter(database=database, on_written=confirm, on_trouble=tell)
-
-
-def _ignore(writing: Any) -> None:
-    """A confirmation that is not written is given again after the next start; a repetition does nothing."""
-    asyncio.ensure_future(writing).add_done_callback(lambda done: done.cancelled() or done.exception())
-
-
-def make_cleaner(settings: Settings, store: Shelves, writer: HistoryWriter, clock: Timekeeper) -> Cleaner:
-    """What removes history and destroyed jobs."""
-    retention = Retention(
-        writer=writer,
-        count=settings.history.retain_count,
-        age=round(settings.history.retain_days * DAY),
-        max_bytes=settings.history.max_bytes,
-    )
-    return Cleaner(store=store, retention=retention, clock=clock, tenant=TENANT)
-
-
-def make_sender(
-    loaded: Loaded,
-    served: str,
-    cleaner: Cleaner,
-    outbox: Outbox,
-    services: ServiceRoom,
-    directory: Directory,
-) -> HttpSender:
-    """The sender, which asks `directory` where services are."""
-    settings = loaded.settings
-    return HttpSender(
-        policy=egress_of(loaded),
-        directory=directory,
-        resolver=SystemResolver(),
-        response_bytes=settings.limits.response_bytes,
-        owner_url=served,
-        gateway=settings.services.gateway,
-        system={
-            CHECK_TIMERS: as_function(services.check_timers),
-            CLEAN: as_function(cleaner.sweep),
-            OUTBOX: as_function(outbox.resend),
-        },
-    )
-
-
 def _make_host(
     settings: Settings,
     store: SqliteStateStore,
     history: History,
     sender: Sender,
-    router: Router,
+    services: ServiceRoom,
     clock: Timekeeper,
     compiler: Compiler,
     log: Log,
@@ -245,7 +172,8 @@ def _make_host(
         store=store,
         history=history,
         sender=sender,
-        router=router,
+        router=services.router,
+        stir=services.stir,
         clock=clock,
         redact=make_masking(settings).redact_all,
         count=count_missed,
@@ -287,6 +215,7 @@ def _api_parts(
         registry=parts.services.registry,
         scan=parts.services.scan,
         drift=parts.services.drift,
+        queues=parts.services.queues,
         flush=parts.writer.flush,
         ready=missing,
         nodes=list_nodes,

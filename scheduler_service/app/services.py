@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.clock import Timekeeper
@@ -13,6 +14,7 @@ from scheduler_service.services.declarations import Declarations
 from scheduler_service.services.directory import Directory
 from scheduler_service.services.drift import Drift
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.queues import PullQueues
 from scheduler_service.services.registry import Registry
 from scheduler_service.services.router import Router, Terms
 from scheduler_service.services.routing import RANDOM
@@ -33,8 +35,15 @@ class ServiceRoom:
     drift: Drift
 
     def __init__(
-        self, *, database: HistoryDatabase, settings: Services, clock: Timekeeper, tenant: str
+        self,
+        *,
+        database: HistoryDatabase,
+        settings: Services,
+        clock: Timekeeper,
+        tenant: str,
+        queues: PullQueues | None = None,
     ) -> None:
+        self.queues = queues
         self._table = SqlServiceTable(database=database)
         self._clock = clock
         self._fallback: Callable[[str], str | None] = lambda _: None
@@ -70,6 +79,21 @@ class ServiceRoom:
         )
         self.drift = Drift(survey=survey)
 
+    def stir(self, write: QueueWrite) -> None:
+        """A turn has written into the queues."""
+        if self.queues is not None:
+            self.queues.stir(write)
+
+    async def start_queues(self, deliver: Deliver) -> None:
+        """Takes up what an earlier process left in them. Raises StoreError."""
+        if self.queues is not None:
+            await self.queues.start(deliver)
+
+    def hand_out_no_more(self) -> None:
+        """The node stops: leases are renewed and completed, but nothing is claimed any more."""
+        if self.queues is not None:
+            self.queues.hand_out_no_more()
+
     def fall_back_to(self, address_of: Callable[[str], str | None]) -> None:
         """Where no instance takes work and the service names no address, `address_of` its name is asked."""
         self._fallback = address_of
@@ -88,5 +112,7 @@ class ServiceRoom:
         return await self.scan()
 
     async def close(self) -> None:
-        """Ends the table's thread."""
+        """Ends the table's thread, and what is on its way out of the queues."""
+        if self.queues is not None:
+            await self.queues.stop()
         await self._table.close()

@@ -79,6 +79,8 @@ class Compiler:
 
     def _fill(self, definition: JobDefinition) -> JobDefinition:
         absent = {name: value for name, value in self._values.items() if self._is_absent(definition, name)}
+        if not absent.get("lead_seconds"):
+            absent.pop("lead_seconds", None)  # a step to a queue has a lead of its own
         return definition.model_copy(update=absent) if absent else definition
 
     @staticmethod

@@ -103,6 +103,14 @@ class PartEnded(Event, frozen=True):
     end: PartEnd
 
 
+class PartProgressed(Event, frozen=True):
+    """Who works on a part of a `queue://` step says how far it is, while it renews its lease."""
+
+    name: PartName
+    progress: str | None = None
+    message: str | None = None
+
+
 class FeedbackArrived(Event, frozen=True):
     """The target reports on `request_counts`; `body` is the parsed report, `token` as given in the URL.
 

@@ -15,6 +15,7 @@ from scheduler_service.domain.events import (
     InstancesResolved,
     MissedCounted,
     PartEnded,
+    PartProgressed,
     Paused,
     Released,
     Resumed,
@@ -34,7 +35,7 @@ from scheduler_service.engine.feedback import take_feedback
 from scheduler_service.engine.firing import ask_again, fire_due, take_count
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.parameters import check_parameters
-from scheduler_service.engine.queueing import take_part_end
+from scheduler_service.engine.queueing import take_part_end, take_part_progress
 from scheduler_service.engine.resuming import adopt, resume_calls
 from scheduler_service.engine.spreading import take_instances, take_part_call
 from scheduler_service.engine.timeouts import time_out
@@ -88,6 +89,8 @@ def _take(draft: Draft, event: Event) -> Reply:
             return take_instances(draft, event)
         case PartEnded():
             return take_part_end(draft, event)
+        case PartProgressed():
+            return take_part_progress(draft, event)
         case Resumed(alive=alive, away=away):
             resume_calls(draft, frozenset(alive), frozenset(away))
             return _look(draft)

@@ -13,7 +13,8 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     `internal_url`, `external_url`: bases of feedback URLs. `follow`: origins that a whole URL from a
     response may lead to.
-    `http_timeout` is both the default and the cap of a step's `timeoutSeconds`.
+    `queues`: this host has pull queues. `http_timeout` is both the default and the cap of a step's
+    `timeoutSeconds`.
     """
 
     internal_url: str = "http://127.0.0.1:8000"
@@ -28,6 +29,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     hold_recurring: bool = False
     hold_triggered: bool = False
     tenant: str = "default"
+    queues: bool = True
 
 
 class Policy(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """A step in a queue: its parts end one by one, claimed and completed by instances (SPEC section 13)."""
 
-from scheduler_service.domain.document import Open, PartsQueued
+from scheduler_service.domain.document import Open, PartsQueued, Report
 from scheduler_service.domain.effects import ReconfigureParts, WithdrawParts
-from scheduler_service.domain.events import PartEnded
+from scheduler_service.domain.events import PartEnded, PartProgressed
 from scheduler_service.domain.parts import PartEnd, PartName, QueueOptions
 from scheduler_service.domain.records import Exchange, StepEnded
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
@@ -11,26 +11,39 @@ from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.chain import advance
 from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.gathering import finish_parts, fit_body
-from scheduler_service.engine.notices import FAILED, Notice, make_response, notify
+from scheduler_service.engine.notices import FAILED, Notice, make_response, notify, report_notice
 from scheduler_service.engine.parts import withdraw
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.engine.retry import Failure
-from scheduler_service.language.values import parse_json
+from scheduler_service.language.values import as_json, parse_json
+
+RENEWED = "200"
 
 
 def take_part_end(draft: Draft, event: PartEnded) -> Reply:
     """A part of a queue is over. Doubled it changes nothing; one that nobody awaits is `Unchanged`."""
     name, end = event.name, event.end
-    run = draft.opens.get(name.execute_number)
-    context = draft.contexts.get(name.execute_number)
-    if run is None or context is None or name.uid != draft.head.uid:
+    awaited = _find(draft, name)
+    if awaited is None:
         return Unchanged()
-    phase = context.phase
-    if not isinstance(phase, PartsQueued) or not _is_of(name, run, phase):
-        return Unchanged()
+    run, phase = awaited
     if phase.ends[name.index] is not None:
         return Taken()
     _end(draft, run, phase, name.index, end)
+    return Taken()
+
+
+def take_part_progress(draft: Draft, event: PartProgressed) -> Reply:
+    """How far a part is: shown and told as that of a feedback is."""
+    awaited = _find(draft, event.name)
+    if awaited is None or awaited[1].ends[event.name.index] is not None:
+        return Unchanged()
+    run = awaited[0]
+    said = {"status": "", "progress": event.progress, "message": event.message}
+    report = Report(message=event.message, progress=event.progress, body=as_json(said))
+    draft.adjust(run.execute_number, progress=event.progress or draft.contexts[run.execute_number].progress)
+    draft.touch(run)
+    notify(draft, run, lambda: report_notice(report, RENEWED))
     return Taken()
 
 
@@ -51,6 +64,18 @@ def withdraw_all(draft: Draft, run: Open) -> None:
     """An execution whose context is lost leaves no part behind in a queue."""
     if any(isinstance(step.handing, QueueOptions) for step in draft.program_of(run).steps):
         draft.effects.append(WithdrawParts(draft.head.uid, run.execute_number))
+
+
+def _find(draft: Draft, name: PartName) -> tuple[Open, PartsQueued] | None:
+    """The execution that awaits this part, and how far its step is."""
+    run = draft.opens.get(name.execute_number)
+    context = draft.contexts.get(name.execute_number)
+    if run is None or context is None or name.uid != draft.head.uid:
+        return None
+    phase = context.phase
+    if not isinstance(phase, PartsQueued) or not _is_of(name, run, phase):
+        return None
+    return run, phase
 
 
 def _is_of(name: PartName, run: Open, phase: PartsQueued) -> bool:

@@ -54,9 +54,9 @@ class TargetCompiler:
         made = []
         for index, step in enumerate(self._definition.request):
             pointer = f"/request/{index}"
-            handing = compile_handing(step, self._begin(step.url), pointer, self._problems)
             target = self._request(step, pointer, self._names(index))
             if target is not None:
+                handing = compile_handing(step, self._begin(step.url), pointer, self._problems)
                 made.append(
                     Step(
                         index=index,
@@ -212,8 +212,8 @@ class TargetCompiler:
         if step.sign is not None:
             text = "sign is not available in this version; remove it"
             self._problems.append(Problem(f"{pointer}/sign", "not_available", text))
-        if step.url.startswith("queue:"):
-            text = "queue:// targets are not available in this version; use http(s):// or service://"
+        if not self._surroundings.queues and self._begin(step.url).lower().startswith("queue:"):
+            text = "queue:// targets are not available here, where no instance can claim; use http(s)://"
             self._problems.append(Problem(f"{pointer}/url", "not_available", text))
 
     def _try(self, make: Callable[[], Made], pointer: str) -> Made | None:

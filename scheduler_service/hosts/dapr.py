@@ -38,6 +38,7 @@ from scheduler_service.hosts.messages import (
     write_reply,
 )
 from scheduler_service.hosts.outgoing import Outgoing
+from scheduler_service.hosts.part_crew import stir_nobody
 from scheduler_service.hosts.presence import DRAINING, Presence
 from scheduler_service.hosts.programs import Programs
 from scheduler_service.hosts.reminders import ReminderAlarms
@@ -52,12 +53,12 @@ from scheduler_service.ports import (
     Definition,
     History,
     Remembered,
-    Router,
     Sender,
     StoreConflict,
     StoreError,
     StoreUnavailable,
 )
+from scheduler_service.ports.instances import Router
 
 TRIES = 3
 AT_ONCE = 64
@@ -122,6 +123,7 @@ class DaprHost:
         self.outgoing = Outgoing(
             sender=sender,
             router=router,
+            stir=stir_nobody,
             store=self.store,
             history=history,
             insistence=self._insistence,

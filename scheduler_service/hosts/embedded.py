@@ -21,6 +21,7 @@ from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.life import Lives, NewLives
 from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
 from scheduler_service.hosts.outgoing import Outgoing
+from scheduler_service.hosts.part_crew import Stir, stir_nobody
 from scheduler_service.hosts.recovery import Recovery
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports import (
@@ -28,12 +29,12 @@ from scheduler_service.ports import (
     Definition,
     History,
     Remembered,
-    Router,
     Sender,
     StateStore,
     StoreError,
     StoreUnavailable,
 )
+from scheduler_service.ports.instances import Router
 
 RANG = AlarmRang()
 Result = TypeVar("Result")
@@ -63,6 +64,7 @@ class EmbeddedHost:
         holder: Holder,
         boot: int,
         lives: Lives | None = None,
+        stir: Stir = stir_nobody,
         limits: HostLimits = DEFAULT_LIMITS,
     ) -> None:
         self._store = store
@@ -74,6 +76,7 @@ class EmbeddedHost:
         self.outgoing = Outgoing(
             sender=sender,
             router=router,
+            stir=stir,
             store=store,
             history=history,
             insistence=insistence,

@@ -16,6 +16,7 @@ from scheduler_service.domain.events import (
     InstancesResolved,
     MissedCounted,
     PartEnded,
+    PartProgressed,
     Paused,
     Released,
     Triggered,
@@ -46,6 +47,7 @@ Plain = (
     | MissedCounted
     | InstancesResolved
     | PartEnded
+    | PartProgressed
 )
 AnyReply = Taken | Unchanged | Started | Reactivated | Recalled | Refusal
 

@@ -9,8 +9,9 @@ from scheduler_service.hosts.courier import Courier
 from scheduler_service.hosts.crew import Crew
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.limits import HostLimits
-from scheduler_service.hosts.part_crew import PartCrew
-from scheduler_service.ports import History, Router, Sender, StateStore
+from scheduler_service.hosts.part_crew import PartCrew, Stir
+from scheduler_service.ports import History, Sender, StateStore
+from scheduler_service.ports.instances import Router
 
 
 class Outgoing:
@@ -21,6 +22,7 @@ class Outgoing:
         *,
         sender: Sender,
         router: Router,
+        stir: Stir,
         store: StateStore,
         history: History,
         insistence: Insistence,
@@ -31,7 +33,7 @@ class Outgoing:
         limits: HostLimits,
     ) -> None:
         self.crew = Crew(sender=sender, insistence=insistence, log=log)
-        self.parts = PartCrew(sender=sender, router=router, insistence=insistence, log=log)
+        self.parts = PartCrew(sender=sender, router=router, insistence=insistence, log=log, stir=stir)
         self.counter = Counter(count=count, insistence=insistence, log=log)
         self.courier = Courier(
             sender=sender,

@@ -4,16 +4,33 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from scheduler_service.domain.effects import AbandonPart, CallPart, Effect, MarkDraining, ResolveInstances
+from scheduler_service.domain.effects import (
+    AbandonPart,
+    CallPart,
+    Effect,
+    MarkDraining,
+    PublishParts,
+    QueueWrite,
+    ReconfigureParts,
+    ResolveInstances,
+    WithdrawParts,
+)
 from scheduler_service.domain.events import CallEnded, Event, InstancesResolved
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.sending import send_once
-from scheduler_service.ports import Router, Sender, StoreError
+from scheduler_service.ports import Sender, StoreError
+from scheduler_service.ports.instances import Router
 
 Tasks = dict[Token, asyncio.Task[None] | None]
 Work = Callable[[], Coroutine[Any, Any, None]]
+Stir = Callable[[QueueWrite], None]
+"""Hears of what turns have written into queues, after their commit: those who wait for work look again."""
+
+
+def stir_nobody(write: QueueWrite) -> None:
+    """Where there are no queues."""
 
 
 class PartCrew:
@@ -22,8 +39,11 @@ class PartCrew:
     One is alive from its start until its job has taken the outcome; one that is alive is not started twice.
     """
 
-    def __init__(self, *, sender: Sender, router: Router, insistence: Insistence, log: Log) -> None:
+    def __init__(
+        self, *, sender: Sender, router: Router, insistence: Insistence, log: Log, stir: Stir
+    ) -> None:
         self._sender = sender
+        self._stir = stir
         self._router = router
         self._insistence = insistence
         self._log = log
@@ -49,6 +69,8 @@ class PartCrew:
                 self._abandon(token)
             case MarkDraining(tenant=tenant, service=service, instance=instance):
                 self._router.mark_draining(tenant, service, instance)
+            case PublishParts() | WithdrawParts() | ReconfigureParts():
+                self._stir(effect)
             case _:
                 raise AssertionError(f"an effect that nobody starts: {effect!r}")
 

@@ -5,7 +5,15 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.effects import Delivery, Effect, Notify
+from scheduler_service.domain.effects import (
+    Delivery,
+    Effect,
+    Notify,
+    PublishParts,
+    QueueWrite,
+    ReconfigureParts,
+    WithdrawParts,
+)
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Decision, Job
@@ -17,6 +25,7 @@ from scheduler_service.hosts.held import Held, Prepared
 from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered
 
 BOOT_BITS = 32
+QUEUE_WRITES = (PublishParts, WithdrawParts, ReconfigureParts)
 
 
 class Decided(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +57,7 @@ class Writes:
         if turn.text is not None or turn.kept is not None or turn.deliveries:
             return True
         after = turn.decision.document
-        if self._core.needs_commit(held.document, after):
+        if self._core.needs_commit(held.document, after) or queue_writes(held.job_id, turn.decision.effects):
             return True
         # Without a context in memory the job may leave it, and a sequence that only memory knew with it.
         return bool(turn.decision.records) and (_qos(turn.programs, after) == 1 or not _contexts(after))
@@ -69,6 +78,7 @@ class Writes:
             batch=batch,
             deliveries=turn.deliveries,
             remembered=turn.kept,
+            queued=queue_writes(held.job_id, turn.decision.effects),
         )
         return Prepared(commit, turn.decision, programs)
 
@@ -111,6 +121,20 @@ def durable_deliveries(effects: tuple[Effect, ...]) -> tuple[Delivery, ...]:
         return ()
     found = [one.delivery for one in effects if isinstance(one, Notify) and one.delivery.durable]
     return tuple(found) if found else ()
+
+
+def queue_writes(job_id: str, effects: tuple[Effect, ...]) -> tuple[QueueWrite, ...]:
+    """What the turn writes into the queues; the parts carry the name of their job."""
+    if not effects:
+        return ()
+    found = [one for one in effects if isinstance(one, QUEUE_WRITES)]
+    return tuple(_named(job_id, one) for one in found) if found else ()
+
+
+def _named(job_id: str, write: QueueWrite) -> QueueWrite:
+    if not isinstance(write, PublishParts):
+        return write
+    return PublishParts(tuple(msgspec.structs.replace(part, job_id=job_id) for part in write.parts))
 
 
 def _stamped(job_id: str, effect: Effect) -> Effect:

@@ -101,7 +101,8 @@ class World:
         host: Any = self.service._parts.host
         calls: int = len(host.outgoing.crew) + len(host.outgoing.parts) + len(host.outgoing.crew._informs)
         is_sending = calls + (not host.courier.is_idle) > self.target.held
-        return not (host._turns or is_sending or self._is_ringing(host._alarms))
+        is_told: bool = bool(self.service._parts.services.queues._tasks)  # type: ignore[union-attr]
+        return not (host._turns or is_told or is_sending or self._is_ringing(host._alarms))
 
     def _is_ringing(self, alarms: Any) -> bool:
         """Whether alarms ring, are due, or are just being read from the disk."""

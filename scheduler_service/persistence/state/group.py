@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.state.parts import write_parts
 from scheduler_service.persistence.state.rows import (
     face_columns,
     face_digest,
@@ -20,6 +21,7 @@ from scheduler_service.persistence.state.rows import (
     select,
     turn_columns,
 )
+from scheduler_service.persistence.state.sqlite_queues import Step
 from scheduler_service.persistence.state.statements import (
     CLEAR_DEFINITIONS,
     DROP_BATCHES,
@@ -68,7 +70,7 @@ class Keep(msgspec.Struct, frozen=True, gc=False):
     value: int
 
 
-Write = Commit | Settle | Remembered | Written | Forget | Keep
+Write = Commit | Settle | Remembered | Written | Forget | Keep | Step
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
@@ -95,6 +97,7 @@ class Group:
         self._remembered: dict[tuple[str, str], Remembered] = {}
         self._ended: set[str] = set()
         self._kept: dict[str, int] = {}
+        self._queued: list[QueueWrite] = []
 
     def take(self, write: Write) -> object:
         """Adds `write` to the sum. Returns its result, or the StoreConflict for which it was left out."""
@@ -114,6 +117,8 @@ class Group:
                 return self._forget(job_id)
             case Keep(key, value):
                 self._kept[key] = value
+            case Step(make):
+                return make(self._connection)
         return None
 
     def flush(self) -> None:
@@ -125,6 +130,7 @@ class Group:
         self._flush_batches()
         self._flush_remembered()
         self._put(PUT_META, list(self._kept.items()))
+        write_parts(self._connection, self._queued)
 
     def _take_commit(self, commit: Commit) -> StoreConflict | None:
         entry = commit.entry
@@ -137,6 +143,7 @@ class Group:
             value = (entry.job_id, entry.updated_at, commit.definition)
             self._definitions[entry.uid, entry.revision] = value
         self._take_batch(commit.batch)
+        self._queued += commit.queued
         for delivery in commit.deliveries:
             self._deliveries[delivery.delivery_id] = delivery
         if commit.document is None:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from scheduler_service.persistence.state.errors import StoreDamaged, StoreTooNew
+from scheduler_service.persistence.state.parts import TABLE
 
 APPLICATION_ID = 0x50554E43  # "PUNC": tells our files from other people's
 
@@ -93,6 +94,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         """,
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL)",
     ),
+    TABLE,
 )
 
 

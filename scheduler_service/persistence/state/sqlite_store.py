@@ -23,6 +23,7 @@ from scheduler_service.persistence.state.group import Forget, Keep, Settle, Writ
 from scheduler_service.persistence.state.reader import Reader
 from scheduler_service.persistence.state.rows import read_batch, read_delivery, select
 from scheduler_service.persistence.state.sqlite_catalogue import SqliteCatalogue
+from scheduler_service.persistence.state.sqlite_queues import SqliteQueues
 from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.persistence.state.writer import Writer
 from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoredJob, StoreError
@@ -34,8 +35,8 @@ class SqliteStateStore:
     """ports.StateStore over `state.db` in a folder, or over memory alone.
 
     `boot` counts the openings of the file from 1 and is durable before anything else is written; `node_id`
-    is this node's name; `catalogue` answers lists. Over a destroyed job a commit may expect 0 or the
-    destruction's sequence.
+    is this node's name; `catalogue` answers lists, `queues` has the parts. Over a destroyed job a commit
+    may expect 0 or the destruction's sequence.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class SqliteStateStore:
             connection=files.listing, name="state-lister", place=files.place, guard=guard, loop=loop
         )
         self.catalogue = SqliteCatalogue(reader=self._lister)
+        self.queues = SqliteQueues(put=self._writer.put, reader=self._reader)
         self._closing: asyncio.Future[None] | None = None
 
     @classmethod

@@ -173,14 +173,14 @@ def test_lint_refuses_what_no_service_would_take(capsys: pytest.CaptureFixture[s
     path = tmp_path / "job.yaml"
     path.write_text(
         "jobId: a\njobName: A\ncreator: '1'\ncreatorName: one\n"
-        "timer:\n  period: '61 * * * * ?'\nrequest:\n- url: 'http://x/${$.[}'\n- url: queue://q\n",
+        "timer:\n  period: '61 * * * * ?'\nrequest:\n- url: 'http://x/${$.[}'\n- url: queue://\n",
         encoding="utf-8",
     )
     code, out, _ = ended(capsys, "lint", str(path))
     assert code == 1
     assert ":6:11: error: /timer/period:" in out
     assert ":8:8: error: /request/0/url:" in out
-    assert ":9:8: error: /request/1/url: queue://" in out
+    assert ":9:8: error: /request/1/url: " in out
 
 
 def test_lint_points_to_the_text_that_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

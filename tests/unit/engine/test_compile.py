@@ -45,7 +45,7 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
         ({"cancelUrl": {"url": "http://t.test:x/"}}, "/cancelUrl/url", "invalid"),
         ({"notification": [{"url": "http://t.test:0/"}]}, "/notification/0/url", "invalid"),
         ({"request": [{"url": "system://clean"}]}, "/request/0/url", "invalid"),
-        ({"request": [{"url": "queue://q"}]}, "/request/0/url", "not_available"),
+        ({"request": [{"url": "queue:///q"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": URL, "headers": {"X~A": "${"}}]}, "/request/0/headers/X~0A", "invalid"),
         ({"request": [{"url": URL, "headers": {"X-A": "${$.a}|json"}}]}, "/request/0/headers/X-A", "invalid"),
         ({"request": [{"url": URL, "body": {"a/b": ["x${a}|json"]}}]}, "/request/0/body/a~1b/0", "invalid"),

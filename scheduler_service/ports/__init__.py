@@ -11,16 +11,15 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.effects import CallPart, Delivery, ResolveInstances
+from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
-from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.services import Applied, Service
-from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
+from scheduler_service.domain.wire import OutboundRequest, Outcome
 from scheduler_service.engine.program import Program
 
 
@@ -112,6 +111,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     batch: Batch | None = None
     deliveries: tuple[Delivery, ...] = ()
     remembered: Remembered | None = None
+    queued: tuple[QueueWrite, ...] = ()
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -149,28 +149,6 @@ class Sender(Protocol):
 
     async def close(self) -> None:
         """Closes idle connections and fails what is in flight."""
-
-
-class Router(Protocol):
-    """Knows the instances of services: who comes next, and who has room. Memory alone; raises nothing."""
-
-    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
-        """Who gets the step, and by which policy; nobody where nobody is there. Waits while all are full.
-
-        A place is held for `search.token` until the call takes it over, or `leave`.
-        """
-
-    def take_place(self, call: CallPart) -> bool:
-        """Whether the call may be made now; then its place is held until `leave`."""
-
-    async def enter(self, call: CallPart) -> None:
-        """Returns when the call may be made; its place is held until `leave`."""
-
-    def leave(self, token: Token) -> None:
-        """A call, or a search, is over; does nothing where nothing is held for it."""
-
-    def mark_draining(self, tenant: str, service: str, instance: str) -> None:
-        """An instance answered that it takes no more work."""
 
 
 class StateStore(Protocol):

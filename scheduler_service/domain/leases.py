@@ -1,0 +1,56 @@
+"""Work that instances claim from queues, and the leases under which they have it (SPEC section 13).
+
+Moments are steady ms unless they say otherwise.
+"""
+
+import msgspec
+
+from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """What an instance asks of a queue; `leases` has a fresh name for each part that it has room for."""
+
+    tenant: str
+    queue: str
+    instance: str
+    leases: tuple[str, ...]
+    now: int
+
+
+class Leased(msgspec.Struct, frozen=True, gc=False):
+    """A part in the hands of an instance until `until`; its options are those in force now."""
+
+    lease: str
+    until: int
+    part: QueuedPart
+
+
+class Renewed(msgspec.Struct, frozen=True, gc=False):
+    """A lease that goes on until `until`. `lease` and `renew` are the lengths in ms from now on.
+
+    `cancelled`: nobody wants the work any more.
+    """
+
+    until: int
+    lease: int
+    renew: int
+    cancelled: bool
+    job_id: str
+    name: PartName
+
+
+class EndedPart(msgspec.Struct, frozen=True, gc=False):
+    """A part that is over, on its way to its job."""
+
+    part_id: str
+    job_id: str
+    name: PartName
+    end: PartEnd
+
+
+class Swept(msgspec.Struct, frozen=True, gc=False):
+    """What a look at the leases found: parts that are over, and when to look again (None: nothing waits)."""
+
+    ended: tuple[EndedPart, ...]
+    next_look: int | None

@@ -1,0 +1,63 @@
+"""What a turn needs of instances: those that are called, and those that claim from queues."""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from scheduler_service.domain.effects import CallPart, ResolveInstances
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
+from scheduler_service.domain.parts import Chosen, PartEnd
+from scheduler_service.domain.wire import Token
+
+
+class Router(Protocol):
+    """Knows the instances of services: who comes next, and who has room. Memory alone; raises nothing."""
+
+    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
+        """Who gets the step, and by which policy; nobody where nobody is there. Waits while all are full.
+
+        A place is held for `search.token` until the call takes it over, or `leave`.
+        """
+
+    def take_place(self, call: CallPart) -> bool:
+        """Whether the call may be made now; then its place is held until `leave`."""
+
+    async def enter(self, call: CallPart) -> None:
+        """Returns when the call may be made; its place is held until `leave`."""
+
+    def leave(self, token: Token) -> None:
+        """A call, or a search, is over; does nothing where nothing is held for it."""
+
+    def mark_draining(self, tenant: str, service: str, instance: str) -> None:
+        """An instance answered that it takes no more work."""
+
+
+class Queues(Protocol):
+    """The parts in queues, beside the jobs' state; published and withdrawn in the turn's own transaction.
+
+    Each method is one conditional write of the one writer, so that nobody comes between what it reads and
+    what it writes. Moments are steady ms. All raise StoreError.
+    """
+
+    def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
+        """Leases what the instance may have: by priority, those that name it first, then age."""
+
+    def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
+        """The lease goes on from `now`; None where it is lost."""
+
+    def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
+        """The part's end, which its job has to hear of.
+
+        True where there is nothing to tell: nobody awaits it, or it was said before. False: lost.
+        """
+
+    def sweep(self, now: int) -> Awaitable[Swept]:
+        """What leases that have ended leave behind; at most 500 of them at a time."""
+
+    def extend(self, now: int) -> Awaitable[None]:
+        """After a downtime: no lease ends sooner than its whole length from `now`."""
+
+    def drop(self, part_id: str) -> Awaitable[None]:
+        """Forgets an ended part that no job awaits."""
+
+    async def ended(self, after: str, limit: int) -> list[EndedPart]:
+        """Parts whose end may not have reached their job, in order of their ids."""

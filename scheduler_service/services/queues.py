@@ -1,0 +1,243 @@
+"""Pull queues: instances claim parts, hold them under leases and complete them (SPEC section 13).
+
+A part's end is durable before it is acknowledged, and is then taken to its job again and again until the job
+has it; a job that has it already, or awaits it no more, changes nothing.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
+
+from scheduler_service.domain.effects import PublishParts, QueueWrite
+from scheduler_service.domain.events import PartEnded, PartProgressed
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.replies import Refusal, Unchanged
+from scheduler_service.ports import Deliver, StoreError
+from scheduler_service.ports.instances import Queues
+from scheduler_service.services.lines import Alarm, Key, Timekeeper
+
+PAGE = 500
+FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND
+REMEMBERED = 10_000
+"""How many completed leases are known, so that an answer that was lost can be asked for again."""
+
+NewLease = Callable[[], str]
+
+
+class Log(Protocol):
+    """Writes one structured line."""
+
+    def __call__(self, event: str, /, **keys: object) -> None:
+        """Never raises."""
+
+
+class PullQueues:
+    """The queues of one process. `start` binds them to the jobs; before it nobody may claim."""
+
+    _deliver: Deliver
+    _is_stopping = False
+
+    def __init__(
+        self,
+        *,
+        table: Queues,
+        clock: Timekeeper,
+        log: Log,
+        new_lease: NewLease = lambda: secrets.token_urlsafe(18),
+    ) -> None:
+        self._table = table
+        self._clock = clock
+        self._log = log
+        self._new_lease = new_lease
+        self._waiting: dict[Key, set[asyncio.Future[None]]] = {}
+        self._stirs = 0
+        self._completed: OrderedDict[str, None] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._alarm: Alarm | None = None
+        self._next_look: int | None = None
+
+    async def start(self, deliver: Deliver) -> None:
+        """Takes up what an earlier process left: leases get their whole length, ends go to their jobs.
+
+        Raises StoreError.
+        """
+        self._deliver = deliver
+        await self._table.extend(self._clock.now().steady)
+        await self._take_up_ends()
+        self._spawn(self._look())
+
+    def hand_out_no_more(self) -> None:
+        """Those who wait get nothing, nor does anybody else; leases go on, and parts may be completed."""
+        self._is_stopping = True
+        self._stir_all()
+
+    async def stop(self) -> None:
+        """Ends that are on their way to their jobs are taken up by the next start."""
+        self.hand_out_no_more()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def claim(
+        self, tenant: str, queue: str, instance: str, *, most: int, wait: int
+    ) -> tuple[Leased, ...]:
+        """Up to `most` parts that the instance may have, waited for up to `wait` ms. Raises StoreError."""
+        end = self._clock.now().steady + wait
+        while not self._is_stopping:
+            stirs = self._stirs
+            now = self._clock.now().steady
+            leases = tuple(self._new_lease() for _ in range(most))
+            found = await self._table.claim(Claim(tenant, queue, instance, leases, now))
+            if found:
+                self._look_at(min(one.until for one in found))
+                return found
+            left = end - self._clock.now().steady
+            if left <= 0:
+                break
+            if stirs == self._stirs:
+                await self._wait((tenant, queue), left)
+        return ()
+
+    async def renew(
+        self, lease: str, *, progress: str | None = None, message: str | None = None
+    ) -> Renewed | None:
+        """The lease goes on; None: it is lost, stop working. `progress` is the job's. Raises StoreError."""
+        renewed = await self._table.renew(lease, self._clock.now().steady)
+        if renewed is not None and not renewed.cancelled and (progress or message):
+            await self._deliver(renewed.job_id, PartProgressed(renewed.name, progress, message))
+        return renewed
+
+    async def complete(self, lease: str, end: PartEnd) -> bool:
+        """The part's end, durable when this returns True; False: the lease is lost. Raises StoreError."""
+        if lease in self._completed:
+            return True
+        try:
+            said = await self._table.complete(lease, end, self._clock.now().steady)
+        except StoreError:
+            self._spawn(self._look_for_ends())  # it may be durable all the same
+            raise
+        if isinstance(said, EndedPart):
+            self._remember(lease)
+            self._spawn(self._bring_home(said))
+            return True
+        return said
+
+    def stir(self, write: QueueWrite) -> None:
+        """A turn has written into the queues: those who wait for work look again."""
+        self._stirs += 1
+        if not isinstance(write, PublishParts):
+            self._stir_all()
+            return
+        for key in {(part.tenant, part.queue) for part in write.parts}:
+            self._wake(self._waiting.get(key, set()))
+
+    async def _wait(self, key: Key, left: int) -> None:
+        """Returns when somebody stirs the queue, or after `left` ms."""
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        places = self._waiting.setdefault(key, set())
+        places.add(place)
+        alarm = self._clock.call_after(left, lambda: self._wake({place}))
+        try:
+            await place
+        finally:
+            alarm.cancel()
+            places.discard(place)
+            if not places and self._waiting.get(key) is places:
+                del self._waiting[key]
+
+    def _stir_all(self) -> None:
+        self._stirs += 1
+        for places in list(self._waiting.values()):
+            self._wake(places)
+
+    @staticmethod
+    def _wake(places: set[asyncio.Future[None]]) -> None:
+        for place in places:
+            if not place.done():
+                place.set_result(None)
+
+    def _look_at(self, moment: int) -> None:
+        """Looks at the leases at `moment` at the latest."""
+        if self._is_stopping or (self._next_look is not None and self._next_look <= moment):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._next_look = moment
+        pause = max(moment - self._clock.now().steady, 1)
+        self._alarm = self._clock.call_after(pause, lambda: self._spawn(self._look()))
+
+    async def _look(self) -> None:
+        """Ends what has no sign of life; what is free again, or free at last, is there for those who wait."""
+        self._next_look = None
+        try:
+            swept = await self._table.sweep(self._clock.now().steady)
+        except StoreError as error:
+            self._log("leases_not_swept", error=str(error))
+            self._spawn(self._look_for_ends())
+            self._look_at(self._clock.now().steady + SECOND)
+            return
+        for ended in swept.ended:
+            self._spawn(self._bring_home(ended))
+        if swept.next_look is not None:
+            self._look_at(swept.next_look)
+        self._stir_all()
+
+    async def _look_for_ends(self) -> None:
+        """After a write of which nobody knows: what is over and was not told is told."""
+        await self._insist(self._take_up_ends)
+
+    async def _take_up_ends(self) -> None:
+        after = ""
+        while True:
+            page = await self._table.ended(after, PAGE)
+            for ended in page:
+                self._spawn(self._bring_home(ended))
+            if len(page) < PAGE:
+                return
+            after = page[-1].part_id
+
+    async def _bring_home(self, ended: EndedPart) -> None:
+        async def tell() -> None:
+            reply = await self._deliver(ended.job_id, PartEnded(ended.name, ended.end))
+            if isinstance(reply, (Unchanged, Refusal)):
+                await self._table.drop(ended.part_id)
+
+        await self._insist(tell)
+
+    async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Tries again, with growing pauses, as long as the store is away."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await work()
+            except StoreError as error:
+                self._log("part_not_told", error=str(error))
+            else:
+                return
+            await self._pause(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _pause(self, pause: int) -> None:
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        alarm = self._clock.call_after(pause, lambda: self._wake({over}))
+        try:
+            await over
+        finally:
+            alarm.cancel()
+
+    def _remember(self, lease: str) -> None:
+        self._completed[lease] = None
+        if len(self._completed) > REMEMBERED:
+            self._completed.popitem(last=False)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,296 @@
+"""The parts of queues in the state's file: who gets what, and how long (SPEC section 13)."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
+from scheduler_service.domain.leases import Claim, EndedPart, Leased
+from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
+from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.persistence.state.parts import write_parts
+from scheduler_service.persistence.state.sqlite_queues import SqliteQueues, Step
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+
+pytestmark = pytest.mark.anyio
+REQUEST = OutboundRequest("POST", "queue://work", ())
+DONE = PartEnd(body=b"1")
+
+
+class Bench:
+    """A queue `work` of an open store, and moments that only rise."""
+
+    def __init__(self, store: SqliteStateStore) -> None:
+        self.store = store
+        self.queues: SqliteQueues = store.queues
+        self.leases = 0
+        self.executions = 0
+
+    async def write(self, *writes: QueueWrite) -> None:
+        """What a turn's commit would bring."""
+        await self.store._writer.put(Step(lambda connection: write_parts(connection, writes)))
+
+    async def publish(self, total: int = 1, **options: Any) -> list[PartName]:
+        """One step with as many parts, of an execution of its own."""
+        self.executions += 1
+        names = [PartName("uid", self.executions, self.executions, 0, index) for index in range(total)]
+        parts = [
+            QueuedPart(
+                name, "work", total, REQUEST, QueueOptions(parallelism=total, **options), 0,
+                self.executions, f"job-{self.executions}", "default",
+            )
+            for name in names
+        ]  # fmt: skip
+        await self.write(PublishParts(tuple(parts)))
+        return names
+
+    async def claim(self, instance: str = "a", most: int = 1, now: int = 0) -> tuple[Leased, ...]:
+        """What the instance is given."""
+        leases = tuple(f"lease-{self.leases + place}" for place in range(most))
+        self.leases += most
+        return await self.queues.claim(Claim("default", "work", instance, leases, now))
+
+    async def executions_of(self, *args: Any, **given: Any) -> list[int]:
+        """The executions of what is claimed."""
+        return [one.part.name.execute_number for one in await self.claim(*args, **given)]
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    store = await SqliteStateStore.open(folder=None)
+    yield Bench(store)
+    await store.close()
+
+
+async def test_a_part_is_in_one_hand(bench: Bench) -> None:
+    """Whoever comes second gets nothing; another queue and another tenant have their own."""
+    await bench.publish()
+    (leased,) = await bench.claim("a", now=5)
+    assert (leased.until, leased.part.request) == (60_005, REQUEST)
+    assert await bench.claim("b") == ()
+    await bench.publish()
+    other = Claim("default", "else", "a", ("x",), 0)
+    assert await bench.queues.claim(other) == ()
+    assert await bench.queues.claim(Claim("other", "work", "a", ("x",), 0)) == ()
+    assert len(await bench.claim("b")) == 1
+
+
+async def test_priority_then_name_then_age(bench: Bench) -> None:
+    """The highest priority first; of equals those that name the instance; of these the oldest."""
+    await bench.publish()
+    await bench.publish(specific=("a",))
+    await bench.publish(priority=5)
+    await bench.publish(priority=5, specific=("a",))
+    await bench.publish(priority=-1)
+    await bench.publish()
+    assert await bench.executions_of("a", most=10) == [4, 3, 2, 1, 6, 5]
+
+
+async def test_specific_instances_alone_may_claim(bench: Bench) -> None:
+    """Where instances are named nobody else gets the part."""
+    await bench.publish(specific=("a", "b"))
+    assert await bench.claim("c") == ()
+    assert await bench.executions_of("b") == [1]
+
+
+async def test_an_instance_gets_one_part_of_a_step(bench: Bench) -> None:
+    """Neither at once nor one after the other: it has handled that step already."""
+    await bench.publish(3)
+    (first,) = await bench.claim("a", most=5)
+    assert await bench.claim("a") == ()
+    assert isinstance(await bench.queues.complete(first.lease, DONE, 1), EndedPart)
+    assert await bench.claim("a", now=1) == ()
+    indices = {(await bench.claim(name))[0].part.name.index for name in ("b", "c")}
+    assert indices == {1, 2}
+    assert await bench.claim("d") == ()
+
+
+async def test_an_instance_that_lost_its_lease_may_claim_again(bench: Bench) -> None:
+    """It did not handle the part: it may just have been started anew."""
+    await bench.publish(2, delay=0)
+    await bench.claim("a")
+    await bench.queues.sweep(60_000)
+    assert len(await bench.claim("a", now=60_000)) == 1
+
+
+async def test_room_is_what_a_claim_asks(bench: Bench) -> None:
+    """Never more than `max`."""
+    for _ in range(4):
+        await bench.publish()
+    assert await bench.executions_of("a", most=3) == [1, 2, 3]
+
+
+async def test_a_renewed_lease_counts_anew(bench: Bench) -> None:
+    """From the renewal on; one that has ended cannot be renewed."""
+    await bench.publish(lease=1_000, renew=300)
+    (leased,) = await bench.claim()
+    renewed = await bench.queues.renew(leased.lease, 999)
+    assert renewed is not None
+    assert (renewed.until, renewed.lease, renewed.renew, renewed.cancelled) == (1_999, 1_000, 300, False)
+    assert await bench.queues.renew(leased.lease, 1_999) is None
+    assert await bench.queues.renew("nobody's", 0) is None
+
+
+async def test_no_reply_counts_after_the_lease(bench: Bench) -> None:
+    """At the lease's very end it is lost, whether or not anybody has looked."""
+    await bench.publish(lease=1_000)
+    (leased,) = await bench.claim()
+    assert await bench.queues.complete(leased.lease, DONE, 1_000) is False
+    assert isinstance(await bench.queues.complete(leased.lease, DONE, 999), EndedPart)
+
+
+async def test_completing_again_changes_nothing(bench: Bench) -> None:
+    """The same lease again is answered as done; the part has one end."""
+    await bench.publish()
+    (leased,) = await bench.claim("a")
+    ended = await bench.queues.complete(leased.lease, DONE, 1)
+    assert isinstance(ended, EndedPart)
+    assert (ended.job_id, ended.end.instance, ended.end.body) == ("job-1", "a", b"1")
+    assert await bench.queues.complete(leased.lease, PartEnd(error="no"), 90_000) is True
+    assert [one.end.body for one in await bench.queues.ended("", 10)] == [b"1"]
+
+
+async def test_an_old_lease_is_no_key_to_the_next(bench: Bench) -> None:
+    """Fencing: who lost it can neither renew nor complete what another one has now."""
+    await bench.publish(lease=1_000, delay=0)
+    (old,) = await bench.claim("a")
+    await bench.queues.sweep(1_000)
+    (new,) = await bench.claim("b", now=1_000)
+    assert await bench.queues.renew(old.lease, 1_001) is None
+    assert await bench.queues.complete(old.lease, DONE, 1_001) is False
+    assert isinstance(await bench.queues.complete(new.lease, DONE, 1_001), EndedPart)
+
+
+async def test_unexpected_ends_are_retried_so_often(bench: Bench) -> None:
+    """After `unexpectedRetryDelaySeconds` each; then the part has failed, with `timeout`."""
+    await bench.publish(lease=1_000, retries=2, delay=500)
+    now = 0
+    for _ in range(2):
+        assert len(await bench.claim(now=now)) == 1
+        swept = await bench.queues.sweep(now + 1_000)
+        assert (swept.ended, swept.next_look) == ((), now + 1_500)
+        assert await bench.claim(now=now + 1_499) == ()
+        now += 1_500
+    await bench.claim("z", now=now)
+    (ended,) = (await bench.queues.sweep(now + 1_000)).ended
+    assert (ended.end.error, ended.end.failure_type, ended.end.instance) == ("timeout", "timeout", "z")
+    assert await bench.claim(now=now + 99_000) == ()
+
+
+async def test_the_next_look(bench: Bench) -> None:
+    """At the end of the first lease; where nothing waits, never."""
+    assert (await bench.queues.sweep(0)).next_look is None
+    await bench.publish(lease=5_000)
+    await bench.publish(lease=1_000)
+    await bench.claim(most=2)
+    assert (await bench.queues.sweep(10)).next_look == 1_000
+
+
+async def test_withdrawn_parts(bench: Bench) -> None:
+    """What nobody has is gone; who has one hears of it at the renewal, and its end is nobody's."""
+    await bench.publish(3)
+    (leased,) = await bench.claim("a")
+    await bench.write(WithdrawParts("uid", 1, 1))
+    assert await bench.claim("b") == ()
+    renewed = await bench.queues.renew(leased.lease, 10)
+    assert renewed is not None
+    assert renewed.cancelled
+    assert await bench.queues.complete(leased.lease, DONE, 20) is True
+    assert await bench.queues.ended("", 10) == []
+    assert await bench.queues.renew(leased.lease, 30) is None
+
+
+async def test_a_withdrawn_part_goes_with_its_lease(bench: Bench) -> None:
+    """Nobody claims it again, and nobody hears of it."""
+    await bench.publish(lease=1_000, delay=0)
+    await bench.claim()
+    await bench.write(WithdrawParts("uid", 1))
+    assert (await bench.queues.sweep(1_000)).ended == ()
+    assert await bench.claim(now=2_000) == ()
+
+
+async def test_another_attempt_is_left_alone(bench: Bench) -> None:
+    """Parts are withdrawn by attempt, or all of an execution."""
+    await bench.publish()
+    await bench.write(WithdrawParts("uid", 1, 7))
+    await bench.write(WithdrawParts("uid", 2))
+    assert await bench.executions_of() == [1]
+
+
+async def test_publishing_twice_is_publishing_once(bench: Bench) -> None:
+    """A turn that is committed again finds its parts where they are, in whoever's hands."""
+    name = PartName("uid", 1, 1, 0, 0)
+    options = QueueOptions()
+    part = QueuedPart(name, "work", 1, REQUEST, options, 0, 1, "job", "default")
+    await bench.write(PublishParts((part,)))
+    (leased,) = await bench.claim()
+    await bench.write(PublishParts((part,)))
+    assert await bench.claim("b") == ()
+    assert isinstance(await bench.queues.complete(leased.lease, DONE, 1), EndedPart)
+
+
+async def test_new_options_count_from_the_next_claim_and_renewal(bench: Bench) -> None:
+    """A lease in somebody's hands keeps its length until it is renewed."""
+    (name,) = await bench.publish(lease=1_000, renew=400)
+    (leased,) = await bench.claim()
+    await bench.write(ReconfigureParts(name, QueueOptions(lease=9_000, renew=3_000, retries=0)))
+    assert leased.until == 1_000
+    renewed = await bench.queues.renew(leased.lease, 500)
+    assert renewed is not None
+    assert (renewed.until, renewed.renew) == (9_500, 3_000)
+    (ended,) = (await bench.queues.sweep(9_500)).ended
+    assert ended.part_id == write_part_id(name)
+
+
+async def test_who_is_no_longer_named_loses_the_part(bench: Bench) -> None:
+    """Its lease ends at once and is no retry; those who are named may claim."""
+    (name,) = await bench.publish(retries=0)
+    (leased,) = await bench.claim("a")
+    await bench.write(ReconfigureParts(name, QueueOptions(specific=("b",))))
+    assert await bench.queues.renew(leased.lease, 1) is None
+    assert await bench.queues.complete(leased.lease, DONE, 1) is False
+    assert await bench.claim("a") == ()
+    assert len(await bench.claim("b")) == 1
+
+
+async def test_who_is_still_named_goes_on(bench: Bench) -> None:
+    """Only the others' leases end."""
+    (name,) = await bench.publish()
+    (leased,) = await bench.claim("a")
+    await bench.write(ReconfigureParts(name, QueueOptions(specific=("a", "b"), priority=3)))
+    assert isinstance(await bench.queues.complete(leased.lease, DONE, 1), EndedPart)
+
+
+async def test_downtime_is_not_held_against_instances(bench: Bench) -> None:
+    """After a start every lease has its whole length again, but none gets shorter."""
+    await bench.publish(lease=1_000)
+    await bench.publish(lease=90_000)
+    short, long = await bench.claim(most=2)
+    await bench.queues.extend(5_000)
+    assert await bench.queues.renew(short.lease, 5_999) is not None
+    assert (await bench.queues.sweep(5_999)).next_look == 6_999
+    assert await bench.queues.renew(long.lease, 89_999) is not None
+
+
+async def test_ends_stay_until_they_are_dropped(bench: Bench) -> None:
+    """They are told again after a start; a part in somebody's hands cannot be dropped."""
+    names = await bench.publish(2)
+    (leased,) = await bench.claim("a")
+    await bench.claim("b")
+    await bench.queues.complete(leased.lease, DONE, 1)
+    for name in names:
+        await bench.queues.drop(write_part_id(name))
+    assert await bench.queues.ended("", 10) == []
+    assert await bench.claim("c") == ()
+
+
+async def test_ends_are_read_in_pages(bench: Bench) -> None:
+    """In order of their ids."""
+    for _ in range(5):
+        await bench.publish()
+    for leased in await bench.claim(most=5):
+        await bench.queues.complete(leased.lease, DONE, 1)
+    first = await bench.queues.ended("", 3)
+    second = await bench.queues.ended(first[-1].part_id, 3)
+    assert [one.name.execute_number for one in [*first, *second]] == [1, 2, 3, 4, 5]

@@ -1,0 +1,308 @@
+"""Pull queues over the API: claimed, renewed, completed, lost (SPEC section 13)."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.wire.service import World, data_of, definition, pointers, running
+
+pytestmark = pytest.mark.anyio
+STEP = {"url": "queue://work", "body": {"n": "${$.n}|json"}}
+
+
+async def create(world: World, step: dict[str, Any] | None = None, **members: Any) -> None:
+    """A job `j` whose one step goes to the queue."""
+    posted = definition(request=[STEP | (step or {})], overlapPolicy="allow", **members)
+    data_of(await world.client.post("/jobs/j", json=posted), 201)
+
+
+async def trigger(world: World, n: int = 1, **headers: str) -> str:
+    """One execution; its id."""
+    answer = await world.client.post("/jobs/j/trigger", json={"n": n}, headers=headers)
+    return str(data_of(answer)["executionId"])
+
+
+async def claim(world: World, instance: str = "w1", most: int = 1, wait: float = 0) -> list[dict[str, Any]]:
+    """What an instance is given."""
+    body = {"instanceId": instance, "max": most, "waitSeconds": wait}
+    found: list[dict[str, Any]] = data_of(await world.client.post("/queues/work/claim", json=body))["items"]
+    return found
+
+
+async def complete(world: World, lease: str, **said: Any) -> httpx.Response:
+    """Says how a part ended."""
+    return await world.client.post(f"/leases/{lease}/complete", json={"status": "succeed"} | said)
+
+
+async def ended(world: World, execution: str) -> dict[str, Any]:
+    """The execution in full, once it has ended."""
+    return await world.ended(execution)
+
+
+async def test_work_is_claimed_and_completed() -> None:
+    """All that an instance needs is in the item; its data is the step's response."""
+    async with running() as world:
+        await create(world)
+        execution = await trigger(world, 7)
+        (item,) = await claim(world)
+        assert item["executionId"] == execution
+        assert (item["requestCounts"], item["shardIndex"], item["shardTotal"]) == (1, 0, 1)
+        assert (item["leaseSeconds"], item["renewSeconds"], item["cancelled"]) == (60.0, 30.0, False)
+        assert item["leaseUntil"] == "2026-01-01T00:01:00.000Z"
+        assert item["scheduledAt"] == "2026-01-01T00:00:00.000Z"
+        request = item["request"]
+        assert (request["method"], request["url"], request["body"]) == ("POST", "queue://work", {"n": 7})
+        assert request["headers"]["X-Scheduling-Job-Id"] == "j"
+        assert request["headers"]["traceparent"].startswith("00-")
+        data_of(await complete(world, item["lease"], data={"rows": 3}))
+        found = await ended(world, execution)
+        assert found["state"] == "succeeded"
+        (step,) = found["attempts"][0]["steps"]
+        assert (step["instance"], step["part"], step["status"]) == ("w1", None, 200)
+        assert step["response"]["body"] == '{"rows":3}'
+
+
+async def test_a_claim_waits_for_work() -> None:
+    """As long as it asks; what comes meanwhile is handed out at once, to one of those who wait."""
+    async with running() as world:
+        await create(world)
+        assert await claim(world) == []
+        waiting = [asyncio.ensure_future(claim(world, f"w{number}", wait=20)) for number in range(3)]
+        await world.settle()
+        await trigger(world)
+        await world.until(_is_one_done(waiting))
+        await world.advance(20)
+        found = [len(await one) for one in waiting]
+        assert sorted(found) == [0, 0, 1]
+
+
+def _is_one_done(tasks: list["asyncio.Future[Any]"]) -> Any:
+    async def look() -> bool:
+        return any(task.done() for task in tasks)
+
+    return look
+
+
+async def test_a_claimer_that_hangs_up_takes_nothing() -> None:
+    """Work that comes later goes to who is still there."""
+    async with running() as world:
+        await create(world)
+        gone = asyncio.ensure_future(claim(world, "gone", wait=30))
+        await world.settle()
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        await trigger(world)
+        assert len(await claim(world, "there")) == 1
+
+
+async def test_a_lost_lease_is_lost() -> None:
+    """409 `lease_lost` for renewal and completion; the part is another one's after the delay."""
+    async with running() as world:
+        await create(world, {"leaseSeconds": 1, "unexpectedRetryDelaySeconds": 5})
+        execution = await trigger(world)
+        (item,) = await claim(world)
+        await world.advance(1)
+        for answer in (
+            await complete(world, item["lease"]),
+            await world.client.post(f"/leases/{item['lease']}/renew", json={}),
+            await world.client.post("/leases/nobody/renew", json={}),
+        ):
+            assert (answer.status_code, pointers(answer)) == (409, [("/lease", "lease_lost")])
+        assert await claim(world, "w2") == []
+        await world.advance(5)
+        (again,) = await claim(world, "w2")
+        assert again["request"]["headers"]["Idempotency-Key"] == item["request"]["headers"]["Idempotency-Key"]
+        data_of(await complete(world, again["lease"]))
+        assert (await ended(world, execution))["attempts"][0]["steps"][0]["instance"] == "w2"
+
+
+async def test_renewals_keep_a_lease() -> None:
+    """Each counts from its own moment; what it says of the progress is the execution's."""
+    async with running() as world:
+        await create(world, {"leaseSeconds": 1})
+        execution = await trigger(world)
+        (item,) = await claim(world)
+        for number in range(5):
+            await world.advance(0.9)
+            said = {"progress": f"{number}/5"}
+            renewed = data_of(await world.client.post(f"/leases/{item['lease']}/renew", json=said))
+            assert renewed["renewSeconds"] == 0.5
+            assert not renewed["cancelled"]
+        assert renewed["leaseUntil"] == "2026-01-01T00:00:05.500Z"
+        data_of(await complete(world, item["lease"]))
+        assert (await ended(world, execution))["progress"] == "4/5"
+
+
+async def test_unexpected_retries_come_to_an_end() -> None:
+    """After `maxUnexpectedRetries` the part has failed with `timeout`, and the job's policies decide."""
+    async with running() as world:
+        await create(world, {"leaseSeconds": 1, "maxUnexpectedRetries": 2, "unexpectedRetryDelaySeconds": 1})
+        execution = await trigger(world)
+        for _ in range(3):
+            assert len(await claim(world)) == 1
+            await world.advance(2)
+        assert await claim(world) == []
+        found = await ended(world, execution)
+        assert (found["error"], found["failureType"]) == ("timeout", "timeout")
+
+
+async def test_a_failed_part_is_retried_by_the_policies() -> None:
+    """`failed` with a code of the business; the next attempt is a new part with the same key."""
+    async with running() as world:
+        await create(world, retry=[{"errorEquals": "disk", "intervalSeconds": 2}])
+        execution = await trigger(world)
+        (item,) = await claim(world)
+        data_of(await complete(world, item["lease"], status="failed", error="disk", message="full"))
+        await world.settle()
+        await world.advance(2)
+        (again,) = await claim(world)
+        assert again["requestCounts"] == 2
+        data_of(await complete(world, again["lease"]))
+        found = await ended(world, execution)
+        assert (found["state"], found["attempts"][0]["error"]) == ("succeeded", "disk")
+
+
+async def test_cancelled_work_hears_of_it() -> None:
+    """By `cancelled` on renewal, and by `cancelUrl`; its completion is taken and changes nothing."""
+    async with running() as world:
+        await create(world, cancelUrl={"url": "service://jobswork/stop"})
+        execution = await trigger(world)
+        (item,) = await claim(world)
+        other = await trigger(world, 2)
+        for one in (execution, other):
+            data_of(await world.client.post(f"/executions/{one}/cancel", json={}))
+        await world.settle()
+        assert [one.path for one in world.target.seen] == ["/stop", "/stop"]
+        assert await claim(world, "w2") == []
+        renewed = data_of(await world.client.post(f"/leases/{item['lease']}/renew", json={}))
+        assert renewed["cancelled"] is True
+        data_of(await complete(world, item["lease"]))
+        assert (await ended(world, execution))["state"] == "cancelled"
+
+
+async def test_completing_again_changes_nothing() -> None:
+    """An answer that was lost may be asked for again, also when the job has taken the part's end."""
+    async with running() as world:
+        await create(world)
+        execution = await trigger(world)
+        (item,) = await claim(world)
+        data_of(await complete(world, item["lease"]))
+        await ended(world, execution)
+        data_of(await complete(world, item["lease"], status="failed"))
+        assert (await ended(world, execution))["state"] == "succeeded"
+
+
+async def test_parallel_parts_go_to_different_instances() -> None:
+    """One instance gets one of them; the response is the array in part order."""
+    async with running() as world:
+        await create(world, {"parallelism": 2})
+        execution = await trigger(world)
+        (first,) = await claim(world, "w1", most=5)
+        assert await claim(world, "w1") == []
+        (second,) = await claim(world, "w2", most=5)
+        assert {first["shardIndex"], second["shardIndex"]} == {0, 1}
+        for item in (second, first):
+            data_of(await complete(world, item["lease"], data=item["shardIndex"]))
+        steps = (await ended(world, execution))["attempts"][0]["steps"]
+        assert steps[-1]["response"]["body"] == "[0,1]"
+
+
+async def test_an_update_changes_running_parts() -> None:
+    """`specificInstances` ends the part of who is no longer named."""
+    async with running() as world:
+        await create(world)
+        execution = await trigger(world)
+        (item,) = await claim(world, "w1")
+        changed = definition(request=[STEP | {"specificInstances": ["w2"]}], overlapPolicy="allow")
+        data_of(await world.client.post("/jobs/j/update", json=changed))
+        assert (await complete(world, item["lease"])).status_code == 409
+        assert await claim(world, "w1") == []
+        (again,) = await claim(world, "w2")
+        data_of(await complete(world, again["lease"]))
+        assert (await ended(world, execution))["state"] == "succeeded"
+
+
+async def test_publishing_is_idempotent_with_reset() -> None:
+    """The same key is the same work; `reset=failed` publishes it anew once it has failed."""
+    async with running() as world:
+        await create(world)
+        key = {"Idempotency-Key": "k"}
+        first = await trigger(world, **key)
+        assert await trigger(world, **key) == first
+        items = await claim(world, most=5)
+        assert len(items) == 1
+        data_of(await complete(world, items[0]["lease"], status="failed"))
+        await ended(world, first)
+        answer = await world.client.post("/jobs/j/trigger?reset=failed", json={"n": 1}, headers=key)
+        second = data_of(answer)["executionId"]
+        assert second != first
+        assert [one["executionId"] for one in await claim(world, most=5)] == [second]
+
+
+async def test_lead_time() -> None:
+    """Work is handed out three seconds early, marked with its moment."""
+    async with running() as world:
+        data_of(
+            await world.client.post(
+                "/jobs/j",
+                json=definition(request=[{"url": "queue://work"}], timer={"period": "0s", "dueTime": "10s"}),
+            ),
+            201,
+        )
+        await world.advance(6.9)
+        assert await claim(world) == []
+        await world.advance(0.1)
+        (item,) = await claim(world)
+        assert item["scheduledAt"] == "2026-01-01T00:00:10.000Z"
+        assert item["request"]["headers"]["X-Scheduled-At"] == item["scheduledAt"]
+
+
+async def test_a_destroyed_job_leaves_no_work() -> None:
+    """What nobody has claimed is gone, and who works on some of it hears of it."""
+    async with running() as world:
+        await create(world)
+        await trigger(world)
+        await trigger(world, 2)
+        (item,) = await claim(world)
+        data_of(await world.client.delete("/jobs/j"))
+        assert await claim(world, "w2") == []
+        assert data_of(await world.client.post(f"/leases/{item['lease']}/renew", json={}))["cancelled"]
+        data_of(await complete(world, item["lease"]))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointer"),
+    [
+        ("/queues/a%20b/claim", {"instanceId": "w"}, "/name"),
+        ("/queues/work/claim", {}, "/instanceId"),
+        ("/queues/work/claim", {"instanceId": "w", "max": 101}, "/max"),
+        ("/queues/work/claim", {"instanceId": "w", "waitSeconds": 61}, "/waitSeconds"),
+        ("/queues/work/claim", {"instanceId": "w", "most": 1}, "/most"),
+        ("/leases/x/complete", {"status": "done"}, "/status"),
+        ("/leases/x/complete", {}, "/status"),
+        ("/leases/x/renew", {"lease": 1}, "/lease"),
+    ],
+)
+async def test_what_is_wrong_is_named(path: str, body: dict[str, Any], pointer: str) -> None:
+    """422, with its pointer."""
+    async with running() as world:
+        answer = await world.client.post(path, json=body)
+        assert answer.status_code == 422
+        assert pointers(answer)[0][0] == pointer
+
+
+async def test_a_node_that_stops_hands_out_nothing() -> None:
+    """Who waits is answered at once with nothing; a part that is in work may still be completed."""
+    async with running() as world:
+        await create(world)
+        execution = await trigger(world)
+        (item,) = await claim(world)
+        waiting = asyncio.ensure_future(claim(world, "w2", wait=30))
+        await world.settle()
+        stopping = asyncio.ensure_future(world.stop(grace=60_000))
+        assert await asyncio.wait_for(waiting, 5) == []
+        data_of(await complete(world, item["lease"]))
+        await stopping
+        assert execution
