@@ -88,7 +88,7 @@ class NewerLine(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status_code, json=_add(body), headers=kept)
 
 
-MAPS = frozenset({"labels", "options", "headers", "definition", "params", "byState"})
+MAPS = frozenset({"labels", "options", "headers", "definition", "params", "body", "byState"})
 """Members whose own members are no shape of ours."""
 
 

@@ -1,6 +1,7 @@
 """The services of `examples/`, each a real process on loopback (SPEC section 16)."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -13,14 +14,14 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.errors import Invalid
-from tests.unit.client_sdk.lines import serving
-from tests.unit.client_sdk.queue import Queue
 from tests.unit.docs.pages import ROOT
 from tests.wire.processes.process import COMMAND, Process, bare_environment, serve
 from tests.wire.processes.test_documented import free_port
+from tests.wire.service import definition
 
 pytestmark = pytest.mark.anyio
 BUILD = "reports.examples.fastapi_service.build"
+MAKE = "thumbnails.examples.pull_worker.make_thumbnail"
 CLEAN = "reports.examples.fastapi_service.clean"
 
 
@@ -96,25 +97,42 @@ async def test_the_plain_service(tmp_path: Path) -> None:
     assert len(ended.attempts[0].checks) == 3
 
 
-async def test_the_worker() -> None:
+async def test_the_worker(tmp_path: Path) -> None:
     """`punctual worker` claims and completes; told to end, it leaves in good order."""
-    queue = Queue()
-    async with serving(queue.app) as url:
-        arguments = [*COMMAND, "worker", "examples.pull_worker:worker", "--concurrency", "2"]
-        with Process(arguments, cwd=ROOT, environ=environment(PUNCTUAL_URL=url)) as process:
-            await queue.publish("thumbnails.examples.pull_worker.make_thumbnail", {"image": "cat"})
-            await queue.publish("another", {"size": 1})
-            await queue.until_completed(2)
+    arguments = [*COMMAND, "worker", "examples.pull_worker:worker", "--concurrency", "2"]
+    other = {"url": "queue://thumbnails", "body": "${trigger}|json"}
+    async with scheduler(tmp_path) as client:
+        with Process(arguments, cwd=ROOT, environ=environment(PUNCTUAL_URL=client.url)) as process:
+            await registered(client)
+            await client.wait_for(await client.jobs.trigger("check-timers"), timeout=20)
+            await client.jobs.create(definition(request=[other]), job_id="another")
+            fired = [
+                await client.jobs.trigger(MAKE, {"image": "cat"}),
+                await client.jobs.trigger("another", {"size": 1}),
+            ]
+            ended = [await client.wait_for(one, timeout=20) for one in fired]
             assert process.send(signal.SIGTERM) is None
             assert await asyncio.to_thread(process.wait) == 0
-        queue.key = "right"
-        own = environment(PUNCTUAL_URL=url, PUNCTUAL_KEY="wrong")
+        assert (await client.services.get("thumbnails")).instances == []
+    steps = [one.attempts[0].steps[0] for one in ended]
+    told = [json.loads((step.response.body if step.response else None) or "null") for step in steps]
+    assert told == [{"thumbnail": "cat.120.png"}, {"jobId": "another", "params": {"size": 1}}]
+
+
+async def registered(client: Client) -> None:
+    """Returns when a worker of the example is known; each look is a request."""
+    async with asyncio.timeout(20):
+        while "thumbnails" not in [line.name async for line in client.services.list()]:
+            pass
+        while not (await client.services.get("thumbnails")).instances:
+            pass
+
+
+async def test_a_worker_with_a_wrong_key_ends_and_says_so(tmp_path: Path) -> None:
+    """Asking again would not help."""
+    async with scheduler(tmp_path, PUNCTUAL_SERVER__KEY="right-and-long-enough") as client:
+        own = environment(PUNCTUAL_URL=client.url, PUNCTUAL_KEY="wrong")
+        arguments = [*COMMAND, "worker", "examples.pull_worker:worker"]
         with Process(arguments, cwd=ROOT, environ=own) as process:
             assert await asyncio.to_thread(process.wait) == 1
-            assert process.err[-1] == "punctual: 401: the key is not known"
-    ends = {lease: end.data for lease, end in queue.completed}
-    assert ends["lease-1"] == {"thumbnail": "cat.120.png"}
-    assert ends["lease-2"] == {"jobId": "another", "params": {"size": 1}}
-    assert (queue.most_held, queue.told[-1]) == (2, "deregistered")
-    [said] = {instance.instance_id for instance in queue.claims}
-    assert said not in queue.instances
+            assert process.err[-1].startswith("punctual: 401: "), process.err

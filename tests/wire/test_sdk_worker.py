@@ -1,0 +1,272 @@
+"""The SDK's worker on the real pull queues: done, retried, lost, cancelled, stopped (SPEC 13, 16)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from client_sdk import Client, JobFailed
+from client_sdk.models import answers
+from client_sdk.target import Execution
+from client_sdk.worker import LocalRetry, Worker
+from tests.unit.client_sdk.lines import NewerLine
+from tests.wire.service import SERVED, World, data_of, definition, pointers, running
+
+pytestmark = pytest.mark.anyio
+STEP = {"url": "queue://work", "body": "${trigger}|json", "leaseSeconds": 10, "renewSeconds": 0.02}
+PATIENCE = 20.0
+
+
+class Slow:
+    """A function that says when it has begun, ends when it may, and knows whether it was stopped."""
+
+    def __init__(self) -> None:
+        self.begun, self.go, self.stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> str:
+        self.begun.set()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.stopped.set()
+            raise
+        return "done"
+
+
+def make(name: str = "one", **options: Any) -> Worker:
+    """A worker of the queue `work`, which waits for nothing in vain."""
+    given = {"instance_id": name, "wait_seconds": 5, "heartbeat_seconds": 1_000}
+    return Worker("work", **(given | options))
+
+
+@asynccontextmanager
+async def at_work(
+    world: World, *workers: Worker, line: Callable[[httpx.AsyncBaseTransport], Any] = lambda direct: direct
+) -> AsyncIterator[Client]:
+    """The workers, over their `line` to the service; they are stopped in good order in the end."""
+    transport = line(httpx.ASGITransport(world.service.api))
+    async with Client(SERVED, transport=transport) as client:
+        tasks = [asyncio.create_task(worker.run(client)) for worker in workers]
+        try:
+            yield client
+        finally:
+            for worker in workers:
+                worker.stop()
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.gather(*tasks)
+
+
+async def create(world: World, **members: Any) -> None:
+    """A job `j` whose one step goes to the queue."""
+    posted = definition(request=[STEP], overlapPolicy="allow", **members)
+    data_of(await world.client.post("/jobs/j", json=posted), 201)
+
+
+async def happens(event: asyncio.Event) -> None:
+    """Returns when it is set."""
+    async with asyncio.timeout(PATIENCE):
+        await event.wait()
+
+
+async def finish(client: Client, execution: str) -> answers.Execution:
+    """The execution, once it has ended."""
+    return await client.wait_for(execution, timeout=PATIENCE)
+
+
+async def test_a_declared_job_is_made_claimed_and_completed() -> None:
+    """From `@worker.job` over check-timers to a claim; its data is the response."""
+    worker = make(concurrency=2)
+
+    @worker.job(job_id="add")
+    async def add(left: int, right: int, execution: Execution) -> dict[str, int]:
+        async with execution.progress(2) as progress:
+            await progress.advance(1)
+        return {"sum": left + right}
+
+    async with running() as world, at_work(world, worker) as client:
+        await world.until(lambda: _instances(client))
+        scanned = await client.jobs.trigger("check-timers")
+        assert (await finish(client, scanned.execution_id)).state == "succeeded"
+        fired = await client.jobs.trigger("add", {"left": 1, "right": 2})
+        ended = await finish(client, fired.execution_id)
+        assert ended.state == "succeeded"
+        full = await world.ended(fired.execution_id)
+        (step,) = full["attempts"][0]["steps"]
+        assert (step["instance"], step["response"]["body"]) == ("one", '{"sum":3}')
+    assert worker.definitions()[0]["request"][0]["url"] == "queue://work"
+
+
+async def test_an_older_worker_works_for_a_newer_scheduler() -> None:
+    """Every answer says more than it knows: it registers, claims, renews and completes all the same."""
+    slow, worker = Slow(), make()
+    worker.job(job_id="slow", step={"leaseSeconds": 10, "renewSeconds": 0.02})(slow.run)
+    async with running() as world, at_work(world, worker, line=NewerLine) as client:
+        await world.until(lambda: _instances(client))
+        scanned = await client.jobs.trigger("check-timers")
+        assert (await finish(client, scanned.execution_id)).state == "succeeded"
+        fired = await client.jobs.trigger("slow", {})
+        await happens(slow.begun)
+        before = await _until(world)
+        world.clock.advance(5_000)
+        await world.until(lambda: _is_later(world, before))
+        slow.go.set()
+        assert (await finish(client, fired.execution_id)).state == "succeeded"
+
+
+@pytest.mark.parametrize("path", ["/queues/work/claim", "/leases/any/renew", "/leases/any/complete"])
+async def test_what_a_newer_worker_says_is_refused_by_name(path: str) -> None:
+    """An unknown member of a request is never ignored: 422 with its pointer."""
+    said = {"instanceId": "one"} if "claim" in path else {}
+    said |= {"status": "succeed"} if "complete" in path else {}
+    async with running() as world:
+        answer = await world.client.post(path, json=said | {"later": 1})
+        assert (answer.status_code, pointers(answer)) == (422, [("/later", "unknown_field")])
+
+
+async def _instances(client: Client) -> list[Any]:
+    found = [line async for line in client.services.list()]
+    return list((await client.services.get("work")).instances) if found else []
+
+
+async def test_what_nobody_meant_is_tried_again_under_the_same_lease() -> None:
+    """Retries happen in the worker: one attempt, one claim; what the function meant is the job's at once."""
+    worker, times = make(local_retry=LocalRetry(retries=2, delay_seconds=0)), []
+
+    @worker.otherwise
+    async def shaky(good_after: int, execution: Execution) -> int:
+        times.append(execution.request_counts)
+        if good_after < 0:
+            raise JobFailed("no", error="E1")
+        if len(times) <= good_after:
+            raise RuntimeError("not yet")
+        return len(times)
+
+    async with running() as world, at_work(world, worker) as client:
+        await create(world)
+        seen = []
+        for good_after in (2, 9, -1):
+            times.clear()
+            fired = await client.jobs.trigger("j", {"good_after": good_after})
+            ended = await finish(client, fired.execution_id)
+            seen.append((ended.state, ended.error, ended.attempt_count, len(times)))
+    assert seen == [("succeeded", None, 1, 3), ("terminated", "500", 1, 3), ("terminated", "E1", 1, 1)]
+
+
+async def test_a_lost_lease_stops_the_work_and_another_one_does_it() -> None:
+    """Whoever overslept hears it at the next renewal, is stopped, and completes nothing."""
+    slow, other = Slow(), make("two")
+    overslept = make("one")
+    overslept.otherwise(slow.run)
+
+    @other.otherwise
+    async def quick(execution: Execution) -> str:
+        return execution.idempotency_key
+
+    async with running() as world:
+        await create(world)
+        async with at_work(world, overslept) as client:
+            fired = await client.jobs.trigger("j", {})
+            await happens(slow.begun)
+            async with at_work(world, other):
+                world.clock.advance(10_000)  # at once: no renewal comes between
+                await happens(slow.stopped)
+                await world.advance(10)
+                ended = await finish(client, fired.execution_id)
+        (step,) = (await world.ended(fired.execution_id))["attempts"][0]["steps"]
+    assert (ended.state, step["instance"]) == ("succeeded", "two")
+    assert step["response"]["body"] == f'"{fired.execution_id}-0"'
+
+
+async def test_cancelled_work_is_stopped_by_a_renewal() -> None:
+    """`cancelled` on renewal is the remote stop; the worker goes on with other work."""
+    slow, worker = Slow(), make()
+    worker.otherwise(slow.run)
+    async with running() as world, at_work(world, worker) as client:
+        await create(world)
+        fired = await client.jobs.trigger("j", {})
+        await happens(slow.begun)
+        data_of(await world.client.post(f"/executions/{fired.execution_id}/cancel", json={}))
+        await happens(slow.stopped)
+        assert (await finish(client, fired.execution_id)).state == "cancelled"
+        slow.go.set()
+        again = await client.jobs.trigger("j", {})
+        assert (await finish(client, again.execution_id)).state == "succeeded"
+
+
+async def test_renewals_keep_what_takes_longer_than_its_lease() -> None:
+    """Three leases' time, step by step: nobody else gets it, and its completion counts."""
+    slow, worker = Slow(), make()
+    worker.otherwise(slow.run)
+    async with running() as world, at_work(world, worker) as client:
+        await create(world)
+        fired = await client.jobs.trigger("j", {})
+        await happens(slow.begun)
+        for _ in range(6):
+            before = await _until(world)
+            world.clock.advance(5_000)
+            await world.until(lambda known=before: _is_later(world, known))
+        slow.go.set()
+        ended = await finish(client, fired.execution_id)
+    assert (ended.state, slow.stopped.is_set()) == ("succeeded", False)
+
+
+async def _until(world: World) -> int:
+    """Until when the one lease goes."""
+    reader: Any = world.service._parts.store.queues._reader
+    rows = await reader.read(lambda base: base.execute("SELECT until FROM parts").fetchall())
+    return int(rows[0][0])
+
+
+async def _is_later(world: World, known: int) -> bool:
+    return await _until(world) > known
+
+
+async def test_a_worker_stops_gracefully() -> None:
+    """It claims nothing more, brings what runs to its end, and leaves; what waits is another one's."""
+    slow, first, second = Slow(), make("one"), make("two")
+    first.otherwise(slow.run)
+
+    @second.otherwise
+    async def quick() -> str:
+        return "by two"
+
+    async with running() as world:
+        await create(world)
+        async with at_work(world, first) as client:
+            running_one = await client.jobs.trigger("j", {})
+            await happens(slow.begun)
+            first.stop()
+            waiting = await client.jobs.trigger("j", {})
+            slow.go.set()
+            assert (await finish(client, running_one.execution_id)).state == "succeeded"
+            async with at_work(world, second):
+                assert (await finish(client, waiting.execution_id)).state == "succeeded"
+        by = [
+            (await world.ended(one.execution_id))["attempts"][0]["steps"][0]["instance"]
+            for one in (running_one, waiting)
+        ]
+    assert by == ["one", "two"]
+
+
+async def test_what_outlasts_the_grace_is_left_to_its_lease() -> None:
+    """The worker leaves; when the lease has ended another one does the part, as an unexpected retry."""
+    slow, hasty, second = Slow(), make("one", grace_seconds=0), make("two")
+    hasty.otherwise(slow.run)
+
+    @second.otherwise
+    async def quick() -> None: ...
+
+    async with running() as world:
+        await create(world)
+        async with at_work(world, hasty) as client:
+            fired = await client.jobs.trigger("j", {})
+            await happens(slow.begun)
+        assert slow.stopped.is_set()
+        async with at_work(world, second) as client:
+            await world.advance(20)
+            assert (await finish(client, fired.execution_id)).state == "succeeded"
+        (step,) = (await world.ended(fired.execution_id))["attempts"][0]["steps"]
+    assert step["instance"] == "two"
