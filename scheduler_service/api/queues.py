@@ -99,7 +99,7 @@ async def _hang_up(call: Call) -> None:
 
 def _queues(parts: ApiParts) -> PullQueues:
     if parts.queues is None:
-        text = "this host has no pull queues; run the embedded host"
+        text = "the Dapr host has no pull queues; ask a scheduler on the embedded host"
         raise refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "not_available", text)
     return parts.queues
 

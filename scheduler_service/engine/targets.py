@@ -213,7 +213,10 @@ class TargetCompiler:
             text = "sign is not available in this version; remove it"
             self._problems.append(Problem(f"{pointer}/sign", "not_available", text))
         if not self._surroundings.queues and self._begin(step.url).lower().startswith("queue:"):
-            text = "queue:// targets are not available here, where no instance can claim; use http(s)://"
+            text = (
+                "queue:// is not available on the Dapr host, where no instance can claim; "
+                "use service:// or http(s)://, or run the embedded host"
+            )
             self._problems.append(Problem(f"{pointer}/url", "not_available", text))
 
     def _try(self, make: Callable[[], Made], pointer: str) -> Made | None:

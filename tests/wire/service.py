@@ -39,6 +39,7 @@ class World:
     def __init__(self, *, service: Service, target: Target, clock: WatchedClock, log: list[Any]) -> None:
         self.service = service
         self.target = target
+        self.instances: dict[str, Target] = {}
         self.clock = clock
         self.log = log
         self.client = self.caller()
@@ -100,9 +101,13 @@ class World:
         # The one place that looks inside: nothing in the API says "nothing more will happen by itself".
         host: Any = self.service._parts.host
         calls: int = len(host.outgoing.crew) + len(host.outgoing.parts) + len(host.outgoing.crew._informs)
-        is_sending = calls + (not host.courier.is_idle) > self.target.held
+        is_sending = calls + (not host.courier.is_idle) > self._held
         is_told: bool = bool(self.service._parts.services.queues._tasks)  # type: ignore[union-attr]
         return not (host._turns or is_told or is_sending or self._is_ringing(host._alarms))
+
+    @property
+    def _held(self) -> int:
+        return sum(target.held for target in (self.target, *self.instances.values()))
 
     def _is_ringing(self, alarms: Any) -> bool:
         """Whether alarms ring, are due, or are just being read from the disk."""

@@ -51,6 +51,7 @@ class Target:
         self._always: dict[str, Answer | Compute] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._listener: asyncio.Server | None = None
+        self._released = asyncio.Event()
         self.seen: list[Seen] = []
         self.held = 0
         self.port = 0
@@ -70,6 +71,10 @@ class Target:
     def at(self, path: str) -> list[Seen]:
         """The requests for `path` and the paths below it, in order."""
         return [one for one in self.seen if one.path == path or one.path.startswith(path + "/")]
+
+    def release(self) -> None:
+        """Who is held has 200 and `{}`, and nobody is held any more."""
+        self._released.set()
 
     async def __aenter__(self) -> "Target":
         self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -93,8 +98,9 @@ class Target:
                 self.seen.append(seen)
                 answer = self._answer(seen)
                 if answer is HELD:
-                    await self._hold(reader)
-                    return
+                    if not await self._hold(reader):
+                        return
+                    answer = Reply()
                 writer.write(_write(answer))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
@@ -103,12 +109,17 @@ class Target:
             self._tasks.discard(task)
             writer.close()
 
-    async def _hold(self, reader: asyncio.StreamReader) -> None:
-        """Until the caller hangs up."""
+    async def _hold(self, reader: asyncio.StreamReader) -> bool:
+        """Until the caller hangs up (False), or `release` lets it have its answer (True)."""
         self.held += 1
+        gone, freed = asyncio.ensure_future(reader.read(1)), asyncio.ensure_future(self._released.wait())
         try:
-            await reader.read()
+            await asyncio.wait({gone, freed}, return_when=asyncio.FIRST_COMPLETED)
+            return not gone.done()
         finally:
+            gone.cancel()
+            freed.cancel()
+            await asyncio.gather(gone, freed, return_exceptions=True)
             self.held -= 1
 
     async def _read(self, reader: asyncio.StreamReader) -> Seen:

@@ -151,6 +151,14 @@ async def test_a_store_that_fails_is_503(
     assert (await client.get("/jobs/j1")).status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/queues/work/claim", "/leases/any/renew", "/leases/any/complete"])
+async def test_a_host_without_queues_says_so(client: httpx.AsyncClient, path: str) -> None:
+    """503 `not_available`, and where to go instead (SPEC sections 13, 15)."""
+    answer = await client.post(path, json={"instanceId": "w", "status": "succeed"})
+    assert (answer.status_code, pointers(answer)) == (503, [("", "not_available")])
+    assert "embedded host" in answer.json()["detail"]
+
+
 async def test_without_a_key_only_this_machine_is_served(world: World) -> None:
     """No key configured: the peer and the `Host` must be of this machine (SPEC section 14)."""
     for address, host, status in [

@@ -28,6 +28,19 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
     return [(one.pointer, one.code) for one in compiled.warnings]
 
 
+@pytest.mark.parametrize("url", ["queue://work", "QUEUE://work", "queue://work/${$.n}"])
+def test_a_queue_is_refused_where_there_are_none(url: str) -> None:
+    """The Dapr host says so at creation, and what to do instead (SPEC sections 13, 15)."""
+    posted = parse_definition(definition(request=[{"url": URL}, {"url": url}]))
+    with pytest.raises(DefinitionError) as caught:
+        compile_definition(posted, Surroundings(queues=False))
+    (one,) = [one for one in caught.value.problems if one.code == "not_available"]
+    assert one.pointer == "/request/1/url"
+    assert "run the embedded host" in one.message
+    if url.startswith("queue"):
+        assert compile_definition(posted, Surroundings()).program.job_id
+
+
 @pytest.mark.parametrize(
     ("members", "pointer", "code"),
     [

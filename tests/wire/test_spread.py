@@ -1,0 +1,226 @@
+"""`broadcast` and `shard` over real instances: one, three, none; failing, hanging, leaving (SPEC 13)."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.wire.service import World, data_of, definition, running
+from tests.wire.target import HELD, Reply, Seen, Target
+
+pytestmark = pytest.mark.anyio
+RUN = "/run"
+STEP = {
+    "url": f"service://shop{RUN}",
+    "body": {"index": "${schedulingShardIndex}|json", "total": "${schedulingShardTotal}|json"},
+}
+ROUTES = ["broadcast", "shard"]
+DRAINING = Reply(503, headers={"X-Instance-State": "draining"})
+
+
+@asynccontextmanager
+async def shop(names: str, **settings: Any) -> AsyncIterator[World]:
+    """A service whose instances are servers of their own; each says who it is."""
+    async with AsyncExitStack() as stack:
+        world = await stack.enter_async_context(running(**settings))
+        for name in names:
+            target = await stack.enter_async_context(Target(lambda: world.clock.now().wall))
+            target.always(RUN, lambda _, name=name: Reply(200, {"by": name}))  # type: ignore[misc]
+            world.instances[name] = target
+            path = f"/services/shop/instances/{name}"
+            data_of(await world.client.put(path, json={"address": target.url}), 201)
+        yield world
+
+
+async def run(world: World, route: str, **members: Any) -> str:
+    """One execution of a job whose step goes to all of the shop; its id."""
+    step = STEP | {"route": route} | members.pop("step", {})
+    data_of(await world.client.post("/jobs/j", json=definition(request=[step], **members)), 201)
+    started = data_of(await world.client.post("/jobs/j/trigger"))
+    await world.settle()
+    return str(started["executionId"])
+
+
+def calls(world: World) -> dict[str, list[Seen]]:
+    """What each instance was asked."""
+    return {name: target.at(RUN) for name, target in world.instances.items()}
+
+
+def count(world: World) -> str:
+    """How often each instance was asked, in order of their names."""
+    return "".join(str(len(seen)) for _, seen in sorted(calls(world).items()))
+
+
+def parts_of(attempt: dict[str, Any]) -> dict[str, str | None]:
+    """The error of each part by its instance, the latest of each."""
+    return {one["instance"]: one["error"] for one in attempt["steps"] if one["part"] is not None}
+
+
+def whole(attempt: dict[str, Any]) -> Any:
+    """The step's response as one."""
+    (step,) = [one for one in attempt["steps"] if one["part"] is None]
+    return json.loads(step["response"]["body"])
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("names", ["a", "abc"])
+@pytest.mark.parametrize("route", ROUTES)
+async def test_every_instance_gets_its_part(route: str, names: str, qos: int) -> None:
+    """One execution; each shard knows its place and the total; the response is the array of theirs."""
+    async with shop(names) as world:
+        ended = await world.ended(await run(world, route, qos=qos))
+        asked = [seen.json for one in calls(world).values() for seen in one]
+        keys = {seen.headers["idempotency-key"] for one in calls(world).values() for seen in one}
+    assert (ended["state"], ended["attemptCount"]) == ("succeeded", 1)
+    places = sorted((one["index"], one["total"]) for one in asked)
+    assert places == [(at, len(names)) if route == "shard" else (0, 1) for at in range(len(names))]
+    assert len(keys) == len(names)
+    assert parts_of(ended["attempts"][0]) == dict.fromkeys(names)
+    assert [one["by"] for one in whole(ended["attempts"][0])] == list(names)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_without_instances_nothing_is_spread(route: str) -> None:
+    """The error is `no_instance`; with the first instance that comes, a retry has somebody."""
+    async with shop("") as world:
+        policy = [{"errorEquals": "no_instance", "intervalSeconds": 5}]
+        execution = await run(world, route, retry=policy)
+        async with Target(lambda: world.clock.now().wall) as late:
+            path = "/services/shop/instances/late"
+            data_of(await world.client.put(path, json={"address": late.url}), 201)
+            await world.advance(5)
+            ended = await world.ended(execution)
+    assert [one["error"] for one in ended["attempts"]] == ["no_instance", None]
+    assert (ended["state"], len(late.at(RUN))) == ("succeeded", 1)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_none_comes_at_all(route: str) -> None:
+    """Without a retry it is over at once."""
+    async with shop("") as world:
+        ended = await world.ended(await run(world, route))
+    assert (ended["state"], ended["error"], ended["attemptCount"]) == ("terminated", "no_instance", 1)
+
+
+@pytest.mark.parametrize(("names", "error"), [("a", "500"), ("abc", "partial")])
+@pytest.mark.parametrize("route", ROUTES)
+async def test_one_fails(route: str, names: str, error: str) -> None:
+    """A mixed end is `partial`; one alone fails with its own code. A retry sends all parts, same keys."""
+    async with shop(names) as world:
+        world.instances["a"].answers(RUN, 500)
+        policy = [{"errorEquals": error, "intervalSeconds": 1}]
+        execution = await run(world, route, retry=policy)
+        await world.advance(1)
+        ended = await world.ended(execution)
+        asked, keys = (
+            count(world),
+            [[seen.headers["idempotency-key"] for seen in one] for one in calls(world).values()],
+        )
+    assert (ended["state"], [one["error"] for one in ended["attempts"]]) == ("succeeded", [error, None])
+    assert parts_of(ended["attempts"][0]) == {name: "500" if name == "a" else None for name in names}
+    assert asked == "2" * len(names)
+    if route == "broadcast":  # the part is the instance's own; a shard may go to another one
+        assert all(first == second for first, second in keys)
+    assert len({key for pair in keys for key in pair}) == len(names)
+
+
+@pytest.mark.parametrize(("names", "error"), [("a", "500"), ("abc", "partial")])
+@pytest.mark.parametrize("route", ROUTES)
+async def test_one_hangs_longer_than_its_call_may(route: str, names: str, error: str) -> None:
+    """Its part alone has failed (500, of the kind timeout); those of the others count."""
+    async with shop(names) as world:
+        world.instances["a"].answers(RUN, HELD)
+        ended = await world.ended(await run(world, route, step={"timeoutSeconds": 0.2}))
+        assert count(world) == "1" * len(names)
+    assert (ended["state"], ended["error"]) == ("terminated", error)
+    assert parts_of(ended["attempts"][0]) == {name: "500" if name == "a" else None for name in names}
+
+
+@pytest.mark.parametrize("names", ["a", "abc"])
+@pytest.mark.parametrize("route", ROUTES)
+async def test_one_hangs_longer_than_the_attempt(route: str, names: str) -> None:
+    """The attempt waits for it up to its limit, then lets go of its line."""
+    async with shop(names) as world:
+        world.instances["a"].answers(RUN, HELD)
+        execution = await run(world, route, timeoutSeconds=5)
+        await world.advance(4.9)
+        assert data_of(await world.client.get(f"/executions/{execution}"))["endedAt"] is None
+        await world.advance(0.1)
+        ended = await world.ended(execution)
+        assert world.instances["a"].held == 0
+    assert (ended["state"], ended["error"], ended["failureType"]) == ("terminated", "500", "timeout")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_one_drains_while_it_is_called(route: str) -> None:
+    """It costs no attempt: its shard goes to another one, a broadcast leaves it out; then it gets nothing."""
+    async with shop("abc") as world:
+        world.instances["b"].always(RUN, DRAINING)
+        ended = await world.ended(await run(world, route))
+        shown = parts_of(ended["attempts"][0])
+        asked = sum(map(len, calls(world).values()))
+        again = data_of(await world.client.post("/jobs/j/trigger"))
+        second = await world.ended(again["executionId"])
+        assert len(calls(world)["b"]) == 1
+    assert (ended["state"], ended["attemptCount"]) == ("succeeded", 1)
+    assert {name for name, error in shown.items() if error is None} == {"a", "c"}
+    assert asked == (4 if route == "shard" else 3)
+    assert (second["state"], set(parts_of(second["attempts"][0]))) == ("succeeded", {"a", "c"})
+
+
+@pytest.mark.parametrize(("names", "errors"), [("a", ["500", None]), ("abc", ["partial", None])])
+@pytest.mark.parametrize("route", ROUTES)
+async def test_one_dies_while_it_works(route: str, names: str, errors: list[str | None]) -> None:
+    """Its line is cut: its part has failed; a retry goes to who is there then, its old name included."""
+    async with shop(names) as world:
+        world.instances["a"].answers(RUN, HELD)
+        policy = [{"errorEquals": error, "intervalSeconds": 1} for error in ("500", "partial")]
+        execution = await run(world, route, retry=policy)
+        assert world.instances["a"].held == 1
+        await world.instances["a"].__aexit__()
+        async with Target(lambda: world.clock.now().wall) as heir:
+            path = "/services/shop/instances/a"
+            data_of(await world.client.put(path, json={"address": heir.url}))
+            await world.advance(1)
+            ended = await world.ended(execution)
+    assert [one["error"] for one in ended["attempts"]] == errors
+    assert (ended["state"], len(heir.at(RUN))) == ("succeeded", 1)
+    assert set(parts_of(ended["attempts"][1])) == set(names)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_one_deregisters_while_it_works(route: str) -> None:
+    """What it was given it may end, and its part counts; the next execution does not know it any more."""
+    async with shop("abc") as world:
+        world.instances["b"].answers(RUN, HELD)
+        execution = await run(world, route, timeoutSeconds=30)
+        data_of(await world.client.delete("/services/shop/instances/b"))
+        await world.settle()
+        assert data_of(await world.client.get(f"/executions/{execution}"))["endedAt"] is None
+        world.instances["b"].release()
+        ended = await world.ended(execution)
+        again = data_of(await world.client.post("/jobs/j/trigger"))
+        second = await world.ended(again["executionId"])
+    assert (ended["state"], set(parts_of(ended["attempts"][0]))) == ("succeeded", set("abc"))
+    assert (second["state"], set(parts_of(second["attempts"][0]))) == ("succeeded", set("ac"))
+
+
+@pytest.mark.parametrize(("said", "state"), [("succeed", "succeeded"), ("failed", "terminated")])
+@pytest.mark.parametrize("route", ROUTES)
+async def test_feedback_names_its_part(route: str, said: str, state: str) -> None:
+    """Each part of an asynchronous job reports for itself; all must have succeeded (`&shard=i`)."""
+    async with shop("abc") as world:
+        step = {"headers": {"X-Feedback": "${schedulingFeedbackUrl}"}}
+        execution = await run(world, route, step=step, **{"async": True})
+        told = [one.headers["x-feedback"] for seen in calls(world).values() for one in seen]
+        urls = {int(one.rpartition("&shard=")[2]): one for one in told}
+        for index, word in ((2, "succeed"), (0, "succeed"), (1, said)):
+            assert data_of(await world.client.get(f"/executions/{execution}"))["endedAt"] is None
+            url = urlsplit(urls[index])
+            data_of(await world.client.post(f"{url.path}?{url.query}", json={"status": word, "error": "E1"}))
+            await world.settle()
+        ended = await world.ended(execution)
+    assert (ended["state"], ended["error"]) == (state, None if said == "succeed" else "partial")
