@@ -11,7 +11,7 @@ from scheduler_service.ports import StoreUnavailable
 Item = TypeVar("Item")
 
 # Items that are served together, who waits for them, and whether that is for one alone.
-_Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
+Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
 
 # What became of an item: its result, or the error that its future raises.
 Verdict = object
@@ -35,7 +35,7 @@ class Lane(Generic[Item]):
         self._serve = serve
         self._size = size
         self._loop = loop
-        self._waiting: SimpleQueue[_Entry[Item] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[Entry[Item] | None] = SimpleQueue()
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -71,11 +71,11 @@ class Lane(Generic[Item]):
             entries, last = self._take()
             if entries:
                 verdicts = self._serve([item for items, _, _ in entries for item in items])
-                self._tell(_answer, (entries, verdicts))
+                self._tell(answer, (entries, verdicts))
         self._tell(_end, self._ended)
 
-    def _take(self) -> tuple[list["_Entry[Item]"], bool]:
-        entries: list[_Entry[Item]] = []
+    def _take(self) -> tuple[list[Entry[Item]], bool]:
+        entries: list[Entry[Item]] = []
         count = 0
         entry = self._waiting.get()
         while entry is not None:
@@ -97,7 +97,8 @@ class Lane(Generic[Item]):
             return
 
 
-def _answer(served: tuple[list[_Entry[Any]], list[Verdict]]) -> None:
+def answer(served: tuple[list[Entry[Any]], list[Verdict]]) -> None:
+    """Tells those who wait for entries what became of them, in their order."""
     entries, verdicts = served
     start = 0
     for items, future, is_alone in entries:

@@ -158,7 +158,7 @@ def sweep_leases(connection: sqlite3.Connection, now: int) -> Swept:
             again = f"UPDATE parts {_FREE}, retries = retries + 1, free_at = ? WHERE part_id = ?"
             connection.execute(again, (now + chosen.delay, part_id))
         else:
-            ended.append(_end(connection, part_id, content, _lost(instance, retries)))
+            ended.append(_end(connection, part_id, content, lose_part(instance, retries)))
     return Swept(tuple(ended), _next_look(connection, now))
 
 
@@ -231,7 +231,8 @@ def _ended(part_id: str, content: bytes, end: PartEnd) -> EndedPart:
     return EndedPart(part_id, part.job_id, part.name, end)
 
 
-def _lost(instance: str, retries: int) -> PartEnd:
+def lose_part(instance: str, retries: int) -> PartEnd:
+    """The end of a part whose last lease ended without a sign of life."""
     text = f"instance {instance} gave no sign of life within its lease, after {retries} unexpected retries"
     return PartEnd(error=LOST, failure_type=FailureType.TIMEOUT, message=text, instance=instance)
 

@@ -1,17 +1,27 @@
 """The stores that pass the suites: a new implementation adds one line to OPENERS."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from scheduler_service.persistence.redis.redis_store import RedisStateStore
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
+from tests.redis_server import APPENDING, RedisServer
 
-Opener = Callable[[Path], Awaitable[SqliteStateStore]]
+Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
+
+
+async def _open_redis(request: pytest.FixtureRequest, _: Path) -> OpenStore:
+    server: RedisServer = request.getfixturevalue("redis")
+    return await RedisStateStore.open(address=server.address, durability="process")
+
 
 OPENERS: dict[str, Opener] = {
-    "sqlite file": lambda folder: SqliteStateStore.open(folder=folder),
-    "sqlite memory": lambda folder: SqliteStateStore.open(folder=None),
+    "sqlite file": lambda _, folder: SqliteStateStore.open(folder=folder),
+    "sqlite memory": lambda _, folder: SqliteStateStore.open(folder=None),
+    "redis": _open_redis,
 }
 
 
@@ -20,8 +30,24 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A running server; skips where Redis is not installed."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"), *APPENDING).start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def redis(redis_server: RedisServer) -> RedisServer:
+    """The server, emptied."""
+    with redis_server.client as client:
+        client.flushall()
+    return redis_server
+
+
 @pytest.fixture(params=OPENERS)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SqliteStateStore]:
-    store = await OPENERS[request.param](tmp_path / "data")
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenStore]:
+    store = await OPENERS[request.param](request, tmp_path / "data")
     yield store
     await store.close()

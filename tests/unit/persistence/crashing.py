@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 from scheduler_service.domain.moments import Due
+from scheduler_service.persistence.redis.address import read_address
+from scheduler_service.persistence.redis.redis_store import RedisStateStore
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
 from scheduler_service.ports import StoreError
 from tests.unit.persistence.samples import batch, commit, delivery
 
@@ -40,9 +43,17 @@ class Killer:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def write_turns(folder: Path, passage: int, turns: int) -> None:
-    """One turn after the other; a line with the sequence when it is durable."""
-    store = await SqliteStateStore.open(folder=folder, tap=Killer(passage))
+async def open_at(place: str, passage: int) -> OpenStore:
+    """The store in a folder, or at the address of a Redis database."""
+    if place.startswith("redis:"):
+        address = read_address(place)
+        return await RedisStateStore.open(address=address, durability="process", tap=Killer(passage))
+    return await SqliteStateStore.open(folder=Path(place), tap=Killer(passage))
+
+
+async def write_turns(place: str, passage: int, turns: int) -> None:
+    """One turn after the other; a line with the sequence when it is durable, or with why it is not."""
+    store = await open_at(place, passage)
     print("open", flush=True)
     for number in range(turns):
         turn = commit(
@@ -53,7 +64,11 @@ async def write_turns(folder: Path, passage: int, turns: int) -> None:
             batch=batch(number + 1),
             deliveries=(delivery(number + 1),),
         )
-        await store.commit(turn)
+        try:
+            await store.commit(turn)
+        except StoreError as error:
+            print(f"{type(error).__name__}: {error}", flush=True)
+            return
         print(number + 1, flush=True)
 
 
@@ -82,4 +97,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "fill":
         asyncio.run(fill_disk(Path(sys.argv[2])))
     else:
-        asyncio.run(write_turns(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))
+        asyncio.run(write_turns(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

@@ -8,13 +8,13 @@ from scheduler_service.domain.execution import (
 from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.cursor import CursorError
 from scheduler_service.persistence.state.catalogue import JobQuery, JobSort
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio
 
 
-async def ids(store: SqliteStateStore, **query: object) -> list[str]:
+async def ids(store: OpenStore, **query: object) -> list[str]:
     """All ids of a list, in its order, over pages of two."""
     found: list[str] = []
     cursor = None
@@ -26,7 +26,7 @@ async def ids(store: SqliteStateStore, **query: object) -> list[str]:
             return found
 
 
-async def test_each_filter_chooses(store: SqliteStateStore) -> None:
+async def test_each_filter_chooses(store: OpenStore) -> None:
     """State, kind, label, creator, parent, text and system choose alone and together."""
     await store.commit(commit("a", kind="timing", labels={"team": "x", 'q"': "1"}, creator="svc"))
     await store.commit(commit("b", state=JobState.PAUSED, labels={"team": "y"}, object_id="Order_9"))
@@ -52,7 +52,7 @@ async def test_each_filter_chooses(store: SqliteStateStore) -> None:
     assert await ids(store, text="NAME OF a") == ["a"]
 
 
-async def test_text_is_searched_literally(store: SqliteStateStore) -> None:
+async def test_text_is_searched_literally(store: OpenStore) -> None:
     """%, _ and \\ in a search stand for themselves."""
     for name in ("a%b", "a_b", "a\\b", "axb"):
         await store.commit(commit(name))
@@ -64,7 +64,7 @@ async def test_text_is_searched_literally(store: SqliteStateStore) -> None:
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("sort", list(JobSort))
-async def test_pages_follow_each_order(store: SqliteStateStore, sort: JobSort, descending: bool) -> None:
+async def test_pages_follow_each_order(store: OpenStore, sort: JobSort, descending: bool) -> None:
     """Every order is total: pages neither repeat nor miss a job, jobs without a value come last."""
     values = [5, None, 3, 5, None, 1, 3]
     for number, value in enumerate(values):
@@ -87,7 +87,7 @@ async def test_pages_follow_each_order(store: SqliteStateStore, sort: JobSort, d
     assert await ids(store, sort=sort, descending=descending) == [f"j{i}" for i in wanted]
 
 
-async def test_a_cursor_is_stable_under_inserts(store: SqliteStateStore) -> None:
+async def test_a_cursor_is_stable_under_inserts(store: OpenStore) -> None:
     """A job that is created between two pages moves no other one."""
     for name in ("b", "d", "f"):
         await store.commit(commit(name))
@@ -101,13 +101,13 @@ async def test_a_cursor_is_stable_under_inserts(store: SqliteStateStore) -> None
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "ä", "AAAA", "kw", "%%%", "A" * 5000])
-async def test_a_bad_cursor_is_refused(store: SqliteStateStore, cursor: str) -> None:
+async def test_a_bad_cursor_is_refused(store: OpenStore, cursor: str) -> None:
     """A cursor that was never given out is an error of its own, not an empty page (SPEC section 10)."""
     with pytest.raises(CursorError, match="no cursor of this list"):
         await store.catalogue.list(JobQuery(cursor=cursor))
 
 
-async def test_a_cursor_of_another_order_is_refused(store: SqliteStateStore) -> None:
+async def test_a_cursor_of_another_order_is_refused(store: OpenStore) -> None:
     """A cursor belongs to its order and direction."""
     for name in ("a", "b"):
         await store.commit(commit(name))
@@ -118,7 +118,7 @@ async def test_a_cursor_of_another_order_is_refused(store: SqliteStateStore) -> 
         await store.catalogue.list(JobQuery(cursor=cursor, sort=JobSort.CREATED_AT))
 
 
-async def test_revisions_are_kept_as_they_were(store: SqliteStateStore) -> None:
+async def test_revisions_are_kept_as_they_were(store: OpenStore) -> None:
     """Each definition of a life stays readable with the moment from which it held."""
     await store.commit(commit(definition=b"{1}"))
     await store.commit(commit(expected=1, revision=2, updated_at=2_000, definition=b"{2}"))
@@ -130,7 +130,7 @@ async def test_revisions_are_kept_as_they_were(store: SqliteStateStore) -> None:
     assert len(await store.catalogue.revisions("uid-job", limit=1)) == 1
 
 
-async def test_children_and_lives_are_found(store: SqliteStateStore) -> None:
+async def test_children_and_lives_are_found(store: OpenStore) -> None:
     """Children are found by their parent's execution, destroyed ones too; a job by its uid."""
     await store.commit(commit("c1", parent_job="p", parent_execution=1))
     await store.commit(commit("c2", parent_job="p", parent_execution=2))
@@ -146,7 +146,7 @@ async def test_children_and_lives_are_found(store: SqliteStateStore) -> None:
     assert await store.catalogue.find("uid-none") is None
 
 
-async def test_upcoming_and_counts(store: SqliteStateStore) -> None:
+async def test_upcoming_and_counts(store: OpenStore) -> None:
     """What is planned lies between two moments; counts name due jobs, waiting and running executions."""
     for number in range(4):
         await store.commit(commit(f"j{number}", next_fire=number * 10, live=number, waiting=1))
@@ -164,13 +164,13 @@ async def test_upcoming_and_counts(store: SqliteStateStore) -> None:
     assert counts.by_state == {JobState.ACTIVE: 5, JobState.PAUSED: 1}
 
 
-async def test_upcoming_leaves_the_system_s_own_jobs_out(store: SqliteStateStore) -> None:
+async def test_upcoming_leaves_the_system_s_own_jobs_out(store: OpenStore) -> None:
     """System jobs are listed only where they are asked for (SPEC section 11)."""
     await store.commit(commit("own", next_fire=10, system=True))
     assert await store.catalogue.upcoming(0, 30, 9) == []
 
 
-async def test_some_jobs_are_found_at_once(store: SqliteStateStore) -> None:
+async def test_some_jobs_are_found_at_once(store: OpenStore) -> None:
     """Those that there are, destroyed ones too, however many are asked for."""
     for number in range(3):
         await store.commit(commit(f"j{number}"))

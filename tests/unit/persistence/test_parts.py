@@ -1,6 +1,5 @@
-"""The parts of queues in the state's file: who gets what, and how long (SPEC section 13)."""
+"""What the queues of every store promise: who gets what, and how long (SPEC section 13)."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,9 +8,9 @@ from scheduler_service.domain.effects import PublishParts, QueueWrite, Reconfigu
 from scheduler_service.domain.leases import Claim, EndedPart, Leased
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.persistence.state.parts import write_parts
-from scheduler_service.persistence.state.sqlite_queues import SqliteQueues, Step
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
+from scheduler_service.ports.instances import Queues
+from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio
 REQUEST = OutboundRequest("POST", "queue://work", ())
@@ -21,15 +20,17 @@ DONE = PartEnd(body=b"1")
 class Bench:
     """A queue `work` of an open store, and moments that only rise."""
 
-    def __init__(self, store: SqliteStateStore) -> None:
+    def __init__(self, store: OpenStore) -> None:
         self.store = store
-        self.queues: SqliteQueues = store.queues
+        self.queues: Queues = store.queues
+        self.turns = 0
         self.leases = 0
         self.executions = 0
 
     async def write(self, *writes: QueueWrite) -> None:
-        """What a turn's commit would bring."""
-        await self.store._writer.put(Step(lambda connection: write_parts(connection, writes)))
+        """What a turn's commit brings."""
+        self.turns += 1
+        await self.store.commit(commit(f"turn-{self.turns}", queued=writes))
 
     async def publish(self, total: int = 1, **options: Any) -> list[PartName]:
         """One step with as many parts, of an execution of its own."""
@@ -57,10 +58,8 @@ class Bench:
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    store = await SqliteStateStore.open(folder=None)
-    yield Bench(store)
-    await store.close()
+def bench(store: OpenStore) -> Bench:
+    return Bench(store)
 
 
 async def test_a_part_is_in_one_hand(bench: Bench) -> None:

@@ -13,7 +13,7 @@ from scheduler_service.domain.records import (
     Record,
 )
 from scheduler_service.persistence.state.catalogue import JobQuery
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
 from scheduler_service.ports import (
     NOTHING,
     Remembered,
@@ -26,7 +26,7 @@ from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_committed_turn_is_loaded_as_it_was(store: SqliteStateStore) -> None:
+async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
     """Entry, document, sequence and both due times come back as they were written (DESIGN section 5)."""
     written = commit(
         document=b"\x00\x01\xfe", due=Due(wall=10, steady=20), labels={"a": "ü\x00'", "b": '"'},
@@ -39,14 +39,14 @@ async def test_a_committed_turn_is_loaded_as_it_was(store: SqliteStateStore) -> 
     assert stored.due == Due(wall=10, steady=20)
 
 
-async def test_an_unknown_job_is_none(store: SqliteStateStore) -> None:
+async def test_an_unknown_job_is_none(store: OpenStore) -> None:
     """Nothing is loaded, and no definition, of a job that never was."""
     assert await store.load("nobody") is None
     assert await store.definition("nobody", 1) is None
     assert await store.catalogue.get("nobody") is None
 
 
-async def test_a_turn_over_an_old_sequence_is_refused(store: SqliteStateStore) -> None:
+async def test_a_turn_over_an_old_sequence_is_refused(store: OpenStore) -> None:
     """A commit counts only over the sequence that was read; refused, no part of it is written."""
     await store.commit(commit(sequence=5))
     late = commit(expected=4, document=b"late", deliveries=(delivery(1),), batch=batch(), definition=b"{}")
@@ -60,7 +60,7 @@ async def test_a_turn_over_an_old_sequence_is_refused(store: SqliteStateStore) -
     assert await store.definition("uid-job", 1) is None
 
 
-async def test_an_id_is_taken_once(store: SqliteStateStore) -> None:
+async def test_an_id_is_taken_once(store: OpenStore) -> None:
     """Of two creations of one id the first one wins, in one group of writes too (SPEC section 10)."""
     first, second = store.commit(commit(document=b"1")), store.commit(commit(document=b"2"))
     await first
@@ -71,13 +71,13 @@ async def test_an_id_is_taken_once(store: SqliteStateStore) -> None:
     assert stored.document == b"1"
 
 
-async def test_a_turn_of_a_job_that_never_was_is_refused(store: SqliteStateStore) -> None:
+async def test_a_turn_of_a_job_that_never_was_is_refused(store: OpenStore) -> None:
     """A turn that expects a sequence finds no job."""
     with pytest.raises(StoreConflict):
         await store.commit(commit(expected=3))
 
 
-async def test_a_conflict_fails_alone(store: SqliteStateStore) -> None:
+async def test_a_conflict_fails_alone(store: OpenStore) -> None:
     """Writes handed in together fail each on its own."""
     waiting = [store.commit(commit(f"job-{i}", expected=i % 2)) for i in range(100)]
     for number, answer in enumerate(waiting):
@@ -90,7 +90,7 @@ async def test_a_conflict_fails_alone(store: SqliteStateStore) -> None:
     assert len(page.items) == 50
 
 
-async def test_writes_take_effect_in_their_order(store: SqliteStateStore) -> None:
+async def test_writes_take_effect_in_their_order(store: OpenStore) -> None:
     """Turns of one job that are handed in without waiting build on each other."""
     answers = [store.commit(commit(expected=n, document=str(n).encode(), live=n % 2)) for n in range(300)]
     for answer in answers:
@@ -100,7 +100,7 @@ async def test_writes_take_effect_in_their_order(store: SqliteStateStore) -> Non
     assert (stored.document, stored.sequence) == (b"299", 300)
 
 
-async def test_a_change_of_the_face_and_of_the_turn_are_both_kept(store: SqliteStateStore) -> None:
+async def test_a_change_of_the_face_and_of_the_turn_are_both_kept(store: OpenStore) -> None:
     """Every member of the entry is written by every turn, whether or not it comes from the definition."""
     await store.commit(commit())
     await store.commit(commit(expected=1, execute_number=4, live=1, next_fire=None))
@@ -120,7 +120,7 @@ async def test_a_change_of_the_face_and_of_the_turn_are_both_kept(store: SqliteS
 
 
 async def test_a_destroyed_job_keeps_counters_and_definitions_and_rings_no_more(
-    store: SqliteStateStore,
+    store: OpenStore,
 ) -> None:
     """History and counters outlive a destruction; alarms do not (SPEC section 10, DELETE)."""
     await store.commit(commit(definition=b"{1}", due=Due(wall=1, steady=1)))
@@ -140,7 +140,7 @@ async def test_a_destroyed_job_keeps_counters_and_definitions_and_rings_no_more(
 
 
 @pytest.mark.parametrize("expected", [0, 2])
-async def test_a_new_life_begins_over_a_destroyed_one(store: SqliteStateStore, expected: int) -> None:
+async def test_a_new_life_begins_over_a_destroyed_one(store: OpenStore, expected: int) -> None:
     """Re-creation may expect 0 or the sequence of the destruction; the old definitions stay."""
     await store.commit(commit(definition=b"{1}"))
     await store.commit(commit(expected=1, document=None, state=JobState.DESTROYED))
@@ -152,14 +152,14 @@ async def test_a_new_life_begins_over_a_destroyed_one(store: SqliteStateStore, e
     assert await store.definition("next", 1) == b"{2}"
 
 
-async def test_a_turn_of_an_earlier_life_is_refused(store: SqliteStateStore) -> None:
+async def test_a_turn_of_an_earlier_life_is_refused(store: OpenStore) -> None:
     """Nothing of an earlier life fits a later one, even where sequences are equal (SPEC section 1)."""
     await store.commit(commit(uid="new"))
     with pytest.raises(StoreConflict):
         await store.commit(commit(expected=1, uid="old"))
 
 
-async def test_forgetting_removes_destroyed_jobs_alone(store: SqliteStateStore) -> None:
+async def test_forgetting_removes_destroyed_jobs_alone(store: OpenStore) -> None:
     """`clean` removes the traces of destroyed jobs; afterwards counters start from 1 (SPEC section 10)."""
     await store.commit(commit("living", definition=b"{}"))
     await store.commit(commit("gone", definition=b"{}"))
@@ -172,7 +172,7 @@ async def test_forgetting_removes_destroyed_jobs_alone(store: SqliteStateStore) 
     assert await store.definition("uid-living", 1) == b"{}"
 
 
-async def test_a_life_ends_is_forgotten_and_begins_within_one_group(store: SqliteStateStore) -> None:
+async def test_a_life_ends_is_forgotten_and_begins_within_one_group(store: OpenStore) -> None:
     """The order of writes holds for forgetting as well."""
     answers = [
         store.commit(commit(definition=b"{1}")),
@@ -188,7 +188,7 @@ async def test_a_life_ends_is_forgotten_and_begins_within_one_group(store: Sqlit
     assert await store.definition("next", 1) == b"{2}"
 
 
-async def test_alarms_come_earliest_first_up_to_the_moment(store: SqliteStateStore) -> None:
+async def test_alarms_come_earliest_first_up_to_the_moment(store: OpenStore) -> None:
     """Due times of both lines are read in order: later than `after`, the last moment included."""
     for number in (3, 1, 2):
         due = Due(wall=number * 10, steady=number * 100)
@@ -202,7 +202,7 @@ async def test_alarms_come_earliest_first_up_to_the_moment(store: SqliteStateSto
     assert await store.due_steady(150, 10) == []
 
 
-async def test_open_jobs_are_those_with_live_executions(store: SqliteStateStore) -> None:
+async def test_open_jobs_are_those_with_live_executions(store: OpenStore) -> None:
     """Recovery finds each job with an execution that runs or waits for a retry, page by page."""
     for number in range(4):
         await store.commit(commit(f"job-{number}", live=number % 2, waiting=1))
@@ -212,7 +212,7 @@ async def test_open_jobs_are_those_with_live_executions(store: SqliteStateStore)
     assert await store.open_jobs("", 10) == ["job-3"]
 
 
-async def test_deliveries_are_kept_until_they_are_done(store: SqliteStateStore) -> None:
+async def test_deliveries_are_kept_until_they_are_done(store: OpenStore) -> None:
     """A delivery lies in its turn's transaction, changes by settlements and goes with the last one."""
     await store.commit(commit(deliveries=(delivery(1), delivery(2), delivery(3))))
     assert await store.deliveries("", 2) == [delivery(1), delivery(2)]
@@ -222,7 +222,7 @@ async def test_deliveries_are_kept_until_they_are_done(store: SqliteStateStore) 
     assert await store.deliveries("d2", 10) == [delivery(3)]
 
 
-async def test_a_delivery_that_is_settled_with_its_turn_is_gone(store: SqliteStateStore) -> None:
+async def test_a_delivery_that_is_settled_with_its_turn_is_gone(store: OpenStore) -> None:
     """Handed in together, the turn that makes a delivery and its settlement leave nothing."""
     first = store.commit(commit(deliveries=(delivery(1),)))
     await store.settle([Settlement(delivery(1), done=True)])
@@ -230,7 +230,7 @@ async def test_a_delivery_that_is_settled_with_its_turn_is_gone(store: SqliteSta
     assert await store.deliveries("", 10) == []
 
 
-async def test_a_settlement_brings_its_record(store: SqliteStateStore) -> None:
+async def test_a_settlement_brings_its_record(store: OpenStore) -> None:
     """What became of a delivery waits for the history as the records of turns do."""
     line = batch(-1, records=RECORDS)
     await store.commit(commit(deliveries=(delivery(1),)))
@@ -240,7 +240,7 @@ async def test_a_settlement_brings_its_record(store: SqliteStateStore) -> None:
     assert await store.unwritten(("", 0), 10) == []
 
 
-async def test_records_wait_until_the_history_has_them(store: SqliteStateStore) -> None:
+async def test_records_wait_until_the_history_has_them(store: OpenStore) -> None:
     """A turn's records are part of the state until they are confirmed (DESIGN section 3)."""
     await store.commit(commit(batch=batch(1, records=RECORDS)))
     await store.commit(commit(expected=1, batch=batch(2)))
@@ -256,7 +256,7 @@ def test_every_kind_of_record_is_tried_above() -> None:
     assert {type(record) for record in RECORDS} == set(Record.__subclasses__())
 
 
-async def test_an_answer_is_recalled_for_a_day(store: SqliteStateStore) -> None:
+async def test_an_answer_is_recalled_for_a_day(store: OpenStore) -> None:
     """An Idempotency-Key is honoured for 24 h, committed with its turn or alone (SPEC section 10)."""
     first = Remembered("POST /jobs", "key", b"\x01", b'{"a":1}', created_at=1_000)
     of_turn = Remembered("trigger", "key", b"\x02", b"{}", created_at=2_000)
@@ -271,7 +271,7 @@ async def test_an_answer_is_recalled_for_a_day(store: SqliteStateStore) -> None:
     assert await store.recall("trigger", "key", 0) == of_turn
 
 
-async def test_a_life_takes_its_answers_along(store: SqliteStateStore) -> None:
+async def test_a_life_takes_its_answers_along(store: OpenStore) -> None:
     """What was answered in a life that has ended fits no later one (SPEC section 1, uid)."""
     of_job = Remembered("jobs/job/trigger", "key", b"", b"{}", created_at=1_000, job_id="job")
     of_other = Remembered("jobs/b/trigger", "key", b"", b"{}", created_at=1_000, job_id="b")
@@ -282,16 +282,15 @@ async def test_a_life_takes_its_answers_along(store: SqliteStateStore) -> None:
     assert await store.recall("jobs/b/trigger", "key", 0) == of_other
 
 
-async def test_the_clock_skew_is_kept(store: SqliteStateStore) -> None:
+async def test_the_clock_skew_is_kept(store: OpenStore) -> None:
     """The host's steady line goes on from what was saved; never saved, it is 0."""
     assert await store.clock_skew() == 0
     await store.save_clock_skew(-(10**12))
     assert await store.clock_skew() == -(10**12)
 
 
-async def test_a_closed_store_says_so() -> None:
-    """After close every call raises StoreUnavailable; a second close does nothing."""
-    store = await SqliteStateStore.open(folder=None)
+async def test_a_closed_store_says_so(store: OpenStore) -> None:
+    """What was handed in is answered; then every call raises StoreUnavailable. A second close is none."""
     answer = store.commit(commit())
     await store.close()
     await answer
@@ -304,7 +303,7 @@ async def test_a_closed_store_says_so() -> None:
         await store.catalogue.get("job")
 
 
-async def test_a_value_that_cannot_be_stored_fails_alone(store: SqliteStateStore) -> None:
+async def test_a_value_that_cannot_be_stored_fails_alone(store: OpenStore) -> None:
     """A write whose values no database takes is refused; the others of its group are written."""
     names = [f"job-{i}" for i in range(20)]
     answers = [store.commit(commit(name, missed=2**70 if name == "job-7" else 0)) for name in names]
@@ -317,7 +316,7 @@ async def test_a_value_that_cannot_be_stored_fails_alone(store: SqliteStateStore
     assert len((await store.catalogue.list(JobQuery())).items) == 19
 
 
-async def test_turns_of_many_jobs_are_one_group(store: SqliteStateStore) -> None:
+async def test_turns_of_many_jobs_are_one_group(store: OpenStore) -> None:
     """Each has its own verdict, in order; what conflicts fails alone."""
     await store.commit(commit("taken"))
     verdicts = await store.commit_all([commit("a"), commit("taken"), commit("b")])
@@ -326,7 +325,7 @@ async def test_turns_of_many_jobs_are_one_group(store: SqliteStateStore) -> None
     assert await store.load("b") is not None
 
 
-async def test_over_nothing_means_not_even_a_destroyed_job(store: SqliteStateStore) -> None:
+async def test_over_nothing_means_not_even_a_destroyed_job(store: OpenStore) -> None:
     """A first life may be written unread; the counters of one before it are not lost (SPEC section 2)."""
     await store.commit(commit(expected=NOTHING, sequence=1))
     with pytest.raises(StoreConflict):
@@ -336,12 +335,12 @@ async def test_over_nothing_means_not_even_a_destroyed_job(store: SqliteStateSto
         await store.commit(commit(expected=NOTHING, sequence=3))
 
 
-async def test_nothing_in_a_group_is_nothing_done(store: SqliteStateStore) -> None:
+async def test_nothing_in_a_group_is_nothing_done(store: OpenStore) -> None:
     """An empty group is answered."""
     assert await store.commit_all([]) == []
 
 
-async def test_a_closed_store_takes_no_group(store: SqliteStateStore) -> None:
+async def test_a_closed_store_takes_no_group(store: OpenStore) -> None:
     """It says so, as for one write."""
     await store.close()
     with pytest.raises(StoreUnavailable):

@@ -1,0 +1,44 @@
+"""What a Redis store raises beyond `ports` and `state.errors`.
+
+StoreRefused (state.errors)
+└── ServerUnfit          the server cannot hold a store; the message names what to set
+StoreUnavailable (ports)
+└── LeaseLost            this process may not write to the store any more, and never will again
+
+Within this room, of one command:
+CommandFailed
+├── Unreached            it was not sent
+├── Refused              the server said no; `code` is the first word of its error
+└── Unanswered           it was sent, and no answer came
+"""
+
+from scheduler_service.persistence.state.errors import StoreRefused
+from scheduler_service.ports import StoreUnavailable
+
+
+class ServerUnfit(StoreRefused):
+    """The server is too old, keeps nothing, or is not one that may be written to."""
+
+
+class LeaseLost(StoreUnavailable):
+    """Another process has taken the store, or the server has lost what it confirmed."""
+
+
+class CommandFailed(Exception):
+    """A command to the server failed."""
+
+
+class Unreached(CommandFailed):
+    """There was no connection: nothing was sent."""
+
+
+class Refused(CommandFailed):
+    """The server answered with an error."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Unanswered(CommandFailed):
+    """The connection was lost, or nothing came in time: the server may have done it, or may do it yet."""

@@ -1,0 +1,61 @@
+"""The queues of the embedded host over Redis: their parts lie beside the jobs, under the same writer."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
+from scheduler_service.domain.parts import PartEnd
+from scheduler_service.persistence.redis.arguments import Step
+from scheduler_service.persistence.redis.parts import (
+    queue_key,
+    read_claimed,
+    read_completed,
+    read_ended,
+    read_renewed,
+    read_swept,
+)
+from scheduler_service.persistence.redis.reader import Reader
+from scheduler_service.persistence.redis.rows import encode
+
+
+class RedisQueues:
+    """`ports.instances.Queues` by the scripts of the server."""
+
+    def __init__(self, *, put: Callable[[Step], Awaitable[Any]], reader: Reader) -> None:
+        self._put = put
+        self._reader = reader
+
+    def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
+        """As in the port."""
+        queue, leases = queue_key(claim.tenant, claim.queue), [lease.encode() for lease in claim.leases]
+        asked = [b"claim", queue, claim.instance.encode(), b"%d" % claim.now, b"%d" % len(leases)]
+        return self._put(Step((*asked, *leases), read_claimed))
+
+    def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
+        """As in the port."""
+        return self._put(Step((b"renew", lease.encode(), b"%d" % now), read_renewed))
+
+    def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
+        """As in the port."""
+        return self._put(Step((b"complete", lease.encode(), b"%d" % now, encode(end)), read_completed))
+
+    def sweep(self, now: int) -> Awaitable[Swept]:
+        """As in the port."""
+        return self._put(Step((b"sweep", b"%d" % now), read_swept))
+
+    def extend(self, now: int) -> Awaitable[None]:
+        """As in the port."""
+        return self._put(Step((b"extend", b"%d" % now), _read_nothing))
+
+    def drop(self, part_id: str) -> Awaitable[None]:
+        """As in the port."""
+        return self._put(Step((b"drop", part_id.encode()), _read_nothing))
+
+    async def ended(self, after: str, limit: int) -> list[EndedPart]:
+        """As in the port."""
+        begin = b"(" + after.encode() if after else b"-"
+        return [read_ended(*row) for row in await self._reader.script("ended", begin, limit)]
+
+
+def _read_nothing(_: bytes) -> None:
+    return

@@ -1,0 +1,9 @@
+-- Parts that are over, by their ids: ARGV has the prefix, the beginning and the most of them. Answers for each
+-- {id, content, instance, retries, finish}.
+local answer = {}
+local ids = redis.call('ZRANGE', ARGV[1] .. 'parts:ended', ARGV[2], '+', 'BYLEX', 'LIMIT', 0, ARGV[3])
+for number, id in ipairs(ids) do
+  local part = redis.call('HMGET', ARGV[1] .. 'part:' .. id, 'content', 'instance', 'retries', 'finish')
+  answer[number] = { id, part[1], part[2], part[3], part[4] }
+end
+return answer

@@ -1,0 +1,238 @@
+-- The parts of queues: what lies in them, who has it, and how it ended (as state/parts.py has it).
+--
+-- A moment is 16 digits, so that texts lie in its order; '' is none. A part's state is free, leased, ended, or
+-- cancelled: in somebody's hands, and nobody awaits it.
+local FIELDS = {
+  'state', 'free_at', 'instance', 'lease', 'ends', 'retries', 'total', 'step', 'attempt', 'owner', 'place',
+  'mark', 'specific', 'length', 'most', 'delay', 'options', 'content', 'finish',
+}
+local OPTIONS = { 'mark', 'specific', 'length', 'most', 'delay', 'options' }
+local FREE = { state = 'free', instance = '', lease = '', ends = '', free_at = '' }
+local AT_ONCE = 500
+
+local function moment(number) return string.format('%016d', number) end
+
+local function read_part(id)
+  local values = redis.call('HMGET', key('part:' .. id), unpack(FIELDS))
+  if not values[1] then return nil end
+  local part = { id = id }
+  for number, name in ipairs(FIELDS) do part[name] = values[number] or '' end
+  return part
+end
+
+-- Calls `visit` for each index in which a part stands, with what comes before its id there.
+local function each_place(part, visit)
+  if part.state == 'free' then
+    visit('parts:free:' .. part.place, part.mark)
+    if part.free_at ~= '' then visit('parts:delayed', part.free_at) end
+  end
+  if part.ends ~= '' then visit('parts:until', part.ends) end
+  if part.state == 'ended' then visit('parts:ended', '') end
+end
+
+local function leave(part)
+  each_place(part, function(name, value) redis.call('ZREM', key(name), value .. part.id) end)
+  if part.lease ~= '' then redis.call('HDEL', key('parts:leases'), part.lease) end
+end
+
+local function enter(part)
+  each_place(part, function(name, value) redis.call('ZADD', key(name), 0, value .. part.id) end)
+  if part.lease ~= '' then redis.call('HSET', key('parts:leases'), part.lease, part.id) end
+end
+
+local function change(part, changes)
+  leave(part)
+  local flat = {}
+  for name, value in pairs(changes) do
+    part[name] = value
+    flat[#flat + 1] = name
+    flat[#flat + 1] = value
+  end
+  redis.call('HSET', key('part:' .. part.id), unpack(flat))
+  enter(part)
+end
+
+local function delete(part)
+  leave(part)
+  redis.call('SREM', key('parts:step:' .. part.step), part.id)
+  redis.call('SREM', key('parts:of:' .. part.owner), part.id)
+  redis.call('DEL', key('part:' .. part.id))
+end
+
+local function publish(id, part)
+  if redis.call('EXISTS', key('part:' .. id)) == 1 then return end
+  part.id, part.state, part.retries, part.finish = id, 'free', '0', ''
+  part.free_at, part.instance, part.lease, part.ends = '', '', '', ''
+  local flat = {}
+  for _, name in ipairs(FIELDS) do
+    flat[#flat + 1] = name
+    flat[#flat + 1] = part[name]
+  end
+  redis.call('HSET', key('part:' .. id), unpack(flat))
+  redis.call('SADD', key('parts:step:' .. part.step), id)
+  redis.call('SADD', key('parts:of:' .. part.owner), id)
+  enter(part)
+end
+
+local function withdraw(owner, attempt)
+  for _, id in ipairs(redis.call('SMEMBERS', key('parts:of:' .. owner))) do
+    local part = read_part(id)
+    if attempt == '0' or part.attempt == attempt then
+      if part.state == 'leased' then
+        change(part, { state = 'cancelled' })
+      elseif part.state ~= 'cancelled' then
+        delete(part)
+      end
+    end
+  end
+end
+
+-- Nobody named: everybody may have it.
+local function is_named(specific, instance)
+  if specific == '' then return true end
+  for _, name in ipairs(cjson.decode(specific)) do
+    if name == instance then return true end
+  end
+  return false
+end
+
+local function reconfigure(step, options)
+  for _, id in ipairs(redis.call('SMEMBERS', key('parts:step:' .. step))) do
+    local part = read_part(id)
+    local created = string.sub(part.mark, -8)
+    local changes = {}
+    for _, name in ipairs(OPTIONS) do changes[name] = options[name] end
+    changes.mark = options.mark .. created
+    if part.state == 'leased' and not is_named(options.specific, part.instance) then
+      for name, value in pairs(FREE) do changes[name] = value end
+    end
+    change(part, changes)
+  end
+end
+
+local take_queued = {}
+
+function take_queued.publish()
+  local id = take()
+  local part = take_some({ 'total', 'step', 'attempt', 'owner', 'place', 'content', unpack(OPTIONS) })
+  return function() publish(id, part) end
+end
+
+function take_queued.withdraw()
+  local owner, attempt = take(), take()
+  return function() withdraw(owner, attempt) end
+end
+
+function take_queued.reconfigure()
+  local step, options = take(), take_some(OPTIONS)
+  return function() reconfigure(step, options) end
+end
+
+-- Whether an instance has a part of this step, or had one: of a spread step it gets one.
+local function has_handled(step, instance)
+  for _, id in ipairs(redis.call('SMEMBERS', key('parts:step:' .. step))) do
+    local found = redis.call('HMGET', key('part:' .. id), 'instance', 'state')
+    if found[1] == instance and (found[2] == 'leased' or found[2] == 'ended') then return true end
+  end
+  return false
+end
+
+local function may_have(part, instance, now, handled)
+  if part.free_at ~= '' and tonumber(part.free_at) > now then return false end
+  if not is_named(part.specific, instance) then return false end
+  if part.total == '1' then return true end
+  if handled[part.step] == nil then handled[part.step] = has_handled(part.step, instance) end
+  return not handled[part.step]
+end
+
+function writes.claim()
+  local name, instance, now = 'parts:free:' .. take(), take(), tonumber(take())
+  local leases, after, found, handled = take_list(tonumber(take())), '-', {}, {}
+  repeat
+    local members = redis.call('ZRANGE', key(name), after, '+', 'BYLEX', 'LIMIT', 0, AT_ONCE)
+    for _, member in ipairs(members) do
+      if #found == #leases then break end
+      local part = read_part(string.sub(member, 18))
+      if may_have(part, instance, now, handled) then
+        handled[part.step] = true
+        local lease, ends = leases[#found + 1], moment(now + part.length)
+        change(part, { state = 'leased', instance = instance, lease = lease, ends = ends, free_at = '' })
+        found[#found + 1] = frames({ lease, ends, part.options, part.content })
+      end
+    end
+    after = '(' .. (members[#members] or '')
+  until #found == #leases or #members < AT_ONCE
+  return frames(found)
+end
+
+local function find_lease(lease)
+  local id = redis.call('HGET', key('parts:leases'), lease)
+  return id and read_part(id)
+end
+
+function writes.renew()
+  local part, now = find_lease(take()), tonumber(take())
+  if not part or part.ends == '' or tonumber(part.ends) <= now then return '' end
+  change(part, { ends = moment(now + part.length) })
+  return frames({ part.ends, part.state, part.options, part.content })
+end
+
+function writes.complete()
+  local part, now, finish = find_lease(take()), tonumber(take()), take()
+  if not part then return 'lost' end
+  if part.state == 'ended' then return 'known' end
+  if tonumber(part.ends) <= now then return 'lost' end
+  if part.state == 'cancelled' then
+    delete(part)
+    return 'known'
+  end
+  change(part, { state = 'ended', ends = '', finish = finish })
+  return 'ended' .. frames({ part.id, part.content, part.instance, part.retries, finish })
+end
+
+-- When to look again: the first lease that ends, or the first part that is free at last.
+local function next_look(now)
+  local ends = redis.call('ZRANGE', key('parts:until'), 0, 0)[1]
+  local range = { '(' .. moment(now) .. '\255', '+', 'BYLEX', 'LIMIT', 0, 1 }
+  local free = redis.call('ZRANGE', key('parts:delayed'), unpack(range))[1]
+  if not ends or (free and free < ends) then ends = free end
+  return ends and string.sub(ends, 1, 16) or ''
+end
+
+function writes.sweep()
+  local now = tonumber(take())
+  local last = '(' .. moment(now) .. '\255'
+  local members = redis.call('ZRANGE', key('parts:until'), '-', last, 'BYLEX', 'LIMIT', 0, AT_ONCE)
+  local found = {}
+  for _, member in ipairs(members) do
+    local part = read_part(string.sub(member, 17))
+    if part.state == 'cancelled' then
+      delete(part)
+    elseif tonumber(part.retries) < tonumber(part.most) then
+      local changes = { retries = tostring(part.retries + 1) }
+      for name, value in pairs(FREE) do changes[name] = value end
+      changes.free_at = moment(now + part.delay)
+      change(part, changes)
+    else
+      change(part, { state = 'ended', ends = '' })
+      found[#found + 1] = frames({ part.id, part.content, part.instance, part.retries, '' })
+    end
+  end
+  return frames({ next_look(now), unpack(found) })
+end
+
+function writes.extend()
+  local now = tonumber(take())
+  for _, member in ipairs(redis.call('ZRANGE', key('parts:until'), 0, -1)) do
+    local part = read_part(string.sub(member, 17))
+    local ends = moment(now + part.length)
+    if ends > part.ends then change(part, { ends = ends }) end
+  end
+  return ''
+end
+
+function writes.drop()
+  local part = read_part(take())
+  if part and part.state == 'ended' then delete(part) end
+  return ''
+end

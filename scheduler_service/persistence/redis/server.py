@@ -1,0 +1,97 @@
+"""What a store asks of a server: its version, its part among others, and what it keeps through a crash."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler_service.persistence.redis.errors import CommandFailed, Refused, ServerUnfit
+from scheduler_service.persistence.redis.wire import Wire
+from scheduler_service.ports import StoreUnavailable
+
+OLDEST = (7, 0)
+KEEPS = "noeviction"
+
+
+class Server(msgspec.Struct, frozen=True):
+    """What a server says of itself. `syncs` None: it does not tell."""
+
+    version: str
+    role: str
+    is_cluster: bool
+    is_loading: bool
+    appends: bool
+    evicts: str
+    syncs: str | None
+
+
+async def inspect(wire: Wire, *, place: str) -> Server:
+    """Asks the server. Raises StoreUnavailable."""
+    try:
+        told = _read(await wire.call("INFO"))
+        return Server(
+            version=told.get("redis_version", "0"),
+            role=told.get("role", "master"),
+            is_cluster=told.get("cluster_enabled") == "1",
+            is_loading=told.get("loading") == "1",
+            appends=told.get("aof_enabled") == "1",
+            evicts=told.get("maxmemory_policy", KEEPS) if told.get("maxmemory", "0") != "0" else KEEPS,
+            syncs=await _ask_syncs(wire),
+        )
+    except CommandFailed as error:
+        raise StoreUnavailable(f"The store {place} does not open: {error}.") from error
+
+
+def check(server: Server, *, place: str, durability: str) -> str | None:
+    """What is to be said of the server, if anything. Raises ServerUnfit with what to set.
+
+    `durability` "full" asks for `appendfsync always`: a commit is on the disk before it is answered;
+    "process" for `appendonly yes` alone, which outlives the end of the server's process (SPEC section 8).
+    """
+    fault = _fault(server) or _find_loss(server, durability)
+    if fault is not None:
+        raise ServerUnfit(f"The Redis server of {place} cannot hold the jobs' state: {fault}.")
+    if durability == "full" and server.syncs is None:
+        return "the server does not tell its appendfsync: unless it is always, a power loss may cost commits"
+    return None
+
+
+def _fault(server: Server) -> str | None:
+    if _number(server.version) < OLDEST:
+        return f"it has version {server.version}; 7.0 or later is needed"
+    if server.is_loading:
+        return "it is still loading its data; start again in a moment"
+    if server.is_cluster:
+        return "it is a node of a Redis Cluster; name a server that stands alone"
+    if server.role != "master":
+        return f"it is a {server.role}; name the master"
+    if server.evicts.startswith("allkeys"):
+        return f"it drops keys when its memory is full (maxmemory-policy {server.evicts}); set noeviction"
+    return None
+
+
+def _find_loss(server: Server, durability: str) -> str | None:
+    if not server.appends:
+        return "it keeps nothing through a crash (appendonly no); set appendonly yes"
+    if durability == "full" and server.syncs not in (None, "always"):
+        return (
+            f"a power loss may cost commits (appendfsync {server.syncs}); set appendfsync always, "
+            'or store.durability = "process"'
+        )
+    return None
+
+
+async def _ask_syncs(wire: Wire) -> str | None:
+    try:
+        answer = await wire.call("CONFIG", "GET", "appendfsync")
+    except Refused:  # a rented server often has no CONFIG
+        return None
+    return answer[1].decode() if len(answer) == 2 else None
+
+
+def _read(told: bytes) -> Mapping[str, str]:
+    lines = (line.partition(":") for line in told.decode(errors="replace").splitlines())
+    return {name: value.strip() for name, colon, value in lines if colon}
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

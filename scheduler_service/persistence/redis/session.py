@@ -1,0 +1,167 @@
+"""The right to write to a store: each group goes under a fence; where its answer is lost, its fate is found.
+
+`boot`, the number of the start, belongs to one process; `epoch` to one attachment of it. The scripts refuse
+the groups of an older one: whoever attaches anew and finds a group not written knows that it never will be.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from scheduler_service.persistence.redis.errors import (
+    CommandFailed,
+    LeaseLost,
+    Refused,
+    Unanswered,
+    Unreached,
+)
+from scheduler_service.persistence.redis.frames import unframe
+from scheduler_service.persistence.redis.lease import Taken, describe
+from scheduler_service.persistence.redis.scripting import run_script
+from scheduler_service.persistence.redis.wire import Part, Wire
+from scheduler_service.ports import StoreUnavailable, StoreUncertain
+
+FIRST_EPOCH = 1
+# With these the server refuses a script, or its first write: nothing was written.
+NOTHING_DONE = frozenset(
+    {
+        "BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOPERM", "NOREPLICAS", "NOSCRIPT", "OOM",
+        "READONLY", "unknown",
+    }
+)  # fmt: skip
+Verdicts = Sequence[bytes]
+
+
+class Session:
+    """Writes groups, one after the other; the caller sends the next one when the last one is answered.
+
+    `on_lost` is told once, in words, that this process may not write any more.
+    """
+
+    def __init__(self, *, wire: Wire, place: str, taken: Taken, on_lost: Callable[[str], None]) -> None:
+        self._wire = wire
+        self._place = place
+        self._boot = taken.boot
+        self._epoch = FIRST_EPOCH
+        self._is_attached = True
+        self._attaching = asyncio.Lock()
+        self._confirmed = taken.writes
+        self._said: Verdicts = ()
+        self._on_lost = on_lost
+        self._lost: str | None = None
+
+    async def write(self, arguments: Sequence[Part]) -> Verdicts:
+        """Writes a group. Raises StoreUnavailable, StoreUncertain, LeaseLost."""
+        await self.settle()
+        number = self._confirmed + 1
+        try:
+            return await self._send(arguments)
+        except Unanswered as error:
+            if await self._has_written(number, error):
+                return self._said
+        # It is not there and cannot come any more: it may be sent once again.
+        try:
+            return await self._send(arguments)
+        except Unanswered as error:
+            raise self._uncertain(error) from error
+
+    async def settle(self) -> None:
+        """Returns when no group is on its way of which nobody knows. Raises StoreUnavailable, LeaseLost."""
+        if self._lost is not None:
+            raise LeaseLost(self._lost)
+        if self._is_attached:
+            return
+        async with self._attaching:
+            if not self._is_attached:
+                await self._attach()
+
+    def lose(self, lease: bytes) -> None:
+        """The store is not this process's any more, as the server says: nothing is written from now on."""
+        if lease:
+            self._lose(
+                f"The lease on the store {self._place} was lost: {describe(lease)} has taken it. "
+                "This process writes nothing any more and stops."
+            )
+        else:
+            self._lose(
+                f"The store {self._place} does not know this process any more: another one took it and has "
+                "gone, or the server was emptied. This process writes nothing any more and stops."
+            )
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        await self._wire.close()
+
+    async def _has_written(self, number: int, error: Unanswered) -> bool:
+        """Whether the server has the group after all. Raises StoreUncertain."""
+        try:
+            await self.settle()
+        except StoreUnavailable:
+            raise self._uncertain(error) from error
+        if self._confirmed < number:
+            return False
+        if not self._said:  # the script broke off in the midst of it
+            raise self._uncertain(error) from error
+        return True
+
+    async def _send(self, arguments: Sequence[Part]) -> Verdicts:
+        match await self._call(arguments):
+            case [b"done", bytes(said)]:
+                self._confirmed += 1
+                return unframe(said)
+            case [b"lost", bytes(lease)]:
+                self.lose(lease)
+                raise LeaseLost(self._lost)
+            case _:
+                self._is_attached = False
+                raise Unanswered("an older connection attached after this one")
+
+    async def _call(self, arguments: Sequence[Part]) -> object:
+        try:
+            return await run_script(self._wire, "write", self._boot, self._epoch, *arguments)
+        except Unreached as error:
+            raise self._unavailable(error) from error
+        except Unanswered:
+            self._is_attached = False
+            raise
+        except Refused as error:
+            if error.code == "READONLY":
+                await self._wire.close()  # another server may be the master by now
+            if error.code in NOTHING_DONE:
+                raise self._unavailable(error) from error
+            self._is_attached = False
+            raise Unanswered(str(error)) from error
+
+    async def _attach(self) -> None:
+        try:
+            answer = await run_script(self._wire, "attach", self._boot)
+        except CommandFailed as error:
+            raise self._unavailable(error) from error
+        if answer[0] == b"lost":
+            self.lose(answer[1])
+            raise LeaseLost(self._lost)
+        _, epoch, writes, said = answer
+        if int(writes) < self._confirmed:
+            missing = self._confirmed - int(writes)
+            raise LeaseLost(
+                self._lose(
+                    f"The store {self._place} came back without the last {missing} of the groups of writes "
+                    "that it had confirmed (appendfsync, or an older copy of its files). "
+                    "This process stops; the next start goes on from what the store has."
+                )
+            )
+        self._epoch, self._confirmed, self._said = int(epoch), int(writes), unframe(said)
+        self._is_attached = True
+
+    def _lose(self, message: str) -> str:
+        if self._lost is None:
+            self._lost = message
+            self._on_lost(message)
+        return self._lost
+
+    def _unavailable(self, error: Exception) -> StoreUnavailable:
+        return StoreUnavailable(f"Nothing was written to {self._place}: {error}.")
+
+    def _uncertain(self, error: Exception) -> StoreUncertain:
+        return StoreUncertain(
+            f"Whether {self._place} holds the write is unknown: {error}. Load before you write."
+        )

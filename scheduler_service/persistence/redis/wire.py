@@ -1,0 +1,108 @@
+"""One connection to the server: one command at a time, in the order of the calls; opened when needed."""
+
+import asyncio
+from typing import Any
+
+from redis import exceptions
+from redis.asyncio.connection import Connection, SSLConnection
+
+from scheduler_service.persistence.redis.address import Address
+from scheduler_service.persistence.redis.errors import Refused, Unanswered, Unreached
+
+TIMEOUT = 5.0
+# Errors of the server that the library takes for errors of the connection.
+_ANSWERS = (
+    exceptions.ResponseError,
+    exceptions.BusyLoadingError,
+    exceptions.AuthenticationError,
+    exceptions.AuthorizationError,
+)
+_LOST = (exceptions.RedisError, OSError)
+# The library takes the first word off these.
+_CODES: dict[type[Exception], str] = {
+    exceptions.BusyLoadingError: "LOADING",
+    exceptions.NoScriptError: "NOSCRIPT",
+    exceptions.OutOfMemoryError: "OOM",
+    exceptions.ReadOnlyError: "READONLY",
+    exceptions.NoPermissionError: "NOPERM",
+    exceptions.AuthenticationError: "NOAUTH",
+}
+Part = bytes | str | int
+
+
+class Wire:
+    """Sends commands to the database of `address`. `timeout`: seconds for a connection, and for an answer."""
+
+    def __init__(self, *, address: Address, timeout: float = TIMEOUT) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._turn = asyncio.Lock()
+        self._connection: Connection | None = None
+
+    async def call(self, *parts: Part) -> Any:
+        """The server's answer, texts as bytes. Raises Unreached, Refused, Unanswered."""
+        async with self._turn:
+            connection = await self._connect()
+            try:
+                # The library's own packing takes 1.7 us for each part, this one 0.2.
+                await connection.send_packed_command(pack(parts), check_health=False)
+                return await connection.read_response(disable_decoding=True)
+            except _ANSWERS as error:
+                raise _refused(error) from error
+            except _LOST as error:
+                await self._drop()
+                raise Unanswered(str(error)) from error
+            except BaseException:
+                await self._drop()  # what is still to come would be taken for the next answer
+                raise
+
+    async def close(self) -> None:
+        """Ends the connection; the next call opens another one."""
+        async with self._turn:
+            await self._drop()
+
+    async def _connect(self) -> Connection:
+        if self._connection is not None and self._connection.is_connected:
+            return self._connection
+        await self._drop()
+        connection = _make(self._address, self._timeout)
+        try:
+            await connection.connect()  # type: ignore[no-untyped-call]
+        except (*_LOST, UnicodeError) as error:
+            await connection.disconnect(nowait=True)
+            raise Unreached(str(error)) from error
+        self._connection = connection
+        return connection
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.disconnect(nowait=True)
+
+
+def pack(parts: tuple[Part, ...]) -> bytes:
+    """A command as the server's protocol has it."""
+    texts = [part if isinstance(part, bytes) else str(part).encode() for part in parts]
+    packed = [b"*%d\r\n" % len(texts)]
+    packed += [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
+    return b"".join(packed)
+
+
+def _make(address: Address, timeout: float) -> Connection:
+    kind = SSLConnection if address.is_encrypted else Connection
+    return kind(
+        host=address.host,
+        port=address.port,
+        db=address.database,
+        username=address.user,
+        password=address.password,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        protocol=2,
+        client_name="punctual",
+    )
+
+
+def _refused(error: Exception) -> Refused:
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), None)
+    return Refused(code or str(error).partition(" ")[0], str(error))

@@ -1,0 +1,154 @@
+"""The one writer: whatever waits goes to the server as one group, one script, one round trip."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from scheduler_service.persistence.redis.arguments import Step, Write, write_arguments
+from scheduler_service.persistence.redis.parts import Arguments
+from scheduler_service.persistence.redis.session import Session
+from scheduler_service.persistence.state.group import Forget
+from scheduler_service.persistence.state.lane import Entry, Verdict, answer
+from scheduler_service.persistence.state.tap import Point, Tap
+from scheduler_service.ports import (
+    NOTHING,
+    Commit,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+    StoreUncertain,
+)
+
+# The server does nothing else while a group is written.
+_MOST_BYTES = 4 << 20
+_CLOSED = "The store is closed: it takes nothing more."
+
+
+class Writer:
+    """Writes in the order of `put`, in groups of at most `size`, as fast as the server ends the last group.
+
+    A write that conflicts fails alone. A write that cannot be stored fails alone. When the group cannot be
+    written, each of its writes raises StoreUnavailable and nothing was written; where nobody knows, each
+    raises StoreUncertain. The next group is tried afresh.
+    """
+
+    def __init__(self, *, session: Session, place: str, size: int, tap: Tap | None) -> None:
+        self._session = session
+        self._place = place
+        self._size = size
+        self._tap = tap
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Entry[Write]] = deque()
+        self._came = asyncio.Event()
+        self._is_closed = False
+        self._task = self._loop.create_task(self._run())
+
+    def put(self, write: Write) -> asyncio.Future[Any]:
+        """Hands `write` in and returns at once; the future ends when it is written, or raises StoreError."""
+        return self._hand_in((write,), is_alone=True)
+
+    def put_all(self, writes: Sequence[Write]) -> asyncio.Future[list[Verdict]]:
+        """Hands in writes of one group; the future has for each its result or its StoreError."""
+        return self._hand_in(writes, is_alone=False)
+
+    async def close(self) -> None:
+        """Returns when all that was handed in is answered."""
+        self._is_closed = True
+        self._came.set()
+        await asyncio.shield(self._task)
+
+    def _hand_in(self, writes: Sequence[Write], *, is_alone: bool) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        if self._is_closed:
+            future.set_exception(StoreUnavailable(_CLOSED))
+        else:
+            self._waiting.append((writes, future, is_alone))
+            self._came.set()
+        return future
+
+    async def _run(self) -> None:
+        while self._waiting or not self._is_closed:
+            if not self._waiting:
+                self._came.clear()
+                await self._came.wait()
+                continue
+            entries = self._take()
+            answer((entries, await self._serve([write for writes, _, _ in entries for write in writes])))
+
+    def _take(self) -> list[Entry[Write]]:
+        entries: list[Entry[Write]] = []
+        count = 0
+        while self._waiting and count < self._size:
+            entries.append(self._waiting.popleft())
+            count += len(entries[-1][0])
+        return entries
+
+    async def _serve(self, writes: list[Write]) -> list[Verdict]:
+        verdicts: list[Verdict] = [None] * len(writes)
+        group: dict[int, Arguments] = {}
+        weight = 0
+        for place, write in enumerate(writes):
+            try:
+                group[place] = write_arguments(write)
+            except (OverflowError, ValueError, TypeError) as error:
+                verdicts[place] = self._unavailable(error)
+                continue
+            weight += sum(map(len, group[place]))
+            if len(group) >= self._size or weight > _MOST_BYTES:
+                await self._write(writes, group, verdicts)
+                group, weight = {}, 0
+        if group:
+            await self._write(writes, group, verdicts)
+        return verdicts
+
+    async def _write(self, writes: list[Write], group: dict[int, Arguments], verdicts: list[Verdict]) -> None:
+        """Writes a group and sets its verdicts; `group` has the arguments by their place."""
+        try:
+            said = await self._send([part for arguments in group.values() for part in arguments])
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+            failed = error if isinstance(error, StoreError) else self._unavailable(error)
+            verdicts_of_all: Sequence[Verdict] = [failed] * len(group)
+        else:
+            pairs = zip(group, said, strict=True)
+            verdicts_of_all = [_read_verdict(writes[place], text) for place, text in pairs]
+        for place, verdict in zip(group, verdicts_of_all, strict=True):
+            verdicts[place] = verdict
+
+    async def _send(self, arguments: Arguments) -> Sequence[bytes]:
+        if self._tap is None:
+            return await self._session.write(arguments)
+        # The group is made already: its transaction is one command.
+        for point in (Point.BEGIN, Point.WRITE):
+            self._tap.before(point)
+            self._tap.after(point)
+        self._tap.before(Point.COMMIT)
+        said = await self._session.write(arguments)
+        try:
+            self._tap.after(Point.COMMIT)
+        except Exception as error:
+            raise StoreUncertain(f"Whether {self._place} holds the write is unknown: {error}.") from error
+        return said
+
+    def _unavailable(self, error: Exception) -> StoreUnavailable:
+        return StoreUnavailable(f"Nothing was written to {self._place}: {error}.")
+
+
+def _read_verdict(write: Write, said: bytes) -> Verdict:
+    """What the script said of a write: nothing, `yes` or `no`, or what stands in the way of a turn."""
+    if isinstance(write, Step):
+        return write.read(said)
+    if isinstance(write, Forget):
+        return said == b"yes"
+    if not said or not isinstance(write, Commit):
+        return None
+    job_id, expected = write.entry.job_id, write.expected
+    if expected == NOTHING:
+        return StoreConflict(f"Job {job_id} is in the store already, or was: load it.")
+    if said == b"absent":
+        return StoreConflict(f"Job {job_id} is not in the store: expected at sequence {expected}.")
+    _, sequence, uid = said.decode().split(":", 2)
+    return StoreConflict(
+        f"Job {job_id} (life {uid}) stands at sequence {sequence}, not at {expected} of life "
+        f"{write.entry.uid}: another writer was first. Load it again."
+    )

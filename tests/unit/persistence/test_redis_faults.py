@@ -1,0 +1,248 @@
+"""What the Redis store promises when processes die, servers stop and answers are lost (SPEC section 8)."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.persistence.redis.errors import LeaseLost
+from scheduler_service.persistence.redis.redis_store import RedisStateStore
+from scheduler_service.persistence.state.catalogue import JobQuery
+from scheduler_service.persistence.state.tap import Point
+from scheduler_service.ports import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from tests.redis_server import APPENDING, RedisServer
+from tests.unit.persistence.crashing import start
+from tests.unit.persistence.samples import batch, commit, delivery
+from tests.unit.persistence.test_redis_store import Ear, open_at, until
+from tests.unit.persistence.test_sqlite_crashes import Breaking, answered
+from tests.unit.persistence.valve import Valve
+
+pytestmark = pytest.mark.anyio
+SOON = 1.0
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that the test may kill."""
+    server = RedisServer(tmp_path / "redis", *APPENDING).start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def valve(redis: RedisServer) -> AsyncIterator[Valve]:
+    """A way to the server that the test may close."""
+    valve = Valve(redis.port)
+    yield valve
+    await valve.close()
+
+
+async def check_whole(server: RedisServer, least: int, most: int) -> None:
+    """The store holds `least` to `most` turns, each with all of its parts and nothing of a further one."""
+    store = await open_at(server)
+    stored = await store.load("job")
+    turns = stored.sequence if stored is not None else 0
+    assert least <= turns <= most
+    assert [item.sequence for item in await store.unwritten(("", 0), 20_000)] == list(range(1, turns + 1))
+    assert len(await store.deliveries("", 20_000)) == turns
+    assert len(await store.catalogue.revisions("uid-job", limit=20_000)) == turns
+    assert await store.due_wall(100_000, 10) == ([(turns - 1, "job")] if turns else [])
+    await store.close()
+
+
+@pytest.mark.parametrize("passage", range(7, 13))
+async def test_a_kill_at_each_point_leaves_whole_turns(redis: RedisServer, passage: int) -> None:
+    """Killed before or after each point of the second turn, whole turns are left to the next start."""
+    child = start("turns", redis.url, passage, 5)
+    lines = child.communicate()[0].splitlines()
+    assert child.returncode == -signal.SIGKILL
+    assert answered(lines) == 1
+    is_committed = passage == 12
+    await check_whole(redis, least=1 + is_committed, most=1 + is_committed)
+
+
+async def test_a_killed_process_loses_nothing_that_was_answered(redis: RedisServer) -> None:
+    """After kill -9 at any moment every answered turn is there, whole."""
+    child = start("turns", redis.url, 0, 10_000)
+    assert child.stdout is not None
+    lines = [child.stdout.readline() for _ in range(50)]
+    child.kill()
+    lines += child.communicate()[0].splitlines()
+    await check_whole(redis, least=answered(lines), most=answered(lines) + 1)
+
+
+async def test_a_killed_server_loses_nothing_that_was_answered(server: RedisServer) -> None:
+    """Started again it has every answered turn, whole: it is in the log before the answer is sent."""
+    child = start("turns", server.url, 0, 100_000)
+    assert child.stdout is not None
+    lines = [child.stdout.readline() for _ in range(50)]
+    server.kill()
+    lines += child.communicate(timeout=20)[0].splitlines()
+    assert lines[-1].startswith(("StoreUncertain", "StoreUnavailable"))
+    server.start()
+    await check_whole(server, least=answered(lines), most=answered(lines) + 1)
+
+
+async def test_a_server_that_comes_back_is_gone_on_with(server: RedisServer) -> None:
+    """While it is away writes and reads say so; then they go on, by the same process, over the same lease."""
+    ear = Ear()
+    store = await open_at(server, hooks=ear.hooks)
+    await store.commit(commit())
+    server.kill()
+    with pytest.raises(StoreUncertain):
+        await store.commit(commit("lost"))
+    with pytest.raises(StoreUnavailable):
+        await store.commit(commit("lost"))
+    with pytest.raises(StoreUnavailable):
+        await store.load("job")
+    with pytest.raises(StoreUnavailable):
+        await store.catalogue.get("job")
+    server.start()
+    stored = await store.load("job")
+    assert stored is not None
+    assert stored.sequence == 1
+    await store.commit(commit(expected=1))
+    await store.close()
+    assert not ear.lost
+
+
+async def test_a_restart_that_nobody_noticed_costs_no_write(server: RedisServer) -> None:
+    """The connection is dead, the server there: the group is sent once more, for it never was there."""
+    store = await open_at(server)
+    await store.commit(commit())
+    server.kill()
+    server.start()
+    await store.commit(commit(expected=1))
+    assert await store.load("job") is not None
+    await store.close()
+
+
+async def test_a_group_that_comes_late_is_refused(redis: RedisServer, valve: Valve) -> None:
+    """Given up, found not written, sent again: when the first copy comes at last the fence keeps it out."""
+    store = await RedisStateStore.open(address=await valve.open(), durability="process", timeout=SOON)
+    await store.commit(commit())
+    valve.hold_requests()
+    await store.commit(commit(expected=1, batch=batch(2), deliveries=(delivery(1),)))
+    await store.commit(commit(expected=2, document=None, state=JobState.DESTROYED))
+    await store.written([("u", 2)])
+    assert await store.forget("job") is True
+    valve.release()
+    assert await store.load("job") is None  # over the first of the connections that waited
+    assert await store.unwritten(("", 0), 10) == []
+    with redis.client as client:
+        await until(lambda: any(answer.endswith(b"late\r\n") for answer in valve.answers()))
+        assert client.hget("punctual:meta", "writes") == b"5"
+    await store.close()
+
+
+async def test_a_group_whose_answer_was_lost_is_answered(redis: RedisServer, valve: Valve) -> None:
+    """It was written: who waits is told of each write what it came to, and nothing is written twice."""
+    store = await RedisStateStore.open(address=await valve.open(), durability="process", timeout=SOON)
+    await store.commit(commit("taken"))
+    valve.hold_answers()
+    writes = [store.commit(commit("new")), store.commit(commit("taken")), store.forget("nobody")]
+    found = await asyncio.gather(*writes, return_exceptions=True)
+    assert (found[0], type(found[1]), found[2]) == (None, StoreConflict, False)
+    with redis.client as client:
+        assert client.hget("punctual:meta", "writes") == b"2"
+    await store.close()
+
+
+async def test_a_frozen_server_leaves_doubt_that_is_cleared(redis: RedisServer) -> None:
+    """Nobody knows while it is frozen; the load after it finds the one truth, and it stays the truth."""
+    store = await open_at(redis, timeout=SOON)
+    await store.commit(commit())
+    redis.freeze()
+    try:
+        with pytest.raises(StoreUncertain, match="unknown"):
+            await store.commit(commit(expected=1))
+        with pytest.raises(StoreUnavailable):
+            await store.load("job")
+    finally:
+        redis.wake()
+    stored = await store.load("job")
+    assert stored is not None
+    assert stored.sequence in (1, 2)
+    await store.commit(commit(expected=stored.sequence, document=b"next"))
+    last = await store.load("job")
+    assert last is not None
+    assert (last.sequence, last.document) == (stored.sequence + 1, b"next")
+    await store.close()
+
+
+async def test_a_server_that_lost_what_it_confirmed_ends_the_process(redis: RedisServer) -> None:
+    """An older copy of its files: what memory knows of the jobs is not written over it."""
+    ear = Ear()
+    store = await open_at(redis, hooks=ear.hooks)
+    for number in range(3):
+        await store.commit(commit(expected=number))
+    with redis.client as client:
+        client.hincrby("punctual:meta", "writes", -2)
+        client.client_kill_filter(_type="normal", skipme=True)
+    with pytest.raises(StoreError):
+        await store.commit(commit(expected=3))
+    with pytest.raises(LeaseLost, match="without the last 2 of the groups"):
+        await store.commit(commit(expected=3))
+    assert len(ear.lost) == 1
+    await store.close()
+
+
+async def test_a_full_server_refuses_the_group_and_goes_on_with_room(redis: RedisServer) -> None:
+    """Without memory nothing is written, and each write says so; with room it goes on."""
+    store = await open_at(redis)
+    await store.commit(commit())
+    with redis.client as client:
+        client.config_set("maxmemory", 1)
+        try:
+            for answer in [store.commit(commit("a")), store.commit(commit(expected=1))]:
+                with pytest.raises(StoreUnavailable, match="maxmemory"):
+                    await answer
+        finally:
+            client.config_set("maxmemory", 0)
+        assert client.hget("punctual:meta", "writes") == b"1"
+    assert await store.load("a") is None
+    await store.commit(commit("a"))
+    await store.close()
+
+
+async def test_scripts_that_were_flushed_are_sent_again(redis: RedisServer) -> None:
+    """Whoever flushes them costs nothing."""
+    store = await open_at(redis)
+    await store.commit(commit())
+    with redis.client as client:
+        client.script_flush()
+    await store.commit(commit(expected=1))
+    with redis.client as client:
+        client.script_flush()
+    assert len((await store.catalogue.list(JobQuery())).items) == 1
+    assert await store.deliveries("", 10) == []
+    await store.close()
+
+
+async def test_a_damaged_row_is_told(redis: RedisServer) -> None:
+    """Who waits for it hears of it, and the others of the same reading are asked again."""
+    store = await open_at(redis)
+    await store.commit(commit())
+    with redis.client as client:
+        client.hset("punctual:jobs", "job", b"\xc1")
+    with pytest.raises(StoreUnavailable, match="cannot be read"):
+        await store.load("job")
+    await store.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("point", list(Point))
+async def test_a_failure_says_whether_anything_was_written(
+    redis: RedisServer, point: Point, when: str
+) -> None:
+    """Before the commit has ended nothing was written; after it, the answer is: unknown."""
+    store = await open_at(redis, tap=Breaking(f"{when} {point}"))
+    is_written = (point, when) == (Point.COMMIT, "after")
+    with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
+        await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
+    assert (await store.load("job") is not None) is is_written
+    await store.commit(commit("next"))
+    await store.close()
