@@ -92,6 +92,7 @@ class RedisServer:
 
 
 APPENDING = ("--appendonly", "yes", "--appendfsync", "everysec")
+SYNCING = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 def _free_port() -> int:

@@ -45,13 +45,18 @@ def check(server: Server, *, place: str, durability: str) -> str | None:
     """What is to be said of the server, if anything. Raises ServerUnfit with what to set.
 
     `durability` "full" asks for `appendfsync always`: a commit is on the disk before it is answered;
-    "process" for `appendonly yes` alone, which outlives the end of the server's process (SPEC section 8).
+    "process" for `appendonly yes` alone (SPEC section 8). With `everysec` the server answers before it has
+    written while its disk is slow, so that its own end may cost what it answered in the last two seconds.
     """
     fault = _fault(server) or _find_loss(server, durability)
     if fault is not None:
         raise ServerUnfit(f"The Redis server of {place} cannot hold the jobs' state: {fault}.")
     if durability == "full" and server.syncs is None:
         return "the server does not tell its appendfsync: unless it is always, a power loss may cost commits"
+    if server.syncs == "everysec":
+        return (
+            "the end of the server's process may cost commits of its last two seconds (appendfsync everysec)"
+        )
     return None
 
 

@@ -68,9 +68,11 @@ class Wire:
         connection = _make(self._address, self._timeout)
         try:
             await connection.connect()  # type: ignore[no-untyped-call]
-        except (*_LOST, UnicodeError) as error:
-            await connection.disconnect(nowait=True)
-            raise Unreached(str(error)) from error
+        except BaseException as error:
+            await connection.disconnect(nowait=True)  # also where this task is cancelled
+            if isinstance(error, (*_LOST, UnicodeError)):
+                raise Unreached(str(error)) from error
+            raise
         self._connection = connection
         return connection
 

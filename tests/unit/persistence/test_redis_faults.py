@@ -10,10 +10,11 @@ import pytest
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.redis.errors import LeaseLost
 from scheduler_service.persistence.redis.redis_store import RedisStateStore
+from scheduler_service.persistence.redis.wire import Wire
 from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.persistence.state.tap import Point
 from scheduler_service.ports import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
-from tests.redis_server import APPENDING, RedisServer
+from tests.redis_server import SYNCING, RedisServer
 from tests.unit.persistence.crashing import start
 from tests.unit.persistence.samples import batch, commit, delivery
 from tests.unit.persistence.test_redis_store import Ear, open_at, until
@@ -26,8 +27,8 @@ SOON = 1.0
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server that the test may kill."""
-    server = RedisServer(tmp_path / "redis", *APPENDING).start()
+    """A server that the test may kill: with `everysec` it answers before it has written to its log."""
+    server = RedisServer(tmp_path / "redis", *SYNCING).start()
     yield server
     server.kill()
 
@@ -75,7 +76,7 @@ async def test_a_killed_process_loses_nothing_that_was_answered(redis: RedisServ
 
 
 async def test_a_killed_server_loses_nothing_that_was_answered(server: RedisServer) -> None:
-    """Started again it has every answered turn, whole: it is in the log before the answer is sent."""
+    """With `appendfsync always`: a turn is in the log before its answer is sent."""
     child = start("turns", server.url, 0, 100_000)
     assert child.stdout is not None
     lines = [child.stdout.readline() for _ in range(50)]
@@ -171,6 +172,22 @@ async def test_a_frozen_server_leaves_doubt_that_is_cleared(redis: RedisServer) 
     assert last is not None
     assert (last.sequence, last.document) == (stored.sequence + 1, b"next")
     await store.close()
+
+
+async def test_who_gives_up_leaves_no_connection_behind(redis: RedisServer) -> None:
+    """Cancelled while the connection is made, or while an answer is awaited."""
+    wire = Wire(address=redis.address)
+    for command in ("PING", "ECHO"):
+        redis.freeze()
+        calling = asyncio.create_task(wire.call(command, "hello"))
+        await asyncio.wait({calling}, timeout=0.1)
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+        redis.wake()
+        assert await wire.call("ECHO", "an answer of its own") == b"an answer of its own"
+    with redis.client as client:
+        await until(lambda: client.info("clients")["connected_clients"] == 2)
+    await wire.close()
 
 
 async def test_a_server_that_lost_what_it_confirmed_ends_the_process(redis: RedisServer) -> None:
