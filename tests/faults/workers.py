@@ -1,14 +1,14 @@
 """Workers that claim from a queue, are killed at random, and remember what they were told."""
 
 import asyncio
+import json
 import random
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
-
-import httpx
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 PART = tuple[str, int, int]
 """Execution, attempt, index."""
@@ -33,10 +33,66 @@ class Book:
         assert item["lease"] not in self.holders, "a lease is one instance's"
         self.holders[item["lease"]] = instance
 
+    def figures(self) -> dict[str, int]:
+        """What came of it, in numbers."""
+        return {
+            "parts": len(self.claims),
+            "claims": len(self.holders),
+            "accepted": len(self.accepted),
+            "refused": self.refused,
+            "workers killed": self.killed,
+            "scheduler killed": self.starts // 2,
+        }
+
 
 def part_of(item: dict[str, Any]) -> PART:
     """Which part an item is."""
     return item["executionId"], item["requestCounts"], item["shardIndex"]
+
+
+class Answer(NamedTuple):
+    """Status and body of an answer."""
+
+    status: int
+    body: Any
+
+
+class Line:
+    """A worker's own connection, which is gone with it. `base` says where the service is at present."""
+
+    def __init__(self, base: Callable[[], str]) -> None:
+        self._base = base
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def ask(self, path: str, body: dict[str, Any]) -> Answer | None:
+        """The answer; None where nobody is there, or can say."""
+        try:
+            async with asyncio.timeout(10):
+                answer = await self._ask(path, json.dumps(body).encode())
+        except (OSError, EOFError):
+            self.close()
+            return None
+        return None if answer.status == 503 else answer
+
+    def close(self) -> None:
+        """Hangs up."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    async def _ask(self, path: str, body: bytes) -> Answer:
+        if self._writer is None:
+            at = urlsplit(self._base())
+            self._reader, self._writer = await asyncio.open_connection(at.hostname, at.port)
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        self._writer.write(head.encode() + body)
+        found = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(found.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        return Answer(int(found.split(b" ", 2)[1]), json.loads(await self._reader.readexactly(length)))
 
 
 class Crowd:
@@ -47,7 +103,6 @@ class Crowd:
         self._base = base
         self._chance = chance
         self._workers: dict[str, asyncio.Task[None]] = {}
-        self._client = httpx.AsyncClient(timeout=10, trust_env=False, verify=False)
 
     async def start(self, count: int) -> None:
         """As many workers."""
@@ -68,7 +123,6 @@ class Crowd:
         for task in self._workers.values():
             task.cancel()
         ends = await asyncio.gather(*self._workers.values(), return_exceptions=True)
-        await self._client.aclose()
         for end in ends:
             if isinstance(end, Exception):
                 raise end
@@ -77,18 +131,25 @@ class Crowd:
         self._workers[name] = asyncio.create_task(self._work(name))
 
     async def _work(self, name: str) -> None:
-        while True:
-            asked = {"instanceId": name, "max": self._chance.randint(1, 4), "waitSeconds": 1}
-            answer = await self._ask("/queues/work/claim", asked)
-            items = answer.json()["data"]["items"] if answer is not None else []
-            for item in items:
-                self.book.take(item, name)
-            for item in items:
-                await self._do(item)
-            if answer is None:
-                await asyncio.sleep(0.05)
+        line = Line(self._base)
+        try:
+            while True:
+                await self._claim(name, line)
+        finally:
+            line.close()
 
-    async def _do(self, item: dict[str, Any]) -> None:
+    async def _claim(self, name: str, line: Line) -> None:
+        asked = {"instanceId": name, "max": self._chance.randint(1, 4), "waitSeconds": 1}
+        answer = await line.ask("/queues/work/claim", asked)
+        items = answer.body["data"]["items"] if answer is not None else []
+        for item in items:
+            self.book.take(item, name)
+        for item in items:
+            await self._do(item, line)
+        if answer is None:
+            await asyncio.sleep(0.05)
+
+    async def _do(self, item: dict[str, Any], line: Line) -> None:
         """Works on a part: mostly short, now and then past its lease, with or without renewals."""
         kind = self._chance.random()
         if kind < 0.02:
@@ -96,42 +157,34 @@ class Crowd:
         elif kind < 0.06:
             for _ in range(3):
                 await asyncio.sleep(0.4)
-                await self._renew(item)
+                await self._renew(item, line)
         else:
             await asyncio.sleep(self._chance.random() * 0.01)
-        await self._complete(item)
+        await self._complete(item, line)
 
-    async def _renew(self, item: dict[str, Any]) -> None:
-        answer = await self._ask(f"/leases/{item['lease']}/renew", {})
-        if answer is not None and answer.status_code == 200:
-            item["leaseUntil"] = answer.json()["data"]["leaseUntil"]
+    async def _renew(self, item: dict[str, Any], line: Line) -> None:
+        answer = await line.ask(f"/leases/{item['lease']}/renew", {})
+        if answer is not None and answer.status == 200:
+            item["leaseUntil"] = answer.body["data"]["leaseUntil"]
 
-    async def _complete(self, item: dict[str, Any]) -> None:
+    async def _complete(self, item: dict[str, Any], line: Line) -> None:
         for _ in range(20):
             sent = time.time()
-            answer = await self._ask(f"/leases/{item['lease']}/complete", {"status": "succeed"})
+            answer = await line.ask(f"/leases/{item['lease']}/complete", {"status": "succeed"})
             if answer is None:
                 await asyncio.sleep(0.1)
                 continue
-            if answer.status_code == 200:
+            if answer.status == 200:
                 self.book.accepted[part_of(item)].add(item["lease"])
                 # A start gives leases their whole length again: nobody has told the worker of it.
                 if sent > _seconds(item["leaseUntil"]) and item["starts"] == self.book.starts:
                     self.book.late.append((item["lease"], sent))
             else:
-                assert answer.json()["errors"][0]["code"] in ("lease_lost", "unknown", "unavailable"), (
-                    answer.text
+                assert answer.body["errors"][0]["code"] in ("lease_lost", "unknown", "unavailable"), (
+                    answer.body
                 )
                 self.book.refused += 1
             return
-
-    async def _ask(self, path: str, body: dict[str, Any]) -> httpx.Response | None:
-        """The answer; None where nobody is there."""
-        try:
-            answer = await self._client.post(self._base() + path, json=body)
-        except httpx.TransportError:
-            return None
-        return None if answer.status_code == 503 else answer
 
 
 def _seconds(moment: str) -> float:
