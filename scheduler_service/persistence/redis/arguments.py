@@ -29,7 +29,7 @@ from scheduler_service.persistence.redis.rows import (
     pack_pairs,
 )
 from scheduler_service.persistence.state.catalogue import JobSort
-from scheduler_service.persistence.state.group import Forget, Keep, Settle, Written
+from scheduler_service.persistence.state.writes import Forget, Keep, Settle, Written
 from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered
 
 _NO, _YES = b"0", b"1"

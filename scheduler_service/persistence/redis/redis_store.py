@@ -32,8 +32,8 @@ from scheduler_service.persistence.redis.server import check, inspect
 from scheduler_service.persistence.redis.session import Session
 from scheduler_service.persistence.redis.wire import TIMEOUT, Wire
 from scheduler_service.persistence.redis.writer import Writer
-from scheduler_service.persistence.state.group import Forget, Keep, Settle, Written
 from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.persistence.state.writes import Forget, Keep, Settle, Written
 from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoredJob, StoreError
 
 _CLOCK_SKEW = "clock_skew"

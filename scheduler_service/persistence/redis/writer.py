@@ -8,9 +8,9 @@ from typing import Any
 from scheduler_service.persistence.redis.arguments import Step, Write, write_arguments
 from scheduler_service.persistence.redis.parts import Arguments
 from scheduler_service.persistence.redis.session import Session
-from scheduler_service.persistence.state.group import Forget
 from scheduler_service.persistence.state.lane import Entry, Verdict, answer
 from scheduler_service.persistence.state.tap import Point, Tap
+from scheduler_service.persistence.state.writes import Forget
 from scheduler_service.ports import (
     NOTHING,
     Commit,

@@ -5,99 +5,71 @@ back from a busy event loop.
 """
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Collection, Sequence
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.state.journal import Journal, Pending, encode_page
 from scheduler_service.persistence.state.parts import write_parts
-from scheduler_service.persistence.state.rows import (
-    face_columns,
-    face_digest,
-    pack_delivery,
-    pack_records,
-    select,
-    turn_columns,
-)
+from scheduler_service.persistence.state.rows import pack_delivery
 from scheduler_service.persistence.state.sqlite_queues import Step
+from scheduler_service.persistence.state.standing import Standing, Turned, find_standings, write_jobs
 from scheduler_service.persistence.state.statements import (
     CLEAR_DEFINITIONS,
     DROP_BATCHES,
     DROP_DEFINITIONS,
     DROP_DELIVERIES,
     DROP_JOBS,
+    DROP_PAGES,
     DROP_REMEMBERED,
     PRUNE_REMEMBERED,
-    PUT_BATCHES,
     PUT_DEFINITIONS,
     PUT_DELIVERIES,
-    PUT_JOBS,
     PUT_META,
+    PUT_PAGES,
     PUT_REMEMBERED,
-    TURN_JOBS,
-    Shape,
-    write_text,
+    put_rows,
 )
-from scheduler_service.ports import NOTHING, Batch, Commit, Remembered, Settlement, StoreConflict
+from scheduler_service.persistence.state.writes import Fold, Forget, Keep, Settle, Write, Written
+from scheduler_service.ports import NOTHING, Batch, Commit, Remembered, StoreConflict, StoreUnavailable
 
-_CHUNK = 256  # rows of one statement: their parameters stay far below SQLite's 32,766
+# Pages that are left until something else is written.
+LEFT = 256
 
-
-class Settle(msgspec.Struct, frozen=True, gc=False):
-    """What became of some deliveries."""
-
-    settlements: tuple[Settlement, ...]
-
-
-class Written(msgspec.Struct, frozen=True, gc=False):
-    """The history has these batches."""
-
-    keys: tuple[tuple[str, int], ...]
-
-
-class Forget(msgspec.Struct, frozen=True, gc=False):
-    """The last traces of a destroyed job go; a living one stays. The verdict says whether there was one."""
-
-    job_id: str
-
-
-class Keep(msgspec.Struct, frozen=True, gc=False):
-    """A number of the store's own."""
-
-    key: str
-    value: int
-
-
-Write = Commit | Settle | Remembered | Written | Forget | Keep | Step
-
-
-class Standing(msgspec.Struct, frozen=True, gc=False):
-    """A job as the next write finds it. `face` None: its row is not in the file yet."""
-
-    uid: str
-    sequence: int
-    destroyed: bool
-    face: int | None = None
+_BEYOND = 1 << 63
 
 
 class Group:
     """The sum of some writes over what the file holds. Lives within one transaction."""
 
-    def __init__(self, *, connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
+    def __init__(
+        self,
+        *,
+        connection: sqlite3.Connection,
+        journal: Journal,
+        writes: Sequence[Write],
+        may_fold: bool = True,
+    ) -> None:
         self._connection = connection
-        self._found = _find(connection, writes)
+        self._journal = journal
+        self._found: dict[str, Standing] = _find(connection, journal, writes)
         self._standing = dict(self._found)
         self._commits: dict[str, Commit] = {}
+        self._past: set[str] = set()  # jobs whose rows are written at once
         self._forgotten: set[str] = set()
         self._definitions: dict[tuple[str, int], tuple[str, int, bytes] | None] = {}
         self._deliveries: dict[str, Delivery | None] = {}
-        self._batches: dict[tuple[str, int], Batch | None] = {}
+        self._batches: dict[tuple[str, int], Batch] = {}
+        self._confirmed: set[tuple[str, int]] = set()
         self._remembered: dict[tuple[str, str], Remembered] = {}
         self._ended: set[str] = set()
         self._kept: dict[str, int] = {}
         self._queued: list[QueueWrite] = []
+        self._may_fold = may_fold
+        self._folds = 0
+        self._moved: list[Pending] = []
+        self._folded: list[Pending] = []
+        self._deleted = 0
 
     def take(self, write: Write) -> object:
         """Adds `write` to the sum. Returns its result, or the StoreConflict for which it was left out."""
@@ -110,7 +82,9 @@ class Group:
                     self._deliveries[delivery.delivery_id] = None if settlement.done else delivery
                     self._take_batch(settlement.batch)
             case Written(keys):
-                self._batches.update(dict.fromkeys(keys))
+                self._confirmed.update(keys)
+                for key in keys:
+                    self._batches.pop(key, None)
             case Remembered():
                 self._remembered[write.scope, write.key] = write
             case Forget(job_id):
@@ -119,7 +93,20 @@ class Group:
                 self._kept[key] = value
             case Step(make):
                 return make(self._connection)
+            case Fold(count):
+                self._folds += count
+                return None if self._may_fold else StoreUnavailable("the journal cannot be folded now")
         return None
+
+    @property
+    def batches(self) -> Collection[tuple[str, int]]:
+        """The records that come into the journal."""
+        return self._batches.keys()
+
+    @property
+    def folds(self) -> bool:
+        """Whether `flush` brings turns of the journal into the table."""
+        return self._may_fold and (self._folds > 0 or self._journal.is_full)
 
     def flush(self) -> None:
         """Writes the sum into the open transaction."""
@@ -127,10 +114,24 @@ class Group:
         self._flush_jobs()
         self._flush_definitions()
         self._flush_deliveries()
-        self._flush_batches()
+        self._flush_confirmed()
         self._flush_remembered()
-        self._put(PUT_META, list(self._kept.items()))
+        put_rows(self._connection, PUT_META, list(self._kept.items()))
         write_parts(self._connection, self._queued)
+        self._flush_page()
+
+    def settle(self) -> None:
+        """The transaction has ended well: the journal knows what the file has."""
+        journal = self._journal
+        journal.delete_spent(self._deleted)
+        if self._moved or self._batches:
+            journal.append(self._moved, self._batches)
+        for job_id in (*self._past, *self._forgotten):
+            journal.fold(job_id)
+        for pending in self._folded:
+            journal.fold(pending.turned.entry.job_id)
+        for key in self._confirmed:
+            journal.confirm(key)
 
     def _take_commit(self, commit: Commit) -> StoreConflict | None:
         entry = commit.entry
@@ -138,6 +139,8 @@ class Group:
         if not _follows(commit, standing):
             return _conflict(commit, standing)
         self._commits[entry.job_id] = commit
+        if commit.document is None or commit.definition is not None or standing is None or standing.destroyed:
+            self._past.add(entry.job_id)
         self._standing[entry.job_id] = Standing(entry.uid, commit.sequence, commit.document is None)
         if commit.definition is not None:
             value = (entry.job_id, entry.updated_at, commit.definition)
@@ -161,6 +164,7 @@ class Group:
     def _take_batch(self, batch: Batch | None) -> None:
         if batch is not None:
             self._batches[batch.uid, batch.sequence] = batch
+            self._confirmed.discard((batch.uid, batch.sequence))
 
     def _forget(self, job_id: str) -> bool:
         standing = self._standing.get(job_id)
@@ -168,6 +172,7 @@ class Group:
             return False
         del self._standing[job_id]
         self._found.pop(job_id, None)
+        self._past.discard(job_id)
         self._commits.pop(job_id, None)
         for key, kept in self._definitions.items():
             if kept is not None and kept[0] == job_id:
@@ -177,72 +182,94 @@ class Group:
 
     def _flush_forgotten(self) -> None:
         rows = [(job_id,) for job_id in self._forgotten]
-        self._put(DROP_JOBS, rows)
-        self._put(DROP_DEFINITIONS, rows)
+        put_rows(self._connection, DROP_JOBS, rows)
+        put_rows(self._connection, DROP_DEFINITIONS, rows)
 
     def _flush_jobs(self) -> None:
-        turned: list[tuple[Any, ...]] = []
-        whole: list[tuple[Any, ...]] = []
+        """A turn that only moves its job on goes to the journal; rows are written for the others."""
+        page = self._journal.next_page
+        rows: list[tuple[Turned, int | None]] = []
         for job_id, commit in self._commits.items():
-            columns = face_columns(commit.entry)
-            digest = face_digest(columns)
             found = self._found.get(job_id)
-            if found is not None and found.face == digest:
-                turned.append((job_id, *turn_columns(commit)))
+            face = None if found is None else found.face
+            turned = Turned(commit.entry, commit.sequence, commit.document, commit.due)
+            if job_id in self._past or not _fits(turned):
+                self._past.add(job_id)
+                rows.append((turned, face))
             else:
-                whole.append((job_id, digest, *columns, *turn_columns(commit)))
-        self._put(TURN_JOBS, turned)
-        self._put(PUT_JOBS, whole)
+                self._moved.append(Pending(turned, page, face))
+        if self.folds:
+            self._folded = self._choose_folded()
+            rows += [(pending.turned, pending.face) for pending in self._folded]
+        write_jobs(self._connection, rows)
+
+    def _choose_folded(self) -> list[Pending]:
+        """Jobs that were left alone for longest, and twice as many as come in where the journal is full."""
+        oldest = self._journal.oldest(max(self._folds, 2 * len(self._moved)))
+        taken = self._commits.keys() | self._forgotten
+        return [pending for pending in oldest if pending.turned.entry.job_id not in taken]
 
     def _flush_definitions(self) -> None:
         items = self._definitions.items()
-        self._put(PUT_DEFINITIONS, [(*key, *kept) for key, kept in items if kept is not None])
-        self._put(CLEAR_DEFINITIONS, [key for key, kept in items if kept is None])
+        put_rows(
+            self._connection, PUT_DEFINITIONS, [(*key, *kept) for key, kept in items if kept is not None]
+        )
+        put_rows(self._connection, CLEAR_DEFINITIONS, [key for key, kept in items if kept is None])
 
     def _flush_deliveries(self) -> None:
         items = self._deliveries.items()
-        self._put(PUT_DELIVERIES, [(key, pack_delivery(kept)) for key, kept in items if kept is not None])
-        self._put(DROP_DELIVERIES, [(key,) for key, kept in items if kept is None])
+        put_rows(
+            self._connection,
+            PUT_DELIVERIES,
+            [(key, pack_delivery(kept)) for key, kept in items if kept is not None],
+        )
+        put_rows(self._connection, DROP_DELIVERIES, [(key,) for key, kept in items if kept is None])
 
-    def _flush_batches(self) -> None:
-        items = self._batches.items()
-        self._put(PUT_BATCHES, [_batch_row(batch) for _, batch in items if batch is not None])
-        self._put(DROP_BATCHES, [key for key, batch in items if batch is None])
+    def _flush_confirmed(self) -> None:
+        """What lies in the journal goes with its page; the rest was brought into the table by `unload`."""
+        has = self._journal.has_batch
+        put_rows(self._connection, DROP_BATCHES, [key for key in self._confirmed if not has(key)])
+
+    def _flush_page(self) -> None:
+        """One row for all turns that moved a job on and for all records; rows of earlier groups go."""
+        spent = self._journal.spent
+        if self._moved or self._batches:
+            content = encode_page([one.turned for one in self._moved], list(self._batches.values()))
+            self._connection.execute(PUT_PAGES, (self._journal.next_page, content))
+        elif not self._folds and len(spent) < LEFT:
+            return
+        self._deleted = len(spent)
+        put_rows(self._connection, DROP_PAGES, [(page,) for page in spent])
 
     def _flush_remembered(self) -> None:
-        self._put(DROP_REMEMBERED, [(job_id,) for job_id in self._ended])
+        put_rows(self._connection, DROP_REMEMBERED, [(job_id,) for job_id in self._ended])
         if not self._remembered:
             return
         rows = [
             (*key, kept.created_at, kept.digest, kept.answer, kept.job_id)
             for key, kept in self._remembered.items()
         ]
-        self._put(PUT_REMEMBERED, rows)
+        put_rows(self._connection, PUT_REMEMBERED, rows)
         newest = max(kept.created_at for kept in self._remembered.values())
         self._connection.execute(PRUNE_REMEMBERED, (newest - DAY,))
 
-    def _put(self, shape: Shape, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Writes `rows` by statements of 256, 128, 64 … rows, so that few texts serve groups of any size."""
-        start = 0
-        while start < len(rows):
-            count = min(_CHUNK, 1 << ((len(rows) - start).bit_length() - 1))
-            part = rows[start : start + count]
-            self._connection.execute(write_text(shape, count), [value for row in part for value in row])
-            start += count
 
-
-def _find(connection: sqlite3.Connection, writes: Sequence[Write]) -> dict[str, Standing]:
+def _find(connection: sqlite3.Connection, journal: Journal, writes: Sequence[Write]) -> dict[str, Standing]:
     job_ids = {write.entry.job_id for write in writes if isinstance(write, Commit)}
     job_ids.update(write.job_id for write in writes if isinstance(write, Forget))
-    if not job_ids:
-        return {}
-    rows = select(
-        connection,
-        "job_id, uid, sequence, document IS NULL, face",
-        "jobs WHERE job_id IN (SELECT value FROM json_each(?))",
-        (msgspec.json.encode(list(job_ids)).decode(),),
-    )
-    return {row[0]: Standing(row[1], row[2], bool(row[3]), row[4]) for row in rows}
+    moved = {job_id: found for job_id in job_ids if (found := journal.pending(job_id)) is not None}
+    standings = find_standings(connection, job_ids - moved.keys())
+    for job_id, pending in moved.items():
+        turned = pending.turned
+        standings[job_id] = Standing(turned.entry.uid, turned.sequence, False, pending.face)
+    return standings
+
+
+def _fits(turned: Turned) -> bool:
+    """Whether the table can hold what the journal can: what it cannot has to fail now, and alone."""
+    entry, due = turned.entry, turned.due
+    counts = (entry.execute_number, entry.request_counts, entry.missed, turned.sequence)
+    return max(*counts, due.wall or 0, due.steady or 0, entry.next_fire or 0) < _BEYOND
 
 
 def _follows(commit: Commit, standing: Standing | None) -> bool:
@@ -268,9 +295,3 @@ def _conflict(commit: Commit, standing: Standing | None) -> StoreConflict:
         f"Job {job_id} (life {standing.uid}) stands at sequence {standing.sequence}, not at "
         f"{commit.expected} of life {commit.entry.uid}: another writer was first. Load it again."
     )
-
-
-def _batch_row(batch: Batch) -> tuple[Any, ...]:
-    return (
-        batch.uid, batch.sequence, batch.job_id, batch.tenant, batch.at, pack_records(batch.records),
-    )  # fmt: skip

@@ -10,6 +10,9 @@ from scheduler_service.ports import StoreUnavailable
 
 Item = TypeVar("Item")
 
+PAUSE = 0.5
+"""How long nothing has to come before a lane rests, in seconds."""
+
 # Items that are served together, who waits for them, and whether that is for one alone.
 Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
 
@@ -21,6 +24,8 @@ class Lane(Generic[Item]):
     """Items are served in the order in which they were put; `serve` answers them in that order.
 
     `serve` runs in the lane's thread and must not raise: an error is a verdict of the item that it hit.
+    `rest` runs there too, when nothing has come for `pause` seconds after the last item; it says whether it
+    wants to go on as long as nothing comes.
     """
 
     def __init__(
@@ -30,11 +35,16 @@ class Lane(Generic[Item]):
         serve: Callable[[list[Item]], list[Verdict]],
         size: int,
         loop: asyncio.AbstractEventLoop,
+        rest: Callable[[], bool] | None = None,
+        pause: float = PAUSE,
     ) -> None:
         self._name = name
         self._serve = serve
         self._size = size
         self._loop = loop
+        self._rest = rest
+        self._pause = pause
+        self._patience: float | None = None
         self._waiting: SimpleQueue[Entry[Item] | None] = SimpleQueue()
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
@@ -77,7 +87,12 @@ class Lane(Generic[Item]):
     def _take(self) -> tuple[list[Entry[Item]], bool]:
         entries: list[Entry[Item]] = []
         count = 0
-        entry = self._waiting.get()
+        try:
+            entry = self._waiting.get(timeout=self._patience)
+        except Empty:
+            self._patience = 0.0 if self._rest is not None and self._rest() else None
+            return entries, False
+        self._patience = None if self._rest is None else self._pause
         while entry is not None:
             entries.append(entry)
             count += len(entry[0])

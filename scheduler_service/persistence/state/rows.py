@@ -14,8 +14,8 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.records import DeliveryRecord, Detail, ExecutionRecord, FiringRecord, Record
-from scheduler_service.ports import Batch, CatalogueEntry, Commit, StoredJob
+from scheduler_service.domain.records import DeliveryRecord, Detail, ExecutionRecord, FiringRecord
+from scheduler_service.ports import Batch, CatalogueEntry, StoredJob
 
 AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Detail
 
@@ -68,12 +68,12 @@ def face_digest(columns: tuple[Any, ...]) -> int:
     return int.from_bytes(hashlib.blake2b(_encode(columns), digest_size=8).digest(), "big") >> 1
 
 
-def turn_columns(commit: Commit) -> tuple[Any, ...]:
+def turn_columns(entry: CatalogueEntry, sequence: int, due: Due, document: bytes | None) -> tuple[Any, ...]:
     """The values of TURN. A destroyed job waits for nothing."""
-    entry, due = commit.entry, commit.due if commit.document is not None else Due()
+    waits = due if document is not None else Due()
     return (
-        commit.sequence, due.wall, due.steady, entry.next_fire, entry.execute_number, entry.request_counts,
-        entry.missed, entry.live, entry.waiting, entry.latest, commit.document,
+        sequence, waits.wall, waits.steady, entry.next_fire, entry.execute_number, entry.request_counts,
+        entry.missed, entry.live, entry.waiting, entry.latest, document,
     )  # fmt: skip
 
 
@@ -106,9 +106,11 @@ def _read_job(row: list[Any]) -> StoredJob:
     )
 
 
-def pack_records(records: tuple[Record, ...]) -> bytes:
-    """A turn's records as the file keeps them."""
-    return _encode(records)
+def batch_row(batch: Batch) -> tuple[Any, ...]:
+    """The columns of `unwritten`."""
+    return (
+        batch.uid, batch.sequence, batch.job_id, batch.tenant, batch.at, _encode(batch.records),
+    )  # fmt: skip
 
 
 def read_batch(row: list[Any]) -> Batch:

@@ -95,6 +95,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL)",
     ),
     TABLE,
+    ("CREATE TABLE journal (page INTEGER PRIMARY KEY, content BLOB NOT NULL)",),
 )
 
 

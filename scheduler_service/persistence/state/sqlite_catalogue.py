@@ -1,7 +1,7 @@
 """The catalogue's reads over SQLite, in the lister's thread."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, Jo
 from scheduler_service.persistence.state.places import Place, read_place
 from scheduler_service.persistence.state.reader import Reader
 from scheduler_service.persistence.state.rows import ENTRY, read_entry, select
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports import CatalogueEntry, StoredJob
 
 _COLUMNS = {
     JobSort.JOB_ID: "job_id",
@@ -30,14 +30,29 @@ Leg = tuple[list[str], list[Any], str]
 
 
 class SqliteCatalogue:
-    """catalogue.Catalogue over the jobs' table."""
+    """catalogue.Catalogue over the jobs' table.
 
-    def __init__(self, *, reader: Reader) -> None:
+    `catch_up` ends when the table has all that was durable before; `find` gives a job of which the table may
+    know less.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: Reader,
+        catch_up: Callable[[], Awaitable[None]],
+        find: Callable[[str], StoredJob | None],
+    ) -> None:
         self._reader = reader
+        self._catch_up = catch_up
+        self._find = find
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
-        return next(iter(await self._entries("jobs WHERE job_id = ?", job_id)), None)
+        found = self._find(job_id)
+        if found is not None:
+            return found.entry
+        return next(iter(await self._read_entries("jobs WHERE job_id = ?", job_id)), None)
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
         """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
@@ -45,7 +60,9 @@ class SqliteCatalogue:
         for start in range(0, len(job_ids), AT_ONCE):
             wanted = msgspec.json.encode(job_ids[start : start + AT_ONCE]).decode()
             source = "jobs WHERE job_id IN (SELECT value FROM json_each(?))"
-            found.update({entry.job_id: entry for entry in await self._entries(source, wanted)})
+            found.update({entry.job_id: entry for entry in await self._read_entries(source, wanted)})
+        newer = {job_id: stored.entry for job_id in found if (stored := self._find(job_id)) is not None}
+        found.update(newer)
         return found
 
     async def find(self, uid: str) -> CatalogueEntry | None:
@@ -69,6 +86,7 @@ class SqliteCatalogue:
                     break
             return rows
 
+        await self._catch_up()
         return _page(query, [read_entry(row) for row in await self._reader.read(read)])
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
@@ -118,9 +136,14 @@ class SqliteCatalogue:
                 by_state=states,
             )
 
+        await self._catch_up()
         return await self._reader.read(read)
 
     async def _entries(self, source: str, *parameters: Any) -> Sequence[CatalogueEntry]:
+        await self._catch_up()
+        return await self._read_entries(source, *parameters)
+
+    async def _read_entries(self, source: str, *parameters: Any) -> Sequence[CatalogueEntry]:
         return [read_entry(row) for row in await self._select(ENTRY, source, *parameters)]
 
     async def _select(self, columns: str, source: str, *parameters: Any) -> Sequence[Any]:

@@ -1,6 +1,7 @@
 """The state store of the embedded host over one SQLite file."""
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,13 +20,14 @@ from scheduler_service.persistence.state.database import (
     relax,
 )
 from scheduler_service.persistence.state.folder import FolderLock
-from scheduler_service.persistence.state.group import Forget, Keep, Settle, Written
+from scheduler_service.persistence.state.journal import Journal, unload
 from scheduler_service.persistence.state.reader import Reader
 from scheduler_service.persistence.state.rows import read_batch, read_delivery, select
 from scheduler_service.persistence.state.sqlite_catalogue import SqliteCatalogue
 from scheduler_service.persistence.state.sqlite_queues import SqliteQueues
 from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.persistence.state.writer import Writer
+from scheduler_service.persistence.state.writes import Fold, Forget, Keep, Settle, Written
 from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoredJob, StoreError
 
 _CLOCK_SKEW = "clock_skew"
@@ -46,8 +48,15 @@ class SqliteStateStore:
         self.node_id = files.node_id
         self._files = files
         guard = files.guard
+        self._journal = Journal()
         self._writer = Writer(
-            connection=files.writing, place=files.place, guard=guard, size=size, tap=tap, loop=loop
+            connection=files.writing,
+            journal=self._journal,
+            place=files.place,
+            guard=guard,
+            size=size,
+            tap=tap,
+            loop=loop,
         )
         self._reader = Reader(
             connection=files.reading, name="state-reader", place=files.place, guard=guard, loop=loop
@@ -56,7 +65,9 @@ class SqliteStateStore:
         self._lister = Reader(
             connection=files.listing, name="state-lister", place=files.place, guard=guard, loop=loop
         )
-        self.catalogue = SqliteCatalogue(reader=self._lister)
+        self.catalogue = SqliteCatalogue(
+            reader=self._lister, catch_up=self._catch_up, find=self._journal.find
+        )
         self.queues = SqliteQueues(put=self._writer.put, reader=self._reader)
         self._closing: asyncio.Future[None] | None = None
 
@@ -81,7 +92,9 @@ class SqliteStateStore:
 
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, destroyed ones too, or None. Raises StoreUnavailable."""
-        return await self._reader.load(job_id)
+        if self._journal.is_in_doubt:
+            await self._writer.put(Fold(count=0))
+        return self._journal.find(job_id) or await self._reader.load(job_id)
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, also of a life that has ended, or None. Raises StoreUnavailable."""
@@ -132,6 +145,7 @@ class SqliteStateStore:
 
     async def open_jobs(self, after: str, limit: int) -> list[str]:
         """Ids, in order, of jobs with executions that are processing or wait for a retry (recovery)."""
+        await self._catch_up()
         source = "jobs WHERE live > 0 AND job_id > ? ORDER BY job_id LIMIT ?"
         return [row[0] for row in await self._select("job_id", source, after, limit)]
 
@@ -142,6 +156,7 @@ class SqliteStateStore:
 
     async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
         """Batches that the history has not confirmed, in order of (uid, sequence)."""
+        await self._writer.put(Fold(is_whole=True))
         columns = "uid, job_id, tenant, sequence, at, hex(records)"
         source = "unwritten WHERE (uid, sequence) > (?, ?) ORDER BY uid, sequence LIMIT ?"
         return [read_batch(row) for row in await self._select(columns, source, *after, limit)]
@@ -170,13 +185,22 @@ class SqliteStateStore:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
 
+    async def _catch_up(self) -> None:
+        """Returns when the tables have what was durable at the call. Raises StoreError."""
+        newest = self._journal.newest
+        while self._journal.holds(newest):
+            await self._writer.put(Fold())
+
     async def _close(self) -> None:
+        with contextlib.suppress(StoreError):  # the next start does it
+            await self._writer.put(Fold(is_whole=True))
         await self._writer.close()
         await self._reader.close()
         await self._lister.close()
         await asyncio.to_thread(self._files.close)
 
     async def _due(self, line: str, before: int, limit: int, after: int) -> list[tuple[int, str]]:
+        await self._catch_up()
         source = f"jobs WHERE {line} > ? AND {line} <= ? ORDER BY {line}, job_id LIMIT ?"
         rows = await self._select(f"{line}, job_id", source, after, before, limit)
         return [(row[0], row[1]) for row in rows]
@@ -235,6 +259,7 @@ def _open_file(place: str, durability: str, node_id: str, lock: FolderLock) -> _
     connection = open_writing(place, durability=durability)
     try:
         boot, node = count_start(connection, node_id=node_id)
+        _unload(connection)
         relax(connection, durability=durability)
         return _Files(
             place=place,
@@ -252,3 +277,10 @@ def _open_file(place: str, durability: str, node_id: str, lock: FolderLock) -> _
     except BaseException:
         connection.close()
         raise
+
+
+def _unload(connection: sqlite3.Connection) -> None:
+    """What an earlier process left in the journal, in a transaction of its own."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        unload(connection)

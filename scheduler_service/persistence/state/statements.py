@@ -1,11 +1,15 @@
 """The statements of the one writer: few texts, each over many rows."""
 
+import sqlite3
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import msgspec
 
 from scheduler_service.persistence.state.rows import FACE, TURN
+
+CHUNK = 256  # rows of one statement: their parameters stay far below SQLite's 32,766
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -21,6 +25,16 @@ def write_text(shape: Shape, count: int) -> str:
     """The statement of `shape` over `count` rows."""
     row = f"({', '.join('?' * shape.width)})"
     return f"{shape.head} {', '.join([row] * count)} {shape.tail}"
+
+
+def put_rows(connection: sqlite3.Connection, shape: Shape, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Writes `rows` by statements of 256, 128, 64 … rows, so that few texts serve groups of any size."""
+    start = 0
+    while start < len(rows):
+        count = min(CHUNK, 1 << ((len(rows) - start).bit_length() - 1))
+        part = rows[start : start + count]
+        connection.execute(write_text(shape, count), [value for row in part for value in row])
+        start += count
 
 
 def _put_into(table: str, columns: Sequence[str], tail: str = "") -> Shape:
@@ -60,6 +74,8 @@ PUT_BATCHES = _put_into("unwritten", ("uid", "sequence", "job_id", "tenant", "at
 DROP_BATCHES = _drop_pairs("unwritten", "sequence")
 PUT_REMEMBERED = _put_into("remembered", ("scope", "key", "created_at", "digest", "answer", "job_id"))
 DROP_REMEMBERED = Shape("DELETE FROM remembered WHERE job_id IN (VALUES", 1, ")")
+PUT_PAGES = "INSERT INTO journal (page, content) VALUES (?, ?)"
+DROP_PAGES = Shape("DELETE FROM journal WHERE page IN (VALUES", 1, ")")
 PUT_META = _put_into("meta", ("key", "value"))
 PRUNE_REMEMBERED = (
     "DELETE FROM remembered WHERE rowid IN "

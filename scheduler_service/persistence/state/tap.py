@@ -1,8 +1,9 @@
 """Where tests may listen, break or kill: the points around each durable write.
 
 `BEGIN` opens a group's transaction, `WRITE` puts its rows, `COMMIT` makes them durable; those who wait are
-told afterwards. A tap runs in the writer's thread. What it raises counts as raised by the database there:
-before `COMMIT` has ended well nothing was written, after it nobody knows.
+told afterwards. `FOLD` ends a transaction that only brings turns of the journal into the tables. A tap runs
+in the writer's thread. What it raises counts as raised by the database there: before `COMMIT` has ended well
+nothing was written, after it nobody knows.
 """
 
 from enum import StrEnum
@@ -15,6 +16,7 @@ class Point(StrEnum):
     BEGIN = "state.begin"
     WRITE = "state.write"
     COMMIT = "state.commit"
+    FOLD = "state.fold"
 
 
 class Tap(Protocol):

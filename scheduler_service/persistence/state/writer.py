@@ -4,11 +4,13 @@ import asyncio
 import sqlite3
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
-from scheduler_service.persistence.state.group import Group, Write
+from scheduler_service.persistence.state.group import Group
+from scheduler_service.persistence.state.journal import Journal, unload
 from scheduler_service.persistence.state.lane import Lane, Verdict
 from scheduler_service.persistence.state.tap import Point, Tap
+from scheduler_service.persistence.state.writes import Fold, Write
 from scheduler_service.ports import StoreUnavailable, StoreUncertain
 
 # What SQLite says when the fault lies in one write's values and not in the file: the others may go on.
@@ -20,18 +22,32 @@ _ONE_WRITES_FAULT = (
 )
 
 
+class Points(NamedTuple):
+    """The points of one transaction."""
+
+    begin: Point | None
+    write: Point | None
+    commit: Point
+
+
+WRITING = Points(Point.BEGIN, Point.WRITE, Point.COMMIT)
+FOLDING = Points(None, None, Point.FOLD)
+
+
 class Writer:
     """Writes in the order of `put`, in groups of at most `size`, as fast as the disk ends the last group.
 
     A write that conflicts fails alone. A write that cannot be stored fails alone. When the group cannot be
     written, each of its writes raises StoreUnavailable and nothing was written; where the end of the
-    transaction is unknown, each raises StoreUncertain. The next group is tried afresh.
+    transaction is unknown, each raises StoreUncertain. The next group is tried afresh. What groups left in
+    the journal goes into the tables while nobody writes, or as room is needed.
     """
 
     def __init__(
         self,
         *,
         connection: sqlite3.Connection,
+        journal: Journal,
         place: str,
         guard: AbstractContextManager[Any],
         size: int,
@@ -39,10 +55,14 @@ class Writer:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._connection = connection
+        self._journal = journal
         self._place = place
         self._guard = guard
         self._tap = tap
-        self._lane: Lane[Write] = Lane(name="state-writer", serve=self._serve, size=size, loop=loop)
+        self._points = WRITING
+        self._lane: Lane[Write] = Lane(
+            name="state-writer", serve=self._serve, size=size, rest=self._rest, loop=loop
+        )
 
     def put(self, write: Write) -> asyncio.Future[Any]:
         """Hands `write` in and returns at once; the future ends when it is durable, or raises StoreError."""
@@ -58,26 +78,62 @@ class Writer:
 
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         with self._guard:
-            return self._write(writes)
+            error = self._prepare(writes)
+            return self._write(writes) if error is None else [self._unavailable(error) for _ in writes]
 
-    def _write(self, writes: list[Write]) -> list[Verdict]:
+    def _prepare(self, writes: list[Write]) -> Exception | None:
+        """Ends a doubt, and unloads the journal where that is asked; what failed, if it did."""
         try:
-            verdicts = self._put_rows(writes)
+            if self._journal.is_in_doubt:
+                self._journal.reload(self._connection)
+        except sqlite3.Error as error:
+            return error
+        if any(isinstance(write, Fold) and write.is_whole for write in writes):
+            return self._unload()
+        return None
+
+    def _rest(self) -> bool:
+        """Folds a part of the journal while nobody writes; whether there is more."""
+        if self._journal.has_folds:
+            verdict = self._serve([Fold()])[0]
+            return self._journal.has_folds and not isinstance(verdict, Exception)
+        return False
+
+    def _unload(self) -> Exception | None:
+        """Brings the whole journal into the tables, from the file; what failed, if it did."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            unload(self._connection, self._journal.has_batch)
+            self._before(Point.FOLD)
+            self._connection.execute("COMMIT")
+            self._after(Point.FOLD)
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
             self._roll_back()
-            return self._refuse(writes, error)
-        return self._make_durable(verdicts)
+            self._journal.doubt(())
+            return error
+        self._journal.empty()
+        return None
 
-    def _put_rows(self, writes: list[Write]) -> list[Verdict]:
-        self._before(Point.BEGIN)
-        self._connection.execute("BEGIN IMMEDIATE")
-        self._after(Point.BEGIN)
-        self._before(Point.WRITE)
-        group = Group(connection=self._connection, writes=writes)
-        verdicts = [group.take(write) for write in writes]
-        group.flush()
-        self._after(Point.WRITE)
-        return verdicts
+    def _write(self, writes: list[Write], *, may_fold: bool = True) -> list[Verdict]:
+        group: Group | None = None
+        self._points = FOLDING if all(isinstance(write, Fold) for write in writes) else WRITING
+        try:
+            self._before(self._points.begin)
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._after(self._points.begin)
+            self._before(self._points.write)
+            group = Group(
+                connection=self._connection, journal=self._journal, writes=writes, may_fold=may_fold
+            )
+            verdicts = [group.take(write) for write in writes]
+            group.flush()
+            self._after(self._points.write)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+            self._roll_back()
+            if group is not None and group.folds:  # what hit an old turn must not hit the new ones
+                return self._write(writes, may_fold=False)
+            return self._refuse(writes, error)
+        return self._make_durable(group, verdicts)
 
     def _refuse(self, writes: list[Write], error: Exception) -> list[Verdict]:
         ours = isinstance(error, sqlite3.Error) and not isinstance(error, _ONE_WRITES_FAULT)
@@ -87,19 +143,22 @@ class Writer:
         half = len(writes) // 2
         return self._write(writes[:half]) + self._write(writes[half:])
 
-    def _make_durable(self, verdicts: list[Verdict]) -> list[Verdict]:
+    def _make_durable(self, group: Group, verdicts: list[Verdict]) -> list[Verdict]:
         try:
-            self._before(Point.COMMIT)
+            self._before(self._points.commit)
             self._connection.execute("COMMIT")
-            self._after(Point.COMMIT)
+            self._after(self._points.commit)
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
             # A full disk cannot have taken the last page, which alone makes the group count; and a
             # transaction that is still open did not end. Anything else may come back after a crash.
             known = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             known = known or self._connection.in_transaction
             self._roll_back()
+            if not known:
+                self._journal.doubt(group.batches)
             fail = self._unavailable if known else self._uncertain
             return [verdict if isinstance(verdict, Exception) else fail(error) for verdict in verdicts]
+        group.settle()
         return verdicts
 
     def _roll_back(self) -> None:
@@ -115,10 +174,10 @@ class Writer:
             f"Whether {self._place} holds the write is unknown: {error}. Load before you write."
         )
 
-    def _before(self, point: Point) -> None:
-        if self._tap is not None:
+    def _before(self, point: Point | None) -> None:
+        if self._tap is not None and point is not None:
             self._tap.before(point)
 
-    def _after(self, point: Point) -> None:
-        if self._tap is not None:
+    def _after(self, point: Point | None) -> None:
+        if self._tap is not None and point is not None:
             self._tap.after(point)

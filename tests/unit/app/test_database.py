@@ -22,7 +22,7 @@ def test_a_state_of_another_format_is_told(tmp_path: Path) -> None:
     """An older state is to be migrated; a newer one, or no database at all, is refused in words."""
     asyncio.run(migrate_folder(tmp_path))
     place = tmp_path / STATE_FILE
-    for version, found in ((0, ["the jobs' state has format 0, this program 2"]), (99, None)):
+    for version, found in ((0, ["the jobs' state has format 0, this program 3"]), (99, None)):
         connection = sqlite3.connect(place)
         connection.execute(f"PRAGMA user_version = {version}")
         connection.close()

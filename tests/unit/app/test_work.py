@@ -8,7 +8,7 @@ import asyncio
 import gc
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
@@ -26,14 +26,14 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded import EmbeddedHost
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.state.rows import pack_records
+from scheduler_service.persistence.state.rows import batch_row
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.ports import Commit
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms
 from scheduler_service.timing.misfire import count_missed
-from tests.unit.hosts.house import CORE, SKEW, START, describe
+from tests.unit.hosts.house import CORE, SKEW, START, describe, until
 
 pytestmark = pytest.mark.anyio
 
@@ -56,6 +56,20 @@ class Sender:
         """Nothing to close."""
 
 
+class WatchedClock(ManualClock):
+    """Knows how many wait for it."""
+
+    sleepers = 0
+
+    async def sleep(self, pause: int) -> None:
+        """Returns when the clock has been advanced by `pause` ms."""
+        self.sleepers += 1
+        try:
+            await super().sleep(pause)
+        finally:
+            self.sleepers -= 1
+
+
 class Works:
     """A host over files, with counters at its edges."""
 
@@ -63,7 +77,7 @@ class Works:
         self.store = store
         self.history = history
         self.sender = Sender()
-        self.clock = ManualClock(wall=START, skew=SKEW)
+        self.clock = WatchedClock(wall=START, skew=SKEW)
         self.turns = 0
         self.commits: list[Commit] = []
         self.statements: list[str] = []
@@ -99,6 +113,7 @@ class Works:
         """One firing of each of the `count` jobs, to its record in the history."""
         self._awaited = 2 * count
         self._ended.clear()
+        await until(lambda: self.clock.sleepers > 0)  # alarms are being read: they sleep only after that
         self.clock.advance(MINUTE)
         await self._ended.wait()
         await self.history.flush()
@@ -133,7 +148,12 @@ async def at_work(folder: Path, *, qos: int) -> AsyncIterator[Works]:
     """Warmed up by one firing of each job."""
     store = await SqliteStateStore.open(folder=folder, durability="process")
     database = HistoryDatabase(url=f"sqlite:///{folder}/history.db", durability="process")
-    history = HistoryWriter(database=database, on_written=lambda keys: None, on_trouble=lambda text: None)
+    loop = asyncio.get_running_loop()
+
+    def confirm(keys: Sequence[tuple[str, int]]) -> None:
+        loop.call_soon_threadsafe(store.written, keys)
+
+    history = HistoryWriter(database=database, on_written=confirm, on_trouble=lambda text: None)
     works = Works(store=store, history=history)
     try:
         await works.create(COUNT, qos)
@@ -162,7 +182,7 @@ async def test_an_execution_writes_few_bytes(tmp_path: Path, qos: int, most: int
         await works.fire(COUNT)
         written = sum(len(commit.document or b"") for commit in works.commits)
         batches = [commit.batch for commit in works.commits if commit.batch is not None]
-        written += sum(len(pack_records(batch.records)) for batch in batches)
+        written += sum(len(batch_row(batch)[-1]) for batch in batches)
         assert most / 2 < written / COUNT < most
 
 

@@ -98,7 +98,7 @@ async def test_work_that_nobody_wants_is_stopped() -> None:
         await begun.wait()
         await client.executions.cancel(fired)
         await stopped.wait()
-        assert (await client.executions.get(fired)).state == "cancelled"
+        assert (await client.executions.wait_for(fired)).state == "cancelled"
 
 
 async def test_a_stale_report_says_stop() -> None:

@@ -13,9 +13,9 @@ from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.persistence.redis.redis_store import RedisStateStore
 from scheduler_service.persistence.state.catalogue import JobQuery, JobSort
-from scheduler_service.persistence.state.group import Write
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.store import OpenStore
+from scheduler_service.persistence.state.writes import Write
 from scheduler_service.ports import Remembered, Settlement
 from tests.redis_server import RedisServer
 from tests.unit.persistence.samples import batch, commit, delivery

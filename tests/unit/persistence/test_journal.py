@@ -1,0 +1,298 @@
+"""Turns in the journal: as durable and as visible as in the table, and brought there later."""
+
+import asyncio
+import shutil
+import sqlite3
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.domain.moments import Due
+from scheduler_service.persistence.state.catalogue import JobQuery
+from scheduler_service.persistence.state.errors import StoreDamaged
+from scheduler_service.persistence.state.group import LEFT, Group
+from scheduler_service.persistence.state.journal import Journal
+from scheduler_service.persistence.state.lane import Lane
+from scheduler_service.persistence.state.schema import upgrade
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.tap import Point
+from scheduler_service.persistence.state.writes import Fold, Write, Written
+from scheduler_service.ports import Commit, StoreConflict, StoreUnavailable, StoreUncertain
+from tests.unit.persistence.samples import batch, commit
+
+pytestmark = pytest.mark.anyio
+
+
+def turn(job_id: str = "job", *, over: int = 1, **changes: object) -> Commit:
+    """A turn that only moves a job on, with a record."""
+    document = changes.pop("document", b"turned")
+    records = changes.pop("batch", batch(over + 1))
+    return commit(
+        job_id, expected=over, document=document, due=Due(wall=over * 10), batch=records,
+        execute_number=over, **changes,
+    )  # fmt: skip
+
+
+def pages_of(folder: Path) -> int:
+    """How many pages the journal of the file has."""
+    with closing(sqlite3.connect(folder / "state.db")) as connection:
+        count: int = connection.execute("SELECT count(*) FROM journal").fetchall()[0][0]
+        return count
+
+
+def image(folder: Path) -> Path:
+    """The files as a crash would leave them now."""
+    copy = folder.parent / "image"
+    copy.mkdir()
+    for file in ("state.db", "state.db-wal"):
+        shutil.copy(folder / file, copy / file)
+    return copy
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty data folder."""
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+class Breaking:
+    """A tap that raises once, at one place, and counts."""
+
+    def __init__(self, place: str = "") -> None:
+        self.place: str | None = place
+        self.folds = 0
+
+    def before(self, point: str) -> None:
+        self._break(f"before {point}")
+
+    def after(self, point: str) -> None:
+        self.folds += point == Point.FOLD
+        self._break(f"after {point}")
+
+    def _break(self, place: str) -> None:
+        if place == self.place:
+            self.place = None
+            raise sqlite3.OperationalError("disk I/O error")
+
+
+async def test_a_turn_survives_a_crash_before_it_is_in_the_table(folder: Path) -> None:
+    """What was answered is there after a crash: the job, its alarm, its records (SPEC section 8)."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit(commit())
+    await store.commit(turn(over=1))
+    await store.commit(turn(over=2, document=b"latest"))
+    copy = image(folder)
+    assert pages_of(copy) == 2
+    other = await SqliteStateStore.open(folder=copy)
+    stored = await other.load("job")
+    assert stored is not None
+    assert (stored.sequence, stored.document, stored.entry.execute_number) == (3, b"latest", 2)
+    assert await other.due_wall(100, 10) == [(20, "job")]
+    assert [one.sequence for one in await other.unwritten(("", 0), 10)] == [2, 3]
+    assert pages_of(copy) == 0
+    await store.close()
+    await other.close()
+
+
+async def test_a_later_turn_past_the_journal_wins_after_a_crash(folder: Path) -> None:
+    """A change of the definition is written at once; the older turn in the journal does not undo it."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit_all([commit(), commit("other")])
+    await store.commit_all([turn(), turn("other")])
+    await store.commit(commit(expected=2, document=b"changed", definition=b"{}", revision=2))
+    await store.commit(commit("other", expected=2, document=None))
+    copy = image(folder)
+    assert pages_of(copy) == 1
+    other = await SqliteStateStore.open(folder=copy)
+    stored, gone = await other.load("job"), await other.load("other")
+    assert stored is not None
+    assert gone is not None
+    assert (stored.sequence, stored.document, gone.document) == (3, b"changed", None)
+    await store.close()
+    await other.close()
+
+
+async def test_what_lies_in_the_journal_is_seen_by_every_read(folder: Path) -> None:
+    """A read that begins after a commit sees it, whichever way the read goes."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit(commit(next_fire=5))
+    await store.commit(turn(next_fire=7, live=1))
+    entry = await store.catalogue.get("job")
+    assert entry is not None
+    assert entry.next_fire == 7
+    assert (await store.catalogue.some(["job"]))["job"].next_fire == 7
+    assert await store.due_steady(100, 10) == []
+    await store.commit(turn(over=2, next_fire=8, live=1))
+    assert await store.open_jobs("", 10) == ["job"]
+    await store.commit(turn(over=3, next_fire=9, live=1))
+    assert [one.next_fire for one in (await store.catalogue.list(JobQuery(tenant=None))).items] == [9]
+    await store.commit(turn(over=4, next_fire=10, live=1))
+    assert [one.next_fire for one in await store.catalogue.upcoming(0, 100, 10)] == [10]
+    await store.close()
+
+
+async def test_an_old_turn_is_refused_over_one_in_the_journal(folder: Path) -> None:
+    """The journal's turn is what the next one has to follow."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit(commit())
+    await store.commit(turn())
+    with pytest.raises(StoreConflict):
+        await store.commit(turn())
+    await store.close()
+
+
+async def test_a_doubt_about_a_page_ends_by_what_the_file_holds(folder: Path) -> None:
+    """Where the end of a commit is unknown, the next load tells the truth, and turns go on over it."""
+    tap = Breaking()
+    store = await SqliteStateStore.open(folder=folder, tap=tap)
+    await store.commit(commit())
+    await store.commit(turn())
+    tap.place = f"after {Point.COMMIT}"
+    with pytest.raises(StoreUncertain):
+        await store.commit(turn(over=2, document=b"doubted"))
+    stored = await store.load("job")
+    assert stored is not None
+    assert (stored.sequence, stored.document) == (3, b"doubted")
+    await store.commit(turn(over=3))
+    await store.written([("u", 2)])
+    assert [one.sequence for one in await store.unwritten(("", 0), 10)] == [3, 4]
+    await store.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_fold_that_fails_costs_nothing(folder: Path, when: str) -> None:
+    """The turns stay in the journal or are in the table; whoever waited may ask again (SPEC section 8)."""
+    tap = Breaking(f"{when} {Point.FOLD}")
+    store = await SqliteStateStore.open(folder=folder, tap=tap)
+    await store.commit(commit())
+    await store.commit(turn())
+    with pytest.raises((StoreUnavailable, StoreUncertain)):
+        await store.due_wall(100, 10)
+    copy = image(folder)
+    for one in (store, await SqliteStateStore.open(folder=copy)):
+        assert await one.due_wall(100, 10) == [(10, "job")]
+        assert [found.sequence for found in await one.unwritten(("", 0), 10)] == [2]
+        await one.close()
+
+
+async def test_a_close_leaves_an_empty_journal(folder: Path) -> None:
+    """What an older program finds in the tables is all there is."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit(commit())
+    await store.commit(turn())
+    await store.close()
+    assert pages_of(folder) == 0
+
+
+async def test_a_damaged_page_stops_the_start(folder: Path) -> None:
+    """It is told, and nothing is passed over."""
+    await (await SqliteStateStore.open(folder=folder)).close()
+    with closing(sqlite3.connect(folder / "state.db")) as connection, connection:
+        connection.execute("INSERT INTO journal VALUES (1, x'c1')")
+    with pytest.raises(StoreDamaged, match="journal"):
+        await SqliteStateStore.open(folder=folder)
+
+
+class Database:
+    """A state in memory whose journal wants no more than four turns."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        upgrade(connection, place=":memory:")
+        self.connection = connection
+        self.journal = Journal(most_turns=4)
+
+    def put(self, writes: Sequence[Write]) -> None:
+        """Writes one group."""
+        self.connection.execute("BEGIN")
+        group = Group(connection=self.connection, journal=self.journal, writes=writes)
+        assert [verdict for verdict in map(group.take, writes) if verdict] == []
+        group.flush()
+        self.connection.execute("COMMIT")
+        group.settle()
+
+    def count(self, condition: str) -> int:
+        """How many rows `condition` names."""
+        count: int = self.connection.execute(f"SELECT count(*) FROM {condition}").fetchall()[0][0]
+        return count
+
+
+@pytest.fixture
+def database() -> object:
+    """An empty state in memory."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        yield Database(connection)
+
+
+def test_a_full_journal_is_folded_as_turns_come(database: Database) -> None:
+    """However many jobs move on, few wait in memory and on disk, those left alone longest go first."""
+    database.put([commit(f"j{number}") for number in range(40)])
+    for number in range(40):
+        database.put([turn(f"j{number}", batch=None)])
+    assert database.count("jobs WHERE execute_number = 1") >= 35
+    assert database.count("jobs WHERE job_id = 'j39' AND execute_number = 0") == 1
+    assert database.count("journal") <= 6
+
+
+def test_a_page_goes_when_nothing_of_it_is_needed(database: Database) -> None:
+    """Its jobs are in the table or have moved on, its records are confirmed."""
+    database.put([commit("a"), commit("b")])
+    database.put([turn("a"), turn("b", batch=batch(9))])
+    database.put([turn("a", over=2)])
+    database.put([Fold()])
+    assert database.count("journal") == 2
+    database.put([Written((("u", 2), ("u", 9)))])
+    database.put([Fold()])
+    assert database.count("journal") == 1
+    database.put([Written((("u", 3),))])
+    database.put([Fold(count=1)])
+    assert database.count("journal") == 0
+
+
+def test_confirmations_alone_write_nothing_until_there_are_many(database: Database) -> None:
+    """The page of a confirmed record goes with the next group that writes something."""
+    database.put([commit("a")])
+    for number in range(LEFT):
+        database.put([turn("a", over=number + 1, batch=batch(number))])
+    database.put([Fold()])
+    for number in range(LEFT):
+        before = database.connection.total_changes
+        database.put([Written((("u", number),))])
+        assert database.connection.total_changes == before
+    database.put([Written(())])
+    assert database.count("journal") == 0
+
+
+async def test_what_no_table_can_hold_fails_alone_and_now(folder: Path) -> None:
+    """Not later, when it is folded with others."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit_all([commit("good"), commit("bad")])
+    answers = await store.commit_all([turn("good"), turn("bad", missed=1 << 63)])
+    assert [type(answer) for answer in answers] == [type(None), StoreUnavailable]
+    assert await store.due_wall(100, 10) == [(10, "good")]
+    await store.close()
+
+
+async def test_a_lane_rests_when_nothing_comes() -> None:
+    """It rests until it has nothing more to do, and again after the next item."""
+    rests: list[bool] = []
+    rested = threading.Semaphore(0)
+
+    def rest() -> bool:
+        rests.append(len(rests) % 3 < 2)
+        rested.release()
+        return rests[-1]
+
+    lane: Lane[int] = Lane(
+        name="lane", serve=lambda items: list(items), size=10,
+        loop=asyncio.get_running_loop(), rest=rest, pause=0.0,
+    )  # fmt: skip
+    for turn_of in (1, 2):
+        assert await lane.put(7) == 7
+        for _ in range(3):
+            assert await asyncio.to_thread(rested.acquire, timeout=10)
+        assert rests == [True, True, False] * turn_of
+    await lane.close()
