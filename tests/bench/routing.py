@@ -9,6 +9,8 @@ from typing import Any
 from tests.bench.stage import Stage, show, stage
 
 BATCH = 10
+LAST_BEAT = 1.5
+"""Seconds before the moment: nobody may be offline before the last call is made."""
 ROUTES = ("random", "round_robin", "least_busy", "hash")
 CLAIM = b'{"instanceId":"w%d","max":%d,"waitSeconds":1}'
 DONE = b'{"status":"succeed"}'
@@ -38,6 +40,7 @@ def _dispatch(on: Stage, step: dict[str, Any], count: int, each: int = 1) -> dic
     known = len(on.arrivals())
     moment = int(time.time()) + 4 + count // 500
     _create(on, name, step, count, moment)
+    time.sleep(max(moment - LAST_BEAT - time.time(), 0))
     _heartbeats(on)
     before = on.cpu()
     arrivals = on.await_arrivals(known + count * each, 60 + moment - time.time())[known:]
