@@ -36,11 +36,6 @@ async def complete(world: World, lease: str, **said: Any) -> httpx.Response:
     return await world.client.post(f"/leases/{lease}/complete", json={"status": "succeed"} | said)
 
 
-async def ended(world: World, execution: str) -> dict[str, Any]:
-    """The execution in full, once it has ended."""
-    return await world.ended(execution)
-
-
 async def test_work_is_claimed_and_completed() -> None:
     """All that an instance needs is in the item; its data is the step's response."""
     async with running() as world:
@@ -57,7 +52,7 @@ async def test_work_is_claimed_and_completed() -> None:
         assert request["headers"]["X-Scheduling-Job-Id"] == "j"
         assert request["headers"]["traceparent"].startswith("00-")
         data_of(await complete(world, item["lease"], data={"rows": 3}))
-        found = await ended(world, execution)
+        found = await world.ended(execution)
         assert found["state"] == "succeeded"
         (step,) = found["attempts"][0]["steps"]
         assert (step["instance"], step["part"], step["status"]) == ("w1", None, 200)
@@ -115,7 +110,7 @@ async def test_a_lost_lease_is_lost() -> None:
         (again,) = await claim(world, "w2")
         assert again["request"]["headers"]["Idempotency-Key"] == item["request"]["headers"]["Idempotency-Key"]
         data_of(await complete(world, again["lease"]))
-        assert (await ended(world, execution))["attempts"][0]["steps"][0]["instance"] == "w2"
+        assert (await world.ended(execution))["attempts"][0]["steps"][0]["instance"] == "w2"
 
 
 async def test_renewals_keep_a_lease() -> None:
@@ -132,7 +127,7 @@ async def test_renewals_keep_a_lease() -> None:
             assert not renewed["cancelled"]
         assert renewed["leaseUntil"] == "2026-01-01T00:00:05.500Z"
         data_of(await complete(world, item["lease"]))
-        assert (await ended(world, execution))["progress"] == "4/5"
+        assert (await world.ended(execution))["progress"] == "4/5"
 
 
 async def test_unexpected_retries_come_to_an_end() -> None:
@@ -144,7 +139,7 @@ async def test_unexpected_retries_come_to_an_end() -> None:
             assert len(await claim(world)) == 1
             await world.advance(2)
         assert await claim(world) == []
-        found = await ended(world, execution)
+        found = await world.ended(execution)
         assert (found["error"], found["failureType"]) == ("timeout", "timeout")
 
 
@@ -160,7 +155,7 @@ async def test_a_failed_part_is_retried_by_the_policies() -> None:
         (again,) = await claim(world)
         assert again["requestCounts"] == 2
         data_of(await complete(world, again["lease"]))
-        found = await ended(world, execution)
+        found = await world.ended(execution)
         assert (found["state"], found["attempts"][0]["error"]) == ("succeeded", "disk")
 
 
@@ -179,7 +174,7 @@ async def test_cancelled_work_hears_of_it() -> None:
         renewed = data_of(await world.client.post(f"/leases/{item['lease']}/renew", json={}))
         assert renewed["cancelled"] is True
         data_of(await complete(world, item["lease"]))
-        assert (await ended(world, execution))["state"] == "cancelled"
+        assert (await world.ended(execution))["state"] == "cancelled"
 
 
 async def test_completing_again_changes_nothing() -> None:
@@ -189,9 +184,9 @@ async def test_completing_again_changes_nothing() -> None:
         execution = await trigger(world)
         (item,) = await claim(world)
         data_of(await complete(world, item["lease"]))
-        await ended(world, execution)
+        await world.ended(execution)
         data_of(await complete(world, item["lease"], status="failed"))
-        assert (await ended(world, execution))["state"] == "succeeded"
+        assert (await world.ended(execution))["state"] == "succeeded"
 
 
 async def test_parallel_parts_go_to_different_instances() -> None:
@@ -205,7 +200,7 @@ async def test_parallel_parts_go_to_different_instances() -> None:
         assert {first["shardIndex"], second["shardIndex"]} == {0, 1}
         for item in (second, first):
             data_of(await complete(world, item["lease"], data=item["shardIndex"]))
-        steps = (await ended(world, execution))["attempts"][0]["steps"]
+        steps = (await world.ended(execution))["attempts"][0]["steps"]
         assert steps[-1]["response"]["body"] == "[0,1]"
 
 
@@ -221,7 +216,7 @@ async def test_an_update_changes_running_parts() -> None:
         assert await claim(world, "w1") == []
         (again,) = await claim(world, "w2")
         data_of(await complete(world, again["lease"]))
-        assert (await ended(world, execution))["state"] == "succeeded"
+        assert (await world.ended(execution))["state"] == "succeeded"
 
 
 async def test_publishing_is_idempotent_with_reset() -> None:
@@ -234,7 +229,7 @@ async def test_publishing_is_idempotent_with_reset() -> None:
         items = await claim(world, most=5)
         assert len(items) == 1
         data_of(await complete(world, items[0]["lease"], status="failed"))
-        await ended(world, first)
+        await world.ended(first)
         answer = await world.client.post("/jobs/j/trigger?reset=failed", json={"n": 1}, headers=key)
         second = data_of(answer)["executionId"]
         assert second != first
@@ -244,13 +239,8 @@ async def test_publishing_is_idempotent_with_reset() -> None:
 async def test_lead_time() -> None:
     """Work is handed out three seconds early, marked with its moment."""
     async with running() as world:
-        data_of(
-            await world.client.post(
-                "/jobs/j",
-                json=definition(request=[{"url": "queue://work"}], timer={"period": "0s", "dueTime": "10s"}),
-            ),
-            201,
-        )
+        posted = definition(request=[{"url": "queue://work"}], timer={"period": "0s", "dueTime": "10s"})
+        data_of(await world.client.post("/jobs/j", json=posted), 201)
         await world.advance(6.9)
         assert await claim(world) == []
         await world.advance(0.1)
