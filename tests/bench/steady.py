@@ -7,15 +7,13 @@ from tests.bench.stage import figures, one_shot, show, stage
 
 
 def main(rate: int = 1_000, seconds: int = 60, qos: int = 0) -> None:
-    """Prints lateness, memory and CPU per execution. Jobs of a second are due at its beginning."""
+    """Prints lateness, memory and CPU per execution. The jobs are due one after the other, to the ms."""
     count = rate * seconds
     with stage() as on:
         began = int(time.time()) + 10 + count // 1_000
-        spread = 10  # jobs of one second in as many groups, so that a second is no herd
         planned, jobs = {}, []
         for n in range(count):
-            second, place = divmod(n, rate)
-            moment = began + second + (place * spread // rate) / spread
+            moment = began + n * 1_000 // rate / 1_000
             job = one_shot(f"steady-{n}", moment, on.target, qos)
             job["timer"]["dueTime"] = _rfc3339(moment)
             jobs.append(job)

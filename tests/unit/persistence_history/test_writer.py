@@ -8,6 +8,7 @@ from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, DeliveryTry, FiringRecord, Noted
 from scheduler_service.persistence.history.merging import merge
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
+from scheduler_service.persistence.history.writer import BUSY_BATCHES, LINGER_SECONDS, linger_after
 from scheduler_service.ports import StoreUnavailable
 from tests.unit.persistence_history.conftest import Room
 from tests.unit.persistence_history.samples import START, attempt, batch, exchange, execution
@@ -25,6 +26,12 @@ async def count(room: Room, table: str) -> int:
     return await room.writer.perform(
         lambda connection: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
     )
+
+
+def test_a_busy_writer_gathers_for_longer() -> None:
+    """Within a second in any case (SPEC section 10), and soon where there is little to do."""
+    assert linger_after(1, LINGER_SECONDS) == LINGER_SECONDS
+    assert LINGER_SECONDS < linger_after(BUSY_BATCHES, LINGER_SECONDS) < 0.5
 
 
 def test_a_short_execution_is_one_row_of_each_table() -> None:
