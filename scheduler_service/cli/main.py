@@ -10,6 +10,7 @@ from scheduler_service.cli import executions, jobs, services, timers
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.linting import lint
+from scheduler_service.cli.nodes import list_nodes
 from scheduler_service.cli.options import Output
 from scheduler_service.cli.output import Format, show
 from scheduler_service.cli.serving import demo, serve, show_settings
@@ -41,6 +42,7 @@ def make_app() -> typer.Typer:
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(executions.app, name="executions")
     app.add_typer(services.app, name="services")
+    app.command("nodes")(list_nodes)
     app.add_typer(timers.app, name="timers")
     app.command("lint")(lint)
     app.add_typer(database, name="db")

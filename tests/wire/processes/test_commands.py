@@ -113,6 +113,13 @@ def test_a_declaration_is_compared_job_by_job(terminal: Terminal) -> None:
     assert terminal.enter("jobs", "diff", "-f", terminal.write("none.json", {"timers": [{}]})).code == 2
 
 
+def test_the_nodes_are_listed(terminal: Terminal) -> None:
+    """Each with its state and what it has to do (SPEC sections 14, 16)."""
+    (node,) = terminal.done("nodes", "-o", "json").data["items"]
+    assert (node["state"], node["address"]) == ("running", terminal.service)
+    assert node["nodeId"] in terminal.done("nodes").out
+
+
 def test_a_service_is_applied_shown_and_compared(terminal: Terminal) -> None:
     """The source's own form of a declaration, `timer`, is taken as well (11, 16)."""
     name, declared = f"svc-{terminal.folder.name}", terminal.definition()
