@@ -7,22 +7,27 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from scheduler_service.demo.cluster import LocalCluster
+from scheduler_service.domain.records import StepEnded
+from scheduler_service.persistence.history.entry import decode_entries
 
 ENDED = ("succeeded", "terminated", "cancelled", "skipped")
 
 
+Attempt = tuple[str, int, int]
+"""jobId, executeNumber, requestCounts: with jobs of one step it names a step."""
+
+
 class Target:
-    """Answers 200 and counts requests by their Idempotency-Key."""
+    """Answers 200 and knows when each attempt came (wall, ms), every time it was sent."""
 
     def __init__(self) -> None:
-        self.keys: Counter[str] = Counter()
+        self.arrivals: dict[Attempt, list[float]] = {}
         self.feedback: dict[str, str] = {}
         target = self
 
@@ -31,9 +36,12 @@ class Target:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                target.keys[str(self.headers.get("Idempotency-Key"))] += 1
+                job_id = str(self.headers["X-Scheduling-Job-Id"])
+                number = int(self.headers["X-Scheduling-Execute-Number"])
+                attempt = (job_id, number, int(self.headers["X-Scheduling-Request-Counts"]))
+                target.arrivals.setdefault(attempt, []).append(time.time() * 1_000)
                 if body:
-                    target.feedback[str(self.headers.get("X-Scheduling-Job-Id"))] = json.loads(body)["url"]
+                    target.feedback[job_id] = json.loads(body)["url"]
                 self.send_response(200)
                 self.send_header("content-length", "2")
                 self.end_headers()
@@ -112,6 +120,17 @@ class Stage:
         place = self.cluster.folder / "data" / "history.db"
         with contextlib.closing(sqlite3.connect(place, timeout=20)) as db:
             return db.execute(query).fetchall()
+
+    def recorded(self) -> dict[Attempt, float]:
+        """When the step of each attempt was recorded first (wall, ms)."""
+        found: dict[Attempt, float] = {}
+        joined = "entries JOIN executions USING (uid, execute_number)"
+        for job_id, number, payload in self.rows(f"SELECT job_id, execute_number, payload FROM {joined}"):
+            for record in decode_entries([payload]):
+                if isinstance(record, StepEnded):
+                    attempt = (job_id, number, record.request_counts)
+                    found[attempt] = min(found.get(attempt, record.at), record.at)
+        return found
 
 
 def until(condition: Callable[[], bool], patience: float) -> bool:

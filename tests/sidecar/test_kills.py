@@ -1,5 +1,6 @@
 """Whatever dies, while firings and asynchronous executions run: nothing lost, nothing doubled."""
 
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -135,7 +136,7 @@ def stop_timers(stage: Stage) -> None:
 
 
 def judge(stage: Stage, hit: float, end: float) -> str:
-    """Asserts over the ledger and the executions; the figures."""
+    """Asserts over the ledger, the executions and what the target saw; the figures."""
     rows = stage.rows(
         "SELECT uid, planned_at, started_at, state, error FROM executions WHERE job_id LIKE 'tick%'"
     )
@@ -154,11 +155,14 @@ def judge(stage: Stage, hit: float, end: float) -> str:
         )
     late = sorted(started - planned for _, planned, started, _, _ in rows if started and planned >= hit)
     lost = sum(error == "lost" for *_, error in rows)
-    resent = sum(count > 1 for count in stage.target.keys.values())
+    resent = {attempt: times for attempt, times in stage.target.arrivals.items() if len(times) > 1}
+    recorded = stage.recorded()
+    again = [attempt for attempt, times in resent.items() if recorded.get(attempt, math.inf) < times[-1]]
     figures = (
         f"{len(rows)} firings, latest {late[-1] if late else 0} ms late, p50 {late[len(late) // 2]} ms, "
-        f"p99 {late[len(late) * 99 // 100]} ms, {lost} of qos 0 lost, {resent} steps sent again, "
+        f"p99 {late[len(late) * 99 // 100]} ms, {lost} of qos 0 lost, {len(resent)} steps sent again, "
         f"{doubled} doubled, {missing} missing"
     )
     assert (doubled, missing) == (0, 0), figures
+    assert again == [], f"recorded, and sent again: {again}; {figures}"
     return figures
