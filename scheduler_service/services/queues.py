@@ -57,6 +57,7 @@ class PullQueues:
         self._stirs = 0
         self._completed: OrderedDict[str, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._takings: set[asyncio.Task[tuple[Leased, ...]]] = set()
         self._alarm: Alarm | None = None
         self._next_look: int | None = None
 
@@ -83,7 +84,7 @@ class PullQueues:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, *self._takings, return_exceptions=True)
 
     async def claim(
         self, tenant: str, queue: str, instance: str, *, most: int, wait: int
@@ -94,9 +95,11 @@ class PullQueues:
             stirs = self._stirs
             now = self._clock.now().steady
             leases = tuple(self._new_lease() for _ in range(most))
-            found = await self._table.claim(Claim(tenant, queue, instance, leases, now))
+            taking = asyncio.ensure_future(self._take(Claim(tenant, queue, instance, leases, now)))
+            self._takings.add(taking)
+            taking.add_done_callback(self._takings.discard)
+            found = await asyncio.shield(taking)  # whoever hangs up leaves leases behind that must be known
             if found:
-                self._look_at(min(one.until for one in found))
                 return found
             left = end - self._clock.now().steady
             if left <= 0:
@@ -137,6 +140,17 @@ class PullQueues:
             return
         for key in {(part.tenant, part.queue) for part in write.parts}:
             self._wake(self._waiting.get(key, set()))
+
+    async def _take(self, claim: Claim) -> tuple[Leased, ...]:
+        """Leases that are given, heard of or not, are looked at when they end. Raises StoreError."""
+        try:
+            found = await self._table.claim(claim)
+        except StoreError:
+            self._spawn(self._look())  # it may be durable all the same
+            raise
+        if found:
+            self._look_at(min(one.until for one in found))
+        return found
 
     async def _wait(self, key: Key, left: int) -> None:
         """Returns when somebody stirs the queue, or after `left` ms."""
