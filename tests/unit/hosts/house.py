@@ -268,8 +268,8 @@ class House:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until `condition` holds; gives up after some rounds."""
-    for _ in range(1_000):
+    """Lets the loop run until `condition` holds; gives up after many rounds (a busy machine needs more)."""
+    for _ in range(20_000):
         if condition():
             return
         await asyncio.sleep(0)
