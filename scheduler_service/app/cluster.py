@@ -114,6 +114,11 @@ class NodeService:
             "ready", node=held.cluster.presence.holder.node, daprd=held.watch.metadata.get("runtimeVersion")
         )
 
+    async def breaks(self) -> str:
+        """Never: a node goes on when what it needs comes back."""
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
+
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
         held = self._held

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.state.database import inspect as inspect_state
+from scheduler_service.persistence.state.folder import FolderLock
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
@@ -23,18 +24,37 @@ async def migrate_folder(folder: Path) -> None:
         await store.close()
 
 
+def migrate_history(folder: Path) -> None:
+    """The same where the jobs' state lies elsewhere. Raises StoreError."""
+    lock = FolderLock.claim(folder)
+    try:
+        migrate(url=history_url(folder))
+    finally:
+        lock.release()
+
+
 def check_folder(folder: Path) -> list[str]:
     """What is not of this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
-    missing = [
-        f"{folder / name} is missing" for name in (STATE_FILE, HISTORY_FILE) if not (folder / name).is_file()
-    ]
-    if missing:
-        return missing
-    wrong = []
+    missing = _missing(folder, STATE_FILE, HISTORY_FILE)
+    return missing or [*_check_state(folder), *_check_history(folder)]
+
+
+def check_history(folder: Path) -> list[str]:
+    """The same where the jobs' state lies elsewhere."""
+    return _missing(folder, HISTORY_FILE) or _check_history(folder)
+
+
+def _missing(folder: Path, *names: str) -> list[str]:
+    return [f"{folder / name} is missing" for name in names if not (folder / name).is_file()]
+
+
+def _check_state(folder: Path) -> list[str]:
     kept, known = inspect_state(str(folder / STATE_FILE))
-    if kept != known:
-        wrong.append(f"the jobs' state has format {kept}, this program {known}")
+    return [] if kept == known else [f"the jobs' state has format {kept}, this program {known}"]
+
+
+def _check_history(folder: Path) -> list[str]:
     found = inspect(url=history_url(folder))
-    if not found.up_to_date:
-        wrong.append(f"the history has version {found.current}, this program {found.head}")
-    return [*wrong, *found.differences]
+    if found.up_to_date:
+        return [*found.differences]
+    return [f"the history has version {found.current}, this program {found.head}", *found.differences]

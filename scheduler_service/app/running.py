@@ -21,6 +21,7 @@ from scheduler_service.app.service import Carry, Wrap, open_service
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.core import Log
 from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.ports import StoreUnavailable
 from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.logs import stderr_log
 
@@ -37,6 +38,9 @@ class Running(Protocol):
 
     async def start(self) -> None:
         """Begins to take firings. Raises StoreError."""
+
+    async def breaks(self) -> str:
+        """Returns, in words, when the service cannot go on."""
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything."""
@@ -75,6 +79,8 @@ async def serve(
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains; a second signal ends the waiting.
 
+    Raises StoreUnavailable at its end where the store was lost to another process.
+
     `began` is awaited with the served address once the service answers and fires; `opening` opens another
     service than the embedded one.
     """
@@ -87,16 +93,19 @@ async def serve(
     service = await _open(opening or embedded, loaded, served, log, listener)
     server = make_server(service.api)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    signals = Signals()
+    signals, breaking = Signals(), asyncio.create_task(service.breaks())
     try:
         await service.start()
         freeze_memory()
         log("listening", url=served)
         if began is not None:
             await began(served)
-        await signals.wait_for_stop(serving)
+        await signals.wait_for_stop(serving, breaking)
     finally:
+        breaking.cancel()
         await _stop(service, server, serving, signals, settings)
+    if not breaking.cancelled():
+        raise StoreUnavailable(breaking.result())
 
 
 def freeze_memory() -> None:
@@ -176,10 +185,10 @@ class Signals:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._take)
 
-    async def wait_for_stop(self, serving: "asyncio.Task[None]") -> None:
-        """Returns at the first signal, or when the server has ended by itself."""
+    async def wait_for_stop(self, *ends: "asyncio.Task[Any]") -> None:
+        """Returns at the first signal, or when the server or what it stands on has ended by itself."""
         waiting = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({waiting, serving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({waiting, *ends}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
 
     def _take(self) -> None:

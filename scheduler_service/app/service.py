@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -25,6 +24,7 @@ from scheduler_service.app.making import (
     open_writer,
 )
 from scheduler_service.app.services import ServiceRoom
+from scheduler_service.app.storage import StoreWatch, data_folder, open_store
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
 from scheduler_service.app.system import NAMES, install
 from scheduler_service.domain.moments import rfc3339
@@ -36,15 +36,13 @@ from scheduler_service.hosts.embedded import EmbeddedHost
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
 from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.ports import History, Sender
 from scheduler_service.services.queues import PullQueues
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.sender import HttpSender
-
-MEMORY = ":memory:"
 
 Wrap = Callable[[History], History]
 Carry = Callable[[Sender], Sender]
@@ -60,7 +58,8 @@ class KeepTime(Protocol):
 class Parts(msgspec.Struct, frozen=True):
     """What a service holds open."""
 
-    store: SqliteStateStore
+    store: OpenStore
+    watch: StoreWatch
     database: HistoryDatabase
     writer: HistoryWriter
     reads: HistoryReads
@@ -86,8 +85,16 @@ class Service:
         await install(self._parts.host, self._parts.compiler, self._loaded.settings)
         self._log("ready", jobsHeld=self._parts.host.jobs_held)
 
+    async def breaks(self) -> str:
+        """Returns, in words, when the service cannot go on."""
+        return await self._parts.watch.breaks()
+
     async def stop(self, grace: int) -> None:
-        """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
+        """Drains for at most `grace` ms, then closes everything (SPEC section 14).
+
+        Without its store there is nothing to wait for: what runs can end nowhere.
+        """
+        grace = 0 if self._parts.watch.is_lost else grace
         self._log("draining", graceMs=grace, running=self._parts.host.running)
         self._parts.services.hand_out_no_more()
         await self._parts.host.stop(grace)
@@ -111,21 +118,17 @@ async def open_service(
     """Opens the data folder and builds the service; nothing fires before `start`.
 
     `wrap` puts another history in front of the service's own, `carry` another sender; `tap` watches durable
-    writes; `keep_time` makes the clock. Raises StoreError where the folder cannot be used, SettingsError for
-    an env_file that cannot be read.
+    writes; `keep_time` makes the clock. Raises StoreError where store or folder cannot be used, SettingsError
+    for an env_file that cannot be read.
     """
     settings = loaded.settings
-    folder = None if settings.store.data == MEMORY else Path(settings.store.data)
+    folder = data_folder(settings)
     surroundings = make_surroundings(settings, served)
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )
-    store = await SqliteStateStore.open(
-        folder=folder,
-        durability=settings.store.durability,
-        node_id=settings.node.id or "",
-        tap=tap,
-    )
+    watch = StoreWatch(log=log)
+    store = await open_store(settings, watch=watch, tap=tap)
     database = await asyncio.to_thread(
         HistoryDatabase,
         url=settings.database.url or history_url(folder),
@@ -152,14 +155,14 @@ async def open_service(
         compile_text=compiler.stored,
     )
     reads = HistoryReads(database=database, system_jobs=frozenset(NAMES))
-    parts = Parts(store, database, writer, reads, sender, host, compiler, services)
+    parts = Parts(store, watch, database, writer, reads, sender, host, compiler, services)
     api = create_api(_api_parts(loaded, parts, cleaner, clock, surroundings, served))
     return Service(loaded=loaded, parts=parts, api=api, log=log)
 
 
 def _make_host(
     settings: Settings,
-    store: SqliteStateStore,
+    store: OpenStore,
     history: History,
     sender: Sender,
     services: ServiceRoom,
@@ -188,7 +191,7 @@ def _api_parts(
     loaded: Loaded, parts: Parts, cleaner: Cleaner, clock: Timekeeper, surroundings: Surroundings, served: str
 ) -> ApiParts:
     async def missing() -> Sequence[str]:
-        return [] if parts.host.is_ready else ["host"]
+        return [*([] if parts.host.is_ready else ["host"]), *parts.watch.missing]
 
     began = rfc3339(clock.now().wall)
 

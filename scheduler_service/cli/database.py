@@ -22,11 +22,14 @@ def migrate(data: Data = None, config: Config = None) -> None:
 
     Example: punctual db migrate --data data
     """
-    folder = _folder(data, config)
-    from scheduler_service.app.database import migrate_folder
+    folder, has_state = _folder(data, config)
+    from scheduler_service.app.database import migrate_folder, migrate_history
 
     try:
-        asyncio.run(migrate_folder(folder))
+        if has_state:
+            asyncio.run(migrate_folder(folder))
+        else:
+            migrate_history(folder)
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     tell(f"{folder} is up to date")
@@ -38,11 +41,11 @@ def check(data: Data = None, config: Config = None) -> None:
 
     Example: punctual db check --data data
     """
-    folder = _folder(data, config)
-    from scheduler_service.app.database import check_folder
+    folder, has_state = _folder(data, config)
+    from scheduler_service.app.database import check_folder, check_history
 
     try:
-        wrong = check_folder(folder)
+        wrong = check_folder(folder) if has_state else check_history(folder)
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     if wrong:
@@ -50,8 +53,9 @@ def check(data: Data = None, config: Config = None) -> None:
     tell(f"{folder} is up to date")
 
 
-def _folder(data: str | None, config: Path | None) -> Path:
+def _folder(data: str | None, config: Path | None) -> tuple[Path, bool]:
+    """The data folder, and whether the jobs' state lies in it."""
     loaded = read_settings({"store.data": data}, config)
     if loaded.settings.store.data == ":memory:":
         raise CommandError("--data :memory: keeps nothing, so there is nothing to look at", Exit.USAGE)
-    return Path(loaded.settings.store.data)
+    return Path(loaded.settings.store.data), loaded.settings.store.url is None

@@ -24,7 +24,8 @@ def serve(
     port: Port = None,
     data: Data = None,
     store: Annotated[
-        str | None, typer.Option(help="The state store's address; default: SQLite in --data.")
+        str | None,
+        typer.Option(help="Where the jobs' state lies, redis://HOST:PORT/NUMBER; default: SQLite in --data."),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes; 1 in this version.")] = None,
     runtime: Annotated[str, typer.Option(help="embedded, or dapr: one node of a cluster.")] = "embedded",
@@ -44,6 +45,12 @@ def serve(
         "store.url": store,
     }
     loaded = read_settings(given, config)
+    if runtime == "dapr" and loaded.settings.store.url is not None:
+        raise CommandError(
+            "store.url is the embedded host's; with --runtime dapr the jobs' state lies in the sidecar's "
+            "actor state store: leave store.url out",
+            Exit.USAGE,
+        )
     if runtime == "dapr":
         _run(_find_node_runner(loaded))
         return
@@ -69,6 +76,8 @@ def demo(host: Host = None, port: Port = None, data: Data = ":memory:", config: 
     Example: punctual demo --port 8000
     """
     loaded = read_settings({"server.host": host, "server.port": port, "store.data": data}, config)
+    if loaded.settings.store.url is not None:
+        raise CommandError("the demo keeps its jobs in --data; leave store.url out", Exit.USAGE)
     from scheduler_service.demo.running import run_demo
 
     _run(lambda: run_demo(loaded))

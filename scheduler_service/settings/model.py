@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.timing.zones import load_zone
 
 HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
@@ -59,8 +60,9 @@ def _read_whole(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
-def _refuse_store(url: str) -> str:
-    raise ValueError("this version keeps the jobs' state in SQLite in store.data; leave store.url out")
+def _check_store(url: str) -> str:
+    read_address(url)
+    return url
 
 
 def _check_database(url: str) -> str:
@@ -112,9 +114,9 @@ class Server(Group):
 
 
 class Store(Group):
-    """Where the jobs' state lies, and how hard it is written."""
+    """Where the jobs' state lies (`url` None: in SQLite, in `data`), and how hard it is written."""
 
-    url: Annotated[str, AfterValidator(_refuse_store)] | None = None
+    url: Annotated[str, AfterValidator(_check_store)] | None = None
     data: Annotated[str, Field(min_length=1)] = "data"
     durability: Literal["full", "process"] = "full"
 

@@ -1,6 +1,7 @@
 """Where settings come from: command line, then environment, then a TOML file, then defaults."""
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -52,9 +53,9 @@ class Loaded(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, settings=settings)
 
     def effective(self) -> Iterator[tuple[str, object, str]]:
-        """(name, value, source) of every setting; the value of `server.key` is not shown."""
+        """(name, value, source) of every setting; `server.key` and passwords in addresses are not shown."""
         for name, value in _flatten(self.settings.model_dump(mode="json")):
-            shown = "(set)" if name == "server.key" and value else value
+            shown = "(set)" if name == "server.key" and value else _hide_password(name, value)
             yield name, shown, self._source(name)
 
     def _source(self, name: str) -> str:
@@ -190,11 +191,19 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
     source = _find_source(named, sources)
     if kind == "extra_forbidden":
         return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(named))}"
-    shown = "(hidden)" if name == "server.key" else repr(value)
+    shown = "(hidden)" if name == "server.key" else repr(_hide_password(name, value))
     if kind in COLLECTIONS:
         form = "a list" if kind == "tuple_type" else "a table"
         message = f"must be {form}; in the environment lists and tables are JSON"
     return f"{name} = {shown} ({source}): {message.removeprefix('Value error, ')}"
+
+
+def _hide_password(name: str, value: object) -> object:
+    """An address without whoever logs in; that of a database without what follows a question mark, too."""
+    if not isinstance(value, str):
+        return value
+    shown = re.sub(r"//.*@", "//***@", value)
+    return re.sub(r"\?.*", "?***", shown) if name.endswith(".url") else shown
 
 
 def _find_source(path: list[str], sources: Mapping[str, str]) -> str:

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
 
+from tests.faults.homes import Home
 from tests.faults.processes import Caller, Run
 from tests.faults.stories import JOB, TERMINAL, Durable, check_requests, check_tidy, describe, in_full
 from tests.faults.target import Target
@@ -40,10 +40,10 @@ class Feedback:
             del self._left[0]
         await run.until(lambda: self._is_done(run), "the execution has ended as its feedback says")
 
-    async def note(self, folder: Path) -> None:
-        self._durable.append((len(self._target.seen), await Durable.read(folder)))
+    async def note(self, home: Home) -> None:
+        self._durable.append((len(self._target.seen), await Durable.read(home)))
 
-    async def check(self, run: Run, folder: Path) -> None:
+    async def check(self, run: Run, home: Home) -> None:
         executions = await in_full(run)
         assert await run.terminate() == 0
         assert [(one["state"], one["attemptCount"]) for one in executions] == [("succeeded", 1)]
@@ -53,7 +53,7 @@ class Feedback:
         told = {one["event"] for one in executions[0]["notifications"]}
         assert told == {"inprogress", "succeed", "finalSucceed"}
         check_requests(self._target, self._durable)
-        await check_tidy(folder)
+        await check_tidy(home)
 
     async def _is_asked(self) -> bool:
         return bool(self._target.to("/one"))
@@ -90,10 +90,10 @@ class Operations:
             await steps[self._done](run)
             self._done += 1
 
-    async def note(self, folder: Path) -> None:
-        self._durable.append((len(self._target.seen), await Durable.read(folder)))
+    async def note(self, home: Home) -> None:
+        self._durable.append((len(self._target.seen), await Durable.read(home)))
 
-    async def check(self, run: Run, folder: Path) -> None:
+    async def check(self, run: Run, home: Home) -> None:
         executions = await in_full(run)
         job = await run.read(JOB)
         assert await run.terminate() == 0
@@ -104,7 +104,7 @@ class Operations:
         assert (job["uid"] in self._uids, job["revision"], job["executeNumber"]) == (False, 1, 4)
         assert len({one.identity for one in self._target.to("/one")}) == 4
         check_requests(self._target, self._durable)
-        await check_tidy(folder)
+        await check_tidy(home)
 
     async def _create(self, run: Caller) -> None:
         self._uids.add((await _ask(run, "POST", JOB, (200, 201), json=self._first))["uid"])

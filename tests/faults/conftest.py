@@ -1,10 +1,18 @@
-"""What the fault tests share: one event loop library, and a parent of processes for each test."""
+"""What the fault tests share: one event loop library, a parent of processes, and a Redis for each worker."""
 
-from collections.abc import AsyncIterator
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
+import msgspec
 import pytest
 
+from tests.faults.homes import RedisHome
 from tests.faults.processes import Fleet, open_fleet
+from tests.faults.sweeping import House
+from tests.redis_server import APPENDING, RedisServer
+
+DATABASES = 4_096
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +26,16 @@ async def fleet(anyio_backend: str) -> AsyncIterator[Fleet]:
     """Services in processes of their own; they are gone after the tests."""
     async with open_fleet() as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def redis_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Homes in a database each, all of one server; skips where Redis is not installed."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"), *APPENDING, "--databases", str(DATABASES)).start()
+    numbers = itertools.count()
+
+    def make(folder: Path) -> RedisHome:
+        return RedisHome(folder, msgspec.structs.replace(server.address, database=next(numbers)))
+
+    yield make
+    server.kill()

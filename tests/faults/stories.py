@@ -1,15 +1,13 @@
 """What is done with a service, over as many lives as it takes, and what must be true at the end."""
 
 import json
-import shutil
-import tempfile
 from collections import Counter
-from pathlib import Path
 from typing import Any, Protocol
 
 from scheduler_service.domain.document import Calling, Checking
 from scheduler_service.engine.snapshot import decode
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
+from tests.faults.homes import Home
 from tests.faults.processes import Caller, Run
 from tests.faults.target import Seen, Target
 
@@ -24,10 +22,10 @@ class Story(Protocol):
     async def play(self, run: Caller) -> None:
         """Does what is left to do, and awaits its end. Raises Crashed when the service dies."""
 
-    async def note(self, folder: Path) -> None:
+    async def note(self, home: Home) -> None:
         """The service is dead: keeps in mind what was durable."""
 
-    async def check(self, run: Run, folder: Path) -> None:
+    async def check(self, run: Run, home: Home) -> None:
         """The last life is up and all is done: ends it, and asserts the promises."""
 
 
@@ -56,7 +54,7 @@ def describe(target: Target, **members: Any) -> dict[str, Any]:
 
 
 class Durable:
-    """What a dead service left on the disk, read from a copy."""
+    """What a dead service left behind."""
 
     def __init__(self) -> None:
         self.calls: set[tuple[int, int, str]] = set()
@@ -64,18 +62,13 @@ class Durable:
         self.opens: set[int] = set()
 
     @classmethod
-    async def read(cls, folder: Path) -> "Durable":
+    async def read(cls, home: Home) -> "Durable":
         found = cls()
-        with tempfile.TemporaryDirectory() as copy:
-            shutil.copytree(folder, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("history*"))
-            store = await SqliteStateStore.open(folder=Path(copy))
-            try:
-                await found._take(store)
-            finally:
-                await store.close()
+        async with home.open() as store:
+            await found._take(store)
         return found
 
-    async def _take(self, store: SqliteStateStore) -> None:
+    async def _take(self, store: OpenStore) -> None:
         self.deliveries = {one.delivery_id for one in await store.deliveries("", 500)}
         stored = await store.load("job")
         if stored is None or stored.document is None:
@@ -115,15 +108,15 @@ class Sweep:
             self._triggered = answer.json()["data"]["executeNumber"]
         await run.until(lambda: self._is_done(run), "three executions have ended and been told of")
 
-    async def note(self, folder: Path) -> None:
-        self._durable.append((len(self._target.seen), await Durable.read(folder)))
+    async def note(self, home: Home) -> None:
+        self._durable.append((len(self._target.seen), await Durable.read(home)))
 
-    async def check(self, run: Run, folder: Path) -> None:
+    async def check(self, run: Run, home: Home) -> None:
         executions = await self.check_answers(run)
         assert await run.terminate() == 0
         check_requests(self._target, self._durable)
         if self._qos == 1:
-            await check_tidy(folder)
+            await check_tidy(home)
         else:
             self._check_lost(executions)
 
@@ -232,15 +225,12 @@ def check_whole(execution: dict[str, Any], target: Target) -> None:
     assert len(heard) == 4
 
 
-async def check_tidy(folder: Path) -> None:
+async def check_tidy(home: Home) -> None:
     """Nothing waits in the store any more: neither records for the history nor deliveries."""
-    store = await SqliteStateStore.open(folder=folder)
-    try:
+    async with home.open() as store:
         assert await store.unwritten(("", 0), 10) == []
         assert await store.deliveries("", 10) == []
         assert await store.open_jobs("", 10) == []
-    finally:
-        await store.close()
 
 
 async def in_full(run: Caller) -> list[dict[str, Any]]:

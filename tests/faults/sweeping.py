@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from tests.faults.homes import Home, SqliteHome
 from tests.faults.processes import Crashed, Fleet, Run
 from tests.faults.stories import Story
 from tests.faults.target import Target, open_target
@@ -15,10 +16,18 @@ AT_ONCE = 5
 SETTINGS = {"notification.interval_seconds": 0.2, "store.durability": "process"}
 
 Tell = Callable[[Target], Story]
+House = Callable[[Path], Home]
 
 
 async def sweep_group(
-    fleet: Fleet, folder: Path, tell: Tell, *, first: int, stride: int, only: Sequence[str] = DURABLE
+    fleet: Fleet,
+    folder: Path,
+    tell: Tell,
+    *,
+    first: int,
+    stride: int,
+    only: Sequence[str] = DURABLE,
+    house: House = SqliteHome,
 ) -> int:
     """Kills at point `first`, then `stride` further on, and so on, until a story ends before its point.
 
@@ -33,7 +42,7 @@ async def sweep_group(
         async with places:
             if ended.is_set():
                 return
-            killed = await survive(fleet, folder / str(point), tell, (point,), only=only)
+            killed = await survive(fleet, house(folder / str(point)), tell, (point,), only=only)
             swept += len(killed)
             if not killed:
                 ended.set()
@@ -45,7 +54,7 @@ async def sweep_group(
 
 
 async def survive(
-    fleet: Fleet, folder: Path, tell: Tell, points: Sequence[int], *, only: Sequence[str] = DURABLE
+    fleet: Fleet, home: Home, tell: Tell, points: Sequence[int], *, only: Sequence[str] = DURABLE
 ) -> list[str]:
     """Plays one story, each life killed at its point, then one that is not; where it was killed."""
     async with AsyncExitStack() as stack:
@@ -54,25 +63,25 @@ async def survive(
         killed: list[str] = []
         try:
             for point in points:
-                run = await _live(fleet, folder, story, target, point, only)
+                run = await _live(fleet, home, story, target, point, only)
                 killed += [run.killed_at] if run.killed_at else []
-            run = fleet.start(folder, settings=SETTINGS)
+            run = fleet.start(home.folder, settings=SETTINGS | home.settings)
             target.life += 1
             assert await run.is_up(), run.message
             await story.play(run)
-            await story.check(run, folder)
+            await story.check(run, home)
         except BaseException as error:
-            error.add_note(f"points {points}, killed at {killed}, log {folder}.log")
+            error.add_note(f"points {points}, killed at {killed}, log {home.folder}.log")
             raise
     return killed
 
 
 async def _live(
-    fleet: Fleet, folder: Path, story: Story, target: Target, point: int, only: Sequence[str]
+    fleet: Fleet, home: Home, story: Story, target: Target, point: int, only: Sequence[str]
 ) -> Run:
     """One life, killed at `point`, or at the end of the story where that comes first."""
     target.life += 1
-    run = fleet.start(folder, settings=SETTINGS, point=point, only=tuple(only))
+    run = fleet.start(home.folder, settings=SETTINGS | home.settings, point=point, only=tuple(only))
     try:
         if await run.is_up():
             await story.play(run)
@@ -80,5 +89,5 @@ async def _live(
         pass
     await run.kill()
     assert run.code == -9, (run.code, run.message)
-    await story.note(folder)
+    await story.note(home)
     return run

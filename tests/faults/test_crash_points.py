@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.faults.callers import Feedback, Operations
+from tests.faults.homes import SqliteHome
 from tests.faults.processes import Fleet
 from tests.faults.stories import Sweep
 from tests.faults.sweeping import AT_ONCE, survive, sweep_group
@@ -69,6 +70,10 @@ async def test_a_recovery_that_crashes_is_recovered(
 
     async def crash_twice(first: int) -> int:
         async with places:
-            return len(await survive(fleet, tmp_path / str(first), partial(Sweep, qos=qos), (first, second)))
+            return len(
+                await survive(
+                    fleet, SqliteHome(tmp_path / str(first)), partial(Sweep, qos=qos), (first, second)
+                )
+            )
 
     assert sum(await asyncio.gather(*map(crash_twice, range(9, 130, 11)))) > 10

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.homes import SqliteHome
 from tests.faults.processes import ROOT, Caller, Fleet, Run
 from tests.faults.stories import JOB, TERMINAL, check_tidy, in_full
 from tests.faults.target import Target, open_target
@@ -62,7 +63,7 @@ async def test_what_runs_ends_and_is_recorded(fleet: Fleet, tmp_path: Path, qos:
         assert "stopping" in refused.text
         gate.set()
         assert await run.end() == 0
-        await check_tidy(tmp_path / "data")
+        await check_tidy(SqliteHome(tmp_path / "data"))
         again = fleet.start(tmp_path / "data")
         assert await again.is_up()
         assert [one["state"] for one in await ended(again, 1)] == ["succeeded"]

@@ -30,7 +30,10 @@ LONGEST_ORDER = 65_536
 
 
 class Order(msgspec.Struct):
-    """One service to run. `point` 0: it is not killed; `tells`: each point is told on its way."""
+    """One service to run. `point` 0: nothing is killed; `tells`: each point is told on its way.
+
+    `victim` is the process that is killed; 0: the service itself.
+    """
 
     run: int
     folder: str
@@ -38,6 +41,7 @@ class Order(msgspec.Struct):
     point: int = 0
     only: tuple[str, ...] = ()
     tells: bool = False
+    victim: int = 0
     settings: dict[str, Any] = {}
 
 
@@ -68,8 +72,9 @@ class Points:
                 tell(order.run, "point", name=name, number=self._count)
             if self._count == order.point:
                 tell(order.run, "killing", name=name, number=self._count)
-                os.kill(os.getpid(), signal.SIGKILL)
-                signal.pause()
+                os.kill(order.victim or os.getpid(), signal.SIGKILL)
+                if not order.victim:
+                    signal.pause()
 
 
 class TappedSender(Sender):

@@ -133,7 +133,7 @@ async def _ask(wire: Wire, place: str, mine: bytes, dead: bytes, node_id: str) -
 
 
 class LeaseKeeper:
-    """Renews a lease each second, over a connection of its own, until it is lost or given back.
+    """Renews a lease every `pause` seconds, over a connection of its own, until it is lost or given back.
 
     `on_lost` is told by whom it was taken; `on_trouble` when the server cannot be reached, and None when it
     can be again.
@@ -146,27 +146,30 @@ class LeaseKeeper:
         boot: int,
         on_lost: Callable[[bytes], None],
         on_trouble: Callable[[str | None], None],
+        pause: float = PAUSE,
     ) -> None:
         self._wire = wire
+        self._between = pause
         self._boot = boot
         self._on_lost = on_lost
         self._on_trouble = on_trouble
         self._is_troubled = False
         self._me = this_process()
         self._beat = 0
+        self._over = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def give_back(self) -> None:
         """Ends the lease, unless another process has it."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        # Not cancelled: before Python 3.12 `asyncio.wait_for`, by which the library sends, may swallow that.
+        self._over.set()
+        await self._task
         with contextlib.suppress(CommandFailed):  # it ends by itself
             await self._renew(0)
         await self._wire.close()
 
     async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(PAUSE)
+        while not await self._pause():
             try:
                 answer = await self._renew(LENGTH)
             except CommandFailed as error:
@@ -176,6 +179,13 @@ class LeaseKeeper:
             if answer[0] == b"lost":
                 self._on_lost(answer[1])
                 return
+
+    async def _pause(self) -> bool:
+        """Whether the keeping is over; else it goes on after a while."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._between):
+                await self._over.wait()
+        return self._over.is_set()
 
     async def _renew(self, length: int) -> list[bytes]:
         self._beat += 1

@@ -1,7 +1,8 @@
 """Reads over connections of their own; loads that wait together are one command."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from scheduler_service.persistence.redis.wire import Part, Wire
 from scheduler_service.ports import StoredJob, StoreUnavailable
 
 AT_ONCE = 256
+_JOBS = PREFIX + b"jobs"
 _CLOSED = "The store is closed: it is not read any more."
 
 
@@ -46,7 +48,7 @@ class Reader:
         self._session = session
         self._place = place
         self._wanted: dict[str, asyncio.Future[StoredJob | None]] = {}
-        self._loading: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closed = False
 
     async def load(self, job_id: str) -> StoredJob | None:
@@ -56,18 +58,16 @@ class Reader:
         if future is None:
             future = self._wanted[job_id] = loop.create_future()
             if len(self._wanted) == 1:
-                task = loop.create_task(self._load())
-                self._loading.add(task)
-                task.add_done_callback(self._loading.discard)
+                self._begin(self._load())
         return await asyncio.shield(future)
 
     async def command(self, name: str, key: str, *parts: Part) -> Any:
         """What a command that only reads says of our key `key`."""
-        return await self._ask(lambda: self._wire.call(name, PREFIX + key.encode(), *parts))
+        return await self._ask(partial(self._wire.call, name, PREFIX + key.encode(), *parts))
 
     async def script(self, name: str, *arguments: Part) -> Any:
         """What one of our scripts answers."""
-        return await self._ask(lambda: run_script(self._wire, name, *arguments))
+        return await self._ask(partial(run_script, self._wire, name, *arguments))
 
     async def members(self, wanted: Range, limit: int) -> list[bytes]:
         """The members of a range, at most `limit`."""
@@ -91,7 +91,7 @@ class Reader:
     async def close(self) -> None:
         """Returns when all that was asked is answered."""
         self._is_closed = True
-        await asyncio.gather(*self._loading, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._wire.close()
 
     async def _load(self) -> None:
@@ -100,7 +100,7 @@ class Reader:
             for job_id in wanted:
                 del self._wanted[job_id]
             try:
-                rows = await self.command("HMGET", "jobs", *wanted)
+                rows = await self._settled(partial(self._wire.call, "HMGET", _JOBS, *wanted))
                 jobs = [None if row is None else read_job(row) for row in rows]
             except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
                 for future in wanted.values():
@@ -111,6 +111,16 @@ class Reader:
                     future.set_result(job)
 
     async def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        # Who asks may be no task (hosts.errands), and the library's timeouts want one.
+        return await asyncio.shield(self._begin(self._settled(call)))
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _settled(self, call: Callable[[], Awaitable[Any]]) -> Any:
         if self._is_closed:
             raise StoreUnavailable(_CLOSED)
         await self._session.settle()

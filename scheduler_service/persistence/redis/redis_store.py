@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Self
 
-import msgspec
-
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.redis.address import Address
+from scheduler_service.persistence.redis.hooks import SILENT, Hooks
 from scheduler_service.persistence.redis.keys import (
     DUE_STEADY,
     DUE_WALL,
@@ -37,25 +36,11 @@ from scheduler_service.persistence.state.writes import Forget, Keep, Settle, Wri
 from scheduler_service.ports import Batch, Commit, Remembered, Settlement, StoredJob, StoreError
 
 _CLOCK_SKEW = "clock_skew"
+Release = Callable[[], None]
 
 
-class Hooks(msgspec.Struct, frozen=True):
-    """Who is told what becomes of a store.
-
-    `on_lost`: this process may not write any more, in words; `on_trouble`: the server cannot be reached, and
-    None when it can be again; `on_doubt`: what the server may not keep.
-    """
-
-    on_lost: Callable[[str], None]
-    on_trouble: Callable[[str | None], None]
-    on_doubt: Callable[[str], None]
-
-
-def _ignore(_: object) -> None:
+def _keep_nothing() -> None:
     return
-
-
-SILENT = Hooks(on_lost=_ignore, on_trouble=_ignore, on_doubt=_ignore)
 
 
 class RedisStateStore:
@@ -67,7 +52,15 @@ class RedisStateStore:
     """
 
     def __init__(
-        self, *, address: Address, taken: Taken, size: int, timeout: float, hooks: Hooks, tap: Tap | None
+        self,
+        *,
+        address: Address,
+        taken: Taken,
+        size: int,
+        timeout: float,
+        hooks: Hooks,
+        tap: Tap | None,
+        release: Release,
     ) -> None:
         self.boot = taken.boot
         self.node_id = taken.node_id
@@ -86,6 +79,7 @@ class RedisStateStore:
         self._lister = Reader(wire=connect(), session=self._session, place=place)
         self.catalogue = RedisCatalogue(reader=self._lister)
         self.queues = RedisQueues(put=self._writer.put, reader=self._reader)
+        self._release = release
         self._closing: asyncio.Future[None] | None = None
 
     @classmethod
@@ -99,12 +93,14 @@ class RedisStateStore:
         timeout: float = TIMEOUT,
         hooks: Hooks = SILENT,
         tap: Tap | None = None,
+        release: Release = _keep_nothing,
     ) -> Self:
         """Takes the store, making it where it is missing; waits for the lease of a process it cannot see.
 
         `durability` as in `server.check`. `node_id` empty: the name kept from the last start, or a new one.
-        `size` is the most writes of one group, `timeout` (s) how long an answer is waited for. Raises
-        StoreRefused: ServerUnfit, StoreLocked, StoreTooNew; StoreUnavailable.
+        `size` is the most writes of one group, `timeout` (s) how long an answer is waited for; `release` is
+        called at the end of `close`. Raises StoreRefused: ServerUnfit, StoreLocked, StoreTooNew;
+        StoreUnavailable.
         """
         place = str(address)
         wire = Wire(address=address, timeout=timeout)
@@ -115,7 +111,9 @@ class RedisStateStore:
             taken = await take_lease(wire, place=place, node_id=node_id)
         finally:
             await wire.close()
-        return cls(address=address, taken=taken, size=size, timeout=timeout, hooks=hooks, tap=tap)
+        return cls(
+            address=address, taken=taken, size=size, timeout=timeout, hooks=hooks, tap=tap, release=release
+        )
 
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, destroyed ones too, or None. Raises StoreUnavailable."""
@@ -205,6 +203,7 @@ class RedisStateStore:
         await self._lister.close()
         await self._keeper.give_back()
         await self._session.close()
+        self._release()
 
     async def _due(self, index: str, before: int, limit: int, after: int) -> list[tuple[int, str]]:
         wanted = Range(index, b"[" + number(after + 1), b"(" + number(before + 1))

@@ -1,6 +1,7 @@
 """One connection to the server: one command at a time, in the order of the calls; opened when needed."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 from redis import exceptions
@@ -57,9 +58,12 @@ class Wire:
                 raise
 
     async def close(self) -> None:
-        """Ends the connection; the next call opens another one."""
+        """Ends the connection and waits until it is gone; the next call opens another one."""
         async with self._turn:
-            await self._drop()
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                with contextlib.suppress(*_LOST):
+                    await connection.disconnect()
 
     async def _connect(self) -> Connection:
         if self._connection is not None and self._connection.is_connected:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scheduler_service.persistence.redis.arguments import Step, Write, write_arguments
@@ -106,14 +106,18 @@ class Writer:
         """Writes a group and sets its verdicts; `group` has the arguments by their place."""
         try:
             said = await self._send([part for arguments in group.values() for part in arguments])
+            found: Sequence[Verdict] = self._read(writes, group, said)
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
             failed = error if isinstance(error, StoreError) else self._unavailable(error)
-            verdicts_of_all: Sequence[Verdict] = [failed] * len(group)
-        else:
-            pairs = zip(group, said, strict=True)
-            verdicts_of_all = [_read_verdict(writes[place], text) for place, text in pairs]
-        for place, verdict in zip(group, verdicts_of_all, strict=True):
+            found = [failed] * len(group)
+        for place, verdict in zip(group, found, strict=True):
             verdicts[place] = verdict
+
+    def _read(self, writes: list[Write], places: Iterable[int], said: Sequence[bytes]) -> Sequence[Verdict]:
+        try:
+            return [_read_verdict(writes[place], text) for place, text in zip(places, said, strict=True)]
+        except ValueError as error:  # also what msgspec raises
+            raise StoreUncertain(f"What {self._place} said of a write cannot be read: {error}.") from error
 
     async def _send(self, arguments: Arguments) -> Sequence[bytes]:
         if self._tap is None:

@@ -65,7 +65,8 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("jobs", "list", "--key", "kéy"),
         ("serve", "--runtime", "cloud"),
         ("serve", "--workers", "2"),
-        ("serve", "--store", "redis://x"),
+        ("serve", "--store", "sqlite://x"),
+        ("serve", "--store", "redis://x", "--runtime", "dapr"),
         ("serve", "--port", "99999"),
         ("serve", "--config", "missing.toml"),
         ("db", "check", "--data", ":memory:"),
@@ -86,6 +87,27 @@ def test_a_wrong_command_line_ends_with_2_in_words(
     assert (code, out) == (2, "")
     assert err
     assert "Traceback" not in err
+
+
+def test_the_demo_leaves_the_jobs_of_a_service_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps its own in `--data`, whatever the environment says of the store (16)."""
+    monkeypatch.setenv("PUNCTUAL_STORE__URL", "redis://127.0.0.1:1/0")
+    code, _, err = ended(capsys, "demo")
+    assert code == 2
+    assert "leave store.url out" in err
+
+
+def test_with_the_state_elsewhere_the_history_is_looked_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`db check` and `db migrate` are about the files of the data folder (16)."""
+    monkeypatch.setenv("PUNCTUAL_STORE__URL", "redis://127.0.0.1:1/0")
+    assert ended(capsys, "db", "check", "--data", str(tmp_path))[0] == 1
+    assert ended(capsys, "db", "migrate", "--data", str(tmp_path))[0] == 0
+    assert ended(capsys, "db", "check", "--data", str(tmp_path))[0] == 0
+    assert not (tmp_path / "state.db").exists()
 
 
 def test_lint_finds_an_id_that_is_given_twice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

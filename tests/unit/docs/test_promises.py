@@ -28,7 +28,7 @@ SECTIONS = {
 }
 LATER = (
     "queue://", "sign", "Keys, roles, tenants", "Audit", "Nodes",
-    "Events", "Metrics", "Dapr", "Redis", "PostgreSQL", "MySQL", "console",
+    "Events", "Metrics", "Dapr", "PostgreSQL", "MySQL", "console",
 )  # fmt: skip
 NAMED = re.compile(r"`(tests/[\w/]+/test_\w+\.py)::(test_\w+)`")
 ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")

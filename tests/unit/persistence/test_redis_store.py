@@ -11,9 +11,17 @@ import pytest
 
 from scheduler_service.persistence.redis.address import Address, read_address
 from scheduler_service.persistence.redis.errors import LeaseLost, ServerUnfit
-from scheduler_service.persistence.redis.lease import Claimant, is_dead, this_process
-from scheduler_service.persistence.redis.redis_store import Hooks, RedisStateStore
+from scheduler_service.persistence.redis.hooks import Hooks
+from scheduler_service.persistence.redis.lease import (
+    Claimant,
+    LeaseKeeper,
+    is_dead,
+    take_lease,
+    this_process,
+)
+from scheduler_service.persistence.redis.redis_store import RedisStateStore
 from scheduler_service.persistence.redis.server import Server, check
+from scheduler_service.persistence.redis.wire import Wire
 from scheduler_service.persistence.state.errors import StoreLocked, StoreTooNew
 from scheduler_service.ports import StoreUnavailable
 from tests.redis_server import RedisServer
@@ -144,6 +152,23 @@ async def test_who_lost_the_store_says_so_once(redis: RedisServer) -> None:
         assert not client.exists(key("jobs"))
         await store.close()
         assert client.exists(key("lease"))
+
+
+async def test_a_lease_is_given_back_at_any_moment(redis: RedisServer) -> None:
+    """In the midst of a renewal too; it ends, and another process may have the store at once."""
+    wire = Wire(address=redis.address)
+    taken = await take_lease(wire, place="here", node_id="")
+    await wire.close()
+    for moment in range(60):
+        keeper = LeaseKeeper(
+            wire=Wire(address=redis.address), boot=taken.boot, on_lost=print, on_trouble=print, pause=0
+        )
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await keeper.give_back()
+        with redis.client as client:
+            assert not client.exists(key("lease"))
 
 
 async def test_an_emptied_server_is_no_store_any_more(redis: RedisServer) -> None:

@@ -12,6 +12,7 @@ from scheduler_service.domain.moments import DAY, Due
 from scheduler_service.domain.records import (
     Record,
 )
+from scheduler_service.hosts.errands import Errands
 from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.persistence.state.store import OpenStore
 from scheduler_service.ports import (
@@ -301,6 +302,26 @@ async def test_a_closed_store_says_so(store: OpenStore) -> None:
         await store.load("job")
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.catalogue.get("job")
+
+
+async def test_who_asks_need_not_be_a_task(store: OpenStore) -> None:
+    """Turns run without one (DESIGN section 6): every call can be awaited from a bare coroutine."""
+    asked: list[object] = []
+
+    async def ask() -> None:
+        await store.commit(commit(definition=b"{}"))
+        await store.remember(Remembered("s", "k", b"", b"{}", created_at=1))
+        asked.append(await store.load("job"))
+        asked.append(await store.definition("uid-job", 1))
+        asked.append(await store.recall("s", "k", 0))
+        asked.append(await store.catalogue.get("job"))
+        asked.append(await store.due_wall(10, 10))
+
+    errands = Errands()
+    errands.start(ask())
+    await errands.wait_for_all()
+    assert len(asked) == 5
+    assert asked[1] == b"{}"
 
 
 async def test_a_value_that_cannot_be_stored_fails_alone(store: OpenStore) -> None:

@@ -71,7 +71,7 @@ def test_what_a_later_version_knows_is_refused_by_name(group: str) -> None:
         ("EGRESS__ALLOW", "10.0.0.0/8", "lists and tables are JSON"),
         ("EGRESS__ALLOW", '["10.0.0.0/99"]', "is no CIDR network, host or *.host"),
         ("EGRESS__FOLLOW", '["example.com"]', "write scheme://host"),
-        ("STORE__URL", "redis://localhost", "leave store.url out"),
+        ("STORE__URL", "redis:/localhost", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
         ("DATABASE__URL", "oracle://localhost/x", "sqlite:///PATH"),
         ("SERVER__EXTERNAL_URL", "example.com", "write http(s)://host"),
         ("SERVICES__STATIC", '{"a": []}', "services.static.a"),
@@ -181,6 +181,20 @@ def test_the_key_is_not_shown() -> None:
     key = "a-very-long-secret-key"
     assert shown(load_settings({}, {"PUNCTUAL_SERVER__KEY": key}))["server.key"] == ("(set)", "environment")
     assert "short" not in refusal({"PUNCTUAL_SERVER__KEY": "short"})
+
+
+@pytest.mark.parametrize("name", ["STORE__URL", "STORE", "DATABASE__URL"])
+@pytest.mark.parametrize("url", ["redis://u:p/ss@h:x/1", "redis://:p@ss@h/?a=p@ss", "postgres://u:p/ss@h/d"])
+def test_passwords_of_addresses_are_not_shown(name: str, url: str) -> None:
+    """A wrong address is refused without them (14)."""
+    assert "ss@" not in refusal({f"PUNCTUAL_{name}": url})
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    """What is in force can be seen by everybody who may read the settings (14)."""
+    loaded = load_settings({"store.url": "redis://user:secret@h:1/2"}, {})
+    assert shown(loaded)["store.url"] == ("redis://***@h:1/2", "command line")
+    assert loaded.settings.store.url == "redis://user:secret@h:1/2"
 
 
 @pytest.mark.parametrize(

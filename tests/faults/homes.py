@@ -1,0 +1,73 @@
+"""Where a service's state lies, and how a test reads it while the service is dead."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from scheduler_service.persistence.redis.address import Address
+from scheduler_service.persistence.redis.redis_store import RedisStateStore
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
+
+
+class Home(Protocol):
+    """What a dead service left behind: `settings` lead the next one to it, `folder` has its files."""
+
+    @property
+    def folder(self) -> Path:
+        """The data folder."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a service is told to find it."""
+
+    def open(self) -> Any:
+        """A context in which the state can be read; nothing of it is changed."""
+
+
+class SqliteHome(msgspec.Struct, frozen=True):
+    """In the folder."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Nothing more."""
+        return {}
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[OpenStore]:
+        """Read from a copy: opening a file changes it."""
+        with tempfile.TemporaryDirectory() as copy:
+            shutil.copytree(self.folder, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("history*"))
+            store = await SqliteStateStore.open(folder=Path(copy))
+            try:
+                yield store
+            finally:
+                await store.close()
+
+
+class RedisHome(msgspec.Struct, frozen=True):
+    """In a database of a server; opening it counts as a start."""
+
+    folder: Path
+    address: Address
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its address."""
+        return {"store.url": str(self.address)}
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[OpenStore]:
+        """Read where it is."""
+        store = await RedisStateStore.open(address=self.address, durability="process")
+        try:
+            yield store
+        finally:
+            await store.close()

@@ -1,0 +1,150 @@
+"""The crash sweep over Redis: Punctual is killed at its points, and so is the server (SPEC 3, 5, 8).
+
+The usual run takes a few groups of points; `--long` takes every point.
+"""
+
+import asyncio
+from collections import Counter
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.faults.callers import Feedback, Operations
+from tests.faults.homes import RedisHome
+from tests.faults.processes import PATIENCE, Caller, Crashed, Fleet, Run
+from tests.faults.stories import Story, Sweep
+from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, sweep_group
+from tests.faults.target import open_target
+from tests.faults.test_crash_points import every
+from tests.redis_server import SYNCING, RedisServer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+STORIES: dict[str, Tell] = {
+    "qos 1": partial(Sweep, qos=1),
+    "qos 0": partial(Sweep, qos=0),
+    "feedback": Feedback,
+    "operations": Operations,
+}
+SERVERS = 3
+START = 14
+"""As many points belong to the start: without its store it is refused, and the next one makes it good."""
+AWAY = httpx.codes.SERVICE_UNAVAILABLE
+
+
+@pytest.mark.parametrize("first", every(13, usual=(5,)))
+async def test_qos_1_goes_on_from_where_it_stood(
+    fleet: Fleet, tmp_path: Path, redis_house: House, first: int
+) -> None:
+    """No recorded step is sent again, one in flight is with its key, nothing is doubled or forgotten."""
+    tell = partial(Sweep, qos=1)
+    assert await sweep_group(fleet, tmp_path, tell, first=first, stride=13, house=redis_house) > 5
+
+
+@pytest.mark.parametrize("first", every(13, usual=(7,)))
+async def test_qos_0_loses_what_was_running_and_no_more(
+    fleet: Fleet, tmp_path: Path, redis_house: House, first: int
+) -> None:
+    """What a crash cuts off ends as lost and is told so; triggers and firings that wait go on."""
+    tell = partial(Sweep, qos=0)
+    assert await sweep_group(fleet, tmp_path, tell, first=first, stride=13, house=redis_house) > 3
+
+
+@pytest.mark.parametrize("first", every(5, usual=(3,)))
+@pytest.mark.parametrize("story", ["feedback", "operations"])
+async def test_what_was_answered_counts_once(
+    fleet: Fleet, tmp_path: Path, redis_house: House, story: str, first: int
+) -> None:
+    """Reports, creation, triggers with a key, update, pause, destruction: done or not done."""
+    tell = STORIES[story]
+    assert await sweep_group(fleet, tmp_path, tell, first=first, stride=5, house=redis_house) > 2
+
+
+class Patient(Caller):
+    """Asks again while the store is away: 503 says that nothing was done, or that nobody knows."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def is_dead(self) -> bool:
+        return self._run.is_dead
+
+    async def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                answer = await self._run.ask(method, path, **options)
+                if answer.status_code != AWAY:
+                    return answer
+                await asyncio.sleep(0.05)
+
+
+async def outlive_the_server(fleet: Fleet, folder: Path, tell: Tell, point: int) -> bool:
+    """One story whose server is killed at a point of the service and revived; False: it ended before."""
+    server = RedisServer(folder / "redis", *SYNCING).start()
+    home = RedisHome(folder / "data", server.address)
+    async with AsyncExitStack() as stack:
+        stack.callback(server.kill)
+        target = await stack.enter_async_context(open_target())
+        story = tell(target)
+        assert server.process is not None
+        first = run = fleet.start(
+            home.folder,
+            settings=SETTINGS | home.settings,
+            point=point,
+            only=DURABLE,
+            victim=server.process.pid,
+        )
+        reviving = asyncio.create_task(revive(run, server))
+        try:
+            assert await run.is_up(), run.message
+            await play(story, run)
+            # Of what the history has, the store may have missed the news: the next start tells it again.
+            assert await run.terminate() == 0
+            run = fleet.start(home.folder, settings=SETTINGS | home.settings)
+            assert await run.is_up(), run.message
+            await story.check(run, home)
+        except BaseException as error:
+            error.add_note(f"point {point}, killed at {first.killed_at}, log {home.folder}.log")
+            raise
+        finally:
+            reviving.cancel()
+        counts = Counter(one.identity for one in target.seen if one.path != "/told")
+        assert max(counts.values()) == 1, counts.most_common(2)
+    return first.killed_at is not None
+
+
+async def play(story: Story, run: Run) -> None:
+    """The story to its end; the service lives through all of it."""
+    try:
+        await story.play(Patient(run))
+    except Crashed:
+        raise AssertionError(f"the service died: {run.code}, {run.message}") from None
+
+
+async def revive(run: Run, server: RedisServer) -> None:
+    """Starts the server again once it was killed."""
+    while run.killed_at is None:  # noqa: ASYNC110 - what is waited for happens in another process
+        await asyncio.sleep(0.01)
+    await asyncio.to_thread(lambda: (server.kill(), server.start()))
+
+
+@pytest.mark.parametrize("first", every(19, usual=(6,)))
+@pytest.mark.parametrize("story", STORIES)
+async def test_a_killed_server_changes_no_outcome(
+    fleet: Fleet, tmp_path: Path, story: str, first: int
+) -> None:
+    """Killed (-9) before and after commits and sends, and started again: the service goes on by itself.
+
+    With `appendfsync always`; every call is made once, whatever the qos, for Punctual itself never died.
+    """
+    places = asyncio.Semaphore(SERVERS)
+
+    async def outlive(point: int) -> bool:
+        async with places:
+            return await outlive_the_server(fleet, tmp_path / str(point), STORIES[story], point)
+
+    assert any(await asyncio.gather(*map(outlive, range(START + first, START + 76, 19))))
