@@ -14,6 +14,7 @@ import pytest
 from tests.faults.callers import Feedback, Operations
 from tests.faults.homes import SqliteHome
 from tests.faults.processes import Fleet
+from tests.faults.queued import Queued
 from tests.faults.stories import Sweep
 from tests.faults.sweeping import AT_ONCE, survive, sweep_group
 
@@ -49,6 +50,15 @@ async def test_every_accepted_feedback_has_its_effect(fleet: Fleet, tmp_path: Pa
 async def test_what_a_caller_asked_for_counts_once(fleet: Fleet, tmp_path: Path, first: int) -> None:
     """Creation, triggers with a key, update, pause, destruction: done or not done, whatever was answered."""
     assert await sweep_group(fleet, tmp_path, Operations, first=first, stride=3) > 5
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("first", every(3, usual=(2,)))
+async def test_parts_of_a_queue_are_completed_once(
+    fleet: Fleet, tmp_path: Path, first: int, qos: int
+) -> None:
+    """Claims, renewals, completions and the turns they lead to: no part lost or left behind, none twice."""
+    assert await sweep_group(fleet, tmp_path, partial(Queued, qos=qos), first=first, stride=3) > 3
 
 
 @pytest.mark.long
