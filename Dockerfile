@@ -1,0 +1,14 @@
+# Punctual in a container: the embedded service, or one node on Dapr (see docker-compose.yml).
+FROM python:3.11.14-slim-bookworm
+WORKDIR /app
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY scheduler_service scheduler_service
+COPY client_sdk client_sdk
+COPY examples examples
+RUN pip install --no-cache-dir --constraint constraints.txt ".[service,dapr,postgres]" \
+    && useradd --create-home punctual \
+    && install --directory --owner punctual /data
+USER punctual
+VOLUME /data
+EXPOSE 8000
+CMD ["punctual", "serve", "--host", "0.0.0.0", "--data", "/data"]
