@@ -30,7 +30,7 @@ from scheduler_service.app.running import Server, listen, serve
 from scheduler_service.app.services import ServiceRoom
 from scheduler_service.app.sidecar import SidecarWatch
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
-from scheduler_service.app.system import NAMES, install
+from scheduler_service.app.system import NAMES, install_patiently
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.actor import register
@@ -109,7 +109,7 @@ class NodeService:
         await _keep_app_id(held)
         held.watch.start(self._tell_others)
         await held.host.start()
-        await install(held.host, held.compiler, settings)
+        await install_patiently(held.host, held.compiler, settings, clock=held.clock, log=self._log)
         self._log(
             "ready", node=held.cluster.presence.holder.node, daprd=held.watch.metadata.get("runtimeVersion")
         )

@@ -5,9 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.domain.events import Created, Updated
+from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.wire import Answer
-from scheduler_service.ports import Definition, Deliver
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.hosts.core import Log
+from scheduler_service.ports import Definition, Deliver, StoreError
 from scheduler_service.settings import Settings
 
 CHECK_TIMERS, CLEAN, OUTBOX = "check-timers", "clean", "outbox"
@@ -36,6 +39,23 @@ async def install(deliver: Deliver, compiler: Compiler, settings: Settings) -> N
         reply = await deliver(job_id, Created(uid="", key=b""), definition=definition)
         if isinstance(reply, Refusal):
             await deliver(job_id, Updated(0), definition=definition)
+
+
+async def install_patiently(
+    deliver: Deliver, compiler: Compiler, settings: Settings, *, clock: Timekeeper, log: Log
+) -> None:
+    """`install`, again each second for a minute: a busy sidecar must not end the start. Raises StoreError."""
+    end = clock.now().steady + MINUTE
+    while True:
+        try:
+            await install(deliver, compiler, settings)
+        except StoreError as error:
+            if clock.now().steady >= end:
+                raise
+            log("start_waits", error=str(error))
+            await clock.sleep(SECOND)
+        else:
+            return
 
 
 def as_function(work: Callable[[], Awaitable[Mapping[str, int]]]) -> Callable[[], Awaitable[Answer]]:
