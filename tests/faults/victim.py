@@ -21,7 +21,8 @@ import uvloop
 from scheduler_service.app.running import serve
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import OutboundRequest, Outcome
-from scheduler_service.persistence.history.database import IN_MEMORY, migrate
+from scheduler_service.persistence.history.database import migrate
+from scheduler_service.persistence.history.sqlite import IN_MEMORY
 from scheduler_service.ports import Sender
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import EventLog

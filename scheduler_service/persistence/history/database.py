@@ -1,93 +1,92 @@
 """The history's database: one connection that writes, others that read."""
 
 import contextlib
-import sqlite3
 import threading
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator
 
 import sqlalchemy as sa
-from sqlalchemy.pool import QueuePool, StaticPool
 
+from scheduler_service.persistence.history.dialect import Dialect, Raw, Removal
+from scheduler_service.persistence.history.merging import Rows
+from scheduler_service.persistence.history.sqlite import IN_MEMORY, Durability, SqliteDialect
 from scheduler_service.persistence.history.versions import Check, check, upgrade
 from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.ports import StoreUnavailable
 
-Durability = Literal["full", "process"]
-IN_MEMORY = "sqlite://"
 # The one point of a transaction that makes it durable, as `Tap` hears of it.
 COMMIT = "history.commit"
-# To this size the write-ahead log shrinks again after a large transaction.
-JOURNAL_BYTES = 64 << 20
-# Both double the writer's pace: the same pages of an index are read and written back less often.
-CACHE_KIB = 16 << 10
-CHECKPOINT_PAGES = 8_000
 
 
 class HistoryDatabase:
-    """An open history. SQLite in a file lets readers go on beside the writer; in memory they take turns."""
+    """An open history, in SQLite or PostgreSQL. Readers go on beside the writer; in memory they wait."""
 
     def __init__(self, *, url: str, durability: Durability = "full", tap: Tap | None = None) -> None:
         """Opens `url`, its tables brought up to date; `tap` hears of commits. Raises StoreUnavailable."""
         self._tap = tap
         self._in_memory = url == IN_MEMORY
         self._gate = threading.RLock()
-        self.engine = open_engine(url, durability)
+        self._dialect = open_dialect(url, durability)
+        self.engine = self._dialect.engine
         try:
-            with _translated():
-                upgrade(self.engine)
+            with _translated(self._dialect):
+                upgrade(self._dialect)
         except StoreUnavailable:
             self.engine.dispose()
             raise
 
+    @property
+    def removal(self) -> Removal:
+        """What removes history, in transactions of `writing`."""
+        return self._dialect.removal
+
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection to read with, in the calling thread. Raises StoreUnavailable."""
-        with self._turn(), _translated(), self.engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN")  # all that one answer is made of is of one moment
+        """A connection to read with, in the calling thread: all is of one moment. Raises StoreUnavailable."""
+        with self._turn(), _translated(self._dialect), self._dialect.reading() as connection:
             yield connection
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction on the raw connection: all or nothing. Raises StoreUnavailable."""
-        with self._turn(), _translated(), self.engine.connect() as connection:
-            raw = connection.connection.driver_connection
-            assert isinstance(raw, sqlite3.Connection)
-            raw.execute("BEGIN IMMEDIATE")
-            try:
-                yield raw
-                self._commit(raw)
-            except BaseException:
-                if raw.in_transaction:
-                    raw.execute("ROLLBACK")
-                raise
+    def writing(self) -> Iterator[Raw]:
+        """One transaction on the driver's connection: all or nothing. Raises StoreUnavailable."""
+        with self._transacting() as (_, raw):
+            yield raw
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[sa.Connection]:
         """One transaction for statements of SQLAlchemy: all or nothing. Raises StoreUnavailable."""
-        with self._turn(), _translated(), self.engine.connect() as connection:
-            raw = connection.connection.driver_connection
-            assert isinstance(raw, sqlite3.Connection)
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                self._commit(raw)
-            except BaseException:
-                if raw.in_transaction:
-                    raw.execute("ROLLBACK")
-                raise
+        with self._transacting() as (connection, _):
+            yield connection
+
+    def insert(self, connection: Raw, rows: Rows) -> None:
+        """Writes all `rows` in a transaction of `writing`."""
+        self._dialect.insert(connection, rows)
+
+    def mark_dropped(self, connection: Raw, dropped: Iterable[tuple[str, int]]) -> None:
+        """Marks executions whose detail was given up, in a transaction of `writing`."""
+        self._dialect.mark_dropped(connection, dropped)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Lets go of the file, or of the server."""
         self.engine.dispose()
 
-    def _commit(self, raw: sqlite3.Connection) -> None:
+    @contextlib.contextmanager
+    def _transacting(self) -> Iterator[tuple[sa.Connection, Raw]]:
+        with self._turn(), _translated(self._dialect), self.engine.connect() as connection:
+            raw = self._dialect.begin(connection)
+            try:
+                yield connection, raw
+                self._commit(raw)
+            except BaseException:
+                self._dialect.rollback(connection, raw)
+                raise
+
+    def _commit(self, raw: Raw) -> None:
         """Ends the transaction, if the work has left one open."""
-        if not raw.in_transaction:
+        if not self._dialect.is_open(raw):
             return
         if self._tap is not None:
             self._tap.before(COMMIT)
-        raw.execute("COMMIT")
+        self._dialect.commit(raw)
         if self._tap is not None:
             self._tap.after(COMMIT)
 
@@ -97,54 +96,54 @@ class HistoryDatabase:
 
 def migrate(*, url: str) -> Check:
     """Brings the tables of `url` up to date and says how they stand then. Raises StoreUnavailable."""
-    database = HistoryDatabase(url=url)
-    try:
-        with _translated():
-            return check(database.engine)
-    finally:
-        database.close()
+    HistoryDatabase(url=url).close()
+    return inspect(url=url)
 
 
 def inspect(*, url: str) -> Check:
     """How the tables of `url` stand, changing none of them. Raises StoreUnavailable."""
-    engine = open_engine(url)
+    dialect = open_dialect(url)
     try:
-        with _translated():
-            return check(engine)
+        with _translated(dialect):
+            return check(dialect.engine)
     finally:
-        engine.dispose()
+        dialect.engine.dispose()
 
 
-def open_engine(url: str, durability: Durability = "full") -> sa.Engine:
-    """An engine on `url`. With `full` a commit outlives a power loss, with `process` a killed process."""
-    if not url.startswith("sqlite"):
-        raise StoreUnavailable(f"the history cannot live in {url.split(':')[0]!r} yet; use sqlite:///PATH")
-    pool = StaticPool if url == IN_MEMORY else QueuePool
-    engine = sa.create_engine(url, poolclass=pool, connect_args={"check_same_thread": False, "timeout": 10})
+def open_dialect(url: str, durability: Durability = "full") -> Dialect:
+    """What speaks with `url`. In a file a commit with `full` outlives a power loss, with `process` a killed
+    process; a server decides for itself. Raises StoreUnavailable.
+    """
+    if url.startswith("sqlite"):
+        return SqliteDialect(url=url, durability=durability)
+    if url.startswith("postgresql:"):
+        return _open_postgres(url)
+    raise StoreUnavailable(
+        f"the history cannot live in {url.split(':')[0]!r} yet; use sqlite:///PATH or "
+        "postgresql://USER@HOST/NAME"
+    )
 
-    def prepare(raw: sqlite3.Connection, _record: object) -> None:
-        raw.isolation_level = None  # transactions are opened by hand
-        raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        raw.execute("PRAGMA temp_store=MEMORY")
-        raw.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
-        raw.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
-        raw.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES}")
-        raw.execute("PRAGMA journal_mode=WAL")
-        raw.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
 
-    sa.event.listen(engine, "connect", prepare)
-    return engine
+def _open_postgres(url: str) -> Dialect:
+    try:
+        from scheduler_service.persistence.history.postgres import PostgresDialect
+    except ModuleNotFoundError as error:
+        raise StoreUnavailable(
+            f"a history in PostgreSQL needs the package {error.name}; install punctual[service,postgres]"
+        ) from error
+    return PostgresDialect(url=url)
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translated(dialect: Dialect) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError):
-        raise  # the fault of a value, not of the database
-    except (sqlite3.Error, sa.exc.DBAPIError) as error:
+    except sa.exc.DBAPIError as error:
         # SQLAlchemy's own text goes on with the statement and a link, which help nobody here.
-        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        raise StoreUnavailable(
-            f"the history cannot be reached: {cause}; check its folder and disk"
-        ) from error
+        raise StoreUnavailable(dialect.explain(error.orig or error)) from error
+    except sa.exc.TimeoutError as error:
+        raise StoreUnavailable(dialect.explain(error)) from error
+    except dialect.errors as error:
+        if isinstance(error, dialect.faults):
+            raise
+        raise StoreUnavailable(dialect.explain(error)) from error

@@ -1,13 +1,11 @@
 """Removes what history need not keep any more, in small steps between the writer's own (SPEC 12)."""
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from scheduler_service.domain.moments import DAY
 from scheduler_service.engine.states import TERMINAL
-from scheduler_service.persistence.history import removal
-from scheduler_service.persistence.history.removal import Removed
+from scheduler_service.persistence.history.dialect import Removed, Trim
 from scheduler_service.persistence.history.writer import HistoryWriter
 
 # Under pressure this much of `max_bytes` is aimed at, so that the next flush does not meet it again.
@@ -30,6 +28,7 @@ class Retention:
         max_bytes: int | None = None,
     ) -> None:
         self._writer = writer
+        self._removal = writer.removal
         self._count = count
         self._ages = dict.fromkeys(TERMINAL, age) | dict(ages or {})
         self._max_bytes = max_bytes
@@ -41,10 +40,11 @@ class Retention:
         """
         before = {state: now - age for state, age in self._ages.items()}
         removed = await self._walk(retain=self._count, before=before, tenant=None)
-        while firings := await self._writer.perform(partial(removal.remove_firings, min(before.values()))):
+        oldest = partial(self._removal.remove_firings, min(before.values()))
+        while firings := await self._writer.perform(oldest):
             removed = removed.plus(Removed(firings=firings))
         removed = removed.plus(await self._relieve())
-        await self._writer.perform(removal.give_back)
+        await self._writer.perform(self._removal.give_back)
         return removed
 
     async def clean(
@@ -56,38 +56,40 @@ class Retention:
         (`DELETE /main/schedule/clean`, SPEC section 10). `tenant` None: of all. Raises StoreUnavailable.
         """
         removed = Removed()
-        uids = json.dumps(list(destroyed))
-        jobs = await self._writer.perform(partial(removal.count_lives, uids))
-        while (batch := await self._writer.perform(partial(removal.remove_lives, uids))) != Removed():
+        uids = list(destroyed)
+        jobs = await self._writer.perform(partial(self._removal.count_lives, uids))
+        while (batch := await self._writer.perform(partial(self._removal.remove_lives, uids))) != Removed():
             removed = removed.plus(batch)
         removed = removed.plus(await self._walk(retain=retain, before=None, tenant=tenant))
-        await self._writer.perform(removal.give_back)
+        await self._writer.perform(self._removal.give_back)
         return {"jobs": jobs, "executions": removed.executions, "notifications": removed.notifications}
 
     async def lives(self, tenant: str, jobs: Mapping[str, int]) -> list[str]:
         """All lives (uids) with executions, up to the last `executeNumber` of each job. Numbers go on from
         life to life, so a life that began since then is not among them. Raises StoreUnavailable.
         """
-        pairs = json.dumps(list(jobs.items()))
-        return await self._writer.perform(partial(removal.find_lives, pairs, tenant))
+        return await self._writer.perform(partial(self._removal.find_lives, jobs, tenant))
 
     async def _walk(self, *, retain: int, before: Mapping[str, int] | None, tenant: str | None) -> Removed:
-        trim = removal.Trim(retain=retain, before=before, tenant=tenant)
-        removed = Removed()
-        place: int | None = 0
-        while place is not None:
-            batch, place = await self._writer.perform(partial(trim.remove, place))
+        trim = Trim(retain=retain, before=before, tenant=tenant)
+        removed, mark = await self._writer.perform(partial(self._removal.trim, trim, None))
+        while mark is not None:
+            batch, mark = await self._writer.perform(partial(self._removal.trim, trim, mark))
             removed = removed.plus(batch)
         return removed
 
     async def _relieve(self) -> Removed:
         """Detail goes, oldest first; the executions' own rows never."""
         removed = Removed()
-        if self._max_bytes is None or await self._writer.perform(removal.measure) <= self._max_bytes:
+        if self._max_bytes is None:
             return removed
-        while await self._writer.perform(removal.measure) > self._max_bytes * AIM:
-            entries = await self._writer.perform(removal.drop_detail)
+        used = await self._writer.perform(self._removal.measure)
+        if used <= self._max_bytes:
+            return removed
+        while used > self._max_bytes * AIM:
+            entries, freed = await self._writer.perform(self._removal.drop_detail)
             if not entries:
                 break
+            used -= freed
             removed = removed.plus(Removed(entries=entries))
         return removed

@@ -1,27 +1,34 @@
 """The tables of the history. Moments are wall milliseconds; the migrations make the same tables."""
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 metadata = sa.MetaData()
+
+
+def _text(length: int) -> sa.types.TypeEngine[str]:
+    """A text in order of its bytes, and of any length, as SQLite has it: whatever the server's locale."""
+    return sa.String(length).with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
+
 
 executions = sa.Table(
     "executions",
     metadata,
-    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("uid", _text(64), primary_key=True),
     sa.Column("execute_number", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("job_id", sa.String(260), nullable=False),
-    sa.Column("tenant", sa.String(128), nullable=False),
+    sa.Column("job_id", _text(260), nullable=False),
+    sa.Column("tenant", _text(128), nullable=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),
     sa.Column("revision", sa.BigInteger, nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("triggered_by", sa.String(16), nullable=False),
+    sa.Column("state", _text(16), nullable=False),
+    sa.Column("triggered_by", _text(16), nullable=False),
     sa.Column("planned_at", sa.BigInteger, nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
     sa.Column("started_at", sa.BigInteger),
     sa.Column("ended_at", sa.BigInteger),
     sa.Column("reason", sa.Text),
     sa.Column("error", sa.Text),
-    sa.Column("failure_type", sa.String(16)),
+    sa.Column("failure_type", _text(16)),
     sa.Column("attempt_count", sa.BigInteger, nullable=False),
     sa.Column("progress", sa.Text),
     # The trigger parameters as JSON. NULL: not kept. Complete: neither masked nor cut nor left out.
@@ -48,7 +55,7 @@ entries = sa.Table(
     "entries",
     metadata,
     sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
-    sa.Column("uid", sa.String(64), nullable=False),
+    sa.Column("uid", _text(64), nullable=False),
     sa.Column("execute_number", sa.BigInteger, nullable=False),
     sa.Column("first", sa.BigInteger, nullable=False),
     sa.Column("last", sa.BigInteger, nullable=False),
@@ -67,13 +74,13 @@ sa.Index(
 firings = sa.Table(
     "firings",
     metadata,
-    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("uid", _text(64), primary_key=True),
     sa.Column("planned_at", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("until", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("execute_number", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),
     sa.Column("at", sa.BigInteger, nullable=False),
-    sa.Column("outcome", sa.String(16), nullable=False),
+    sa.Column("outcome", _text(16), nullable=False),
     sa.Column("count", sa.BigInteger),
     sa.Column("reason", sa.Text),
 )
@@ -82,16 +89,16 @@ sa.Index("firings_by_age", firings.c.at)
 deliveries = sa.Table(
     "deliveries",
     metadata,
-    sa.Column("delivery_id", sa.String(255), primary_key=True),
-    sa.Column("uid", sa.String(64), nullable=False),
+    sa.Column("delivery_id", _text(255), primary_key=True),
+    sa.Column("uid", _text(64), nullable=False),
     sa.Column("execute_number", sa.BigInteger, nullable=False),
     sa.Column("request_counts", sa.BigInteger, nullable=False),
-    sa.Column("job_id", sa.String(260), nullable=False),
-    sa.Column("tenant", sa.String(128), nullable=False),
-    sa.Column("event", sa.String(64), nullable=False),
+    sa.Column("job_id", _text(260), nullable=False),
+    sa.Column("tenant", _text(128), nullable=False),
+    sa.Column("event", _text(64), nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("url", sa.Text, nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("state", _text(16), nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),
     sa.Column("at", sa.BigInteger, nullable=False),
     sa.Column("tries", sa.BigInteger, nullable=False),
@@ -104,14 +111,14 @@ sa.Index("deliveries_newest", deliveries.c.tenant, deliveries.c.created_at)
 services = sa.Table(
     "manager_service",
     metadata,
-    sa.Column("tenant", sa.String(128), primary_key=True),
-    sa.Column("name", sa.String(128), primary_key=True),
+    sa.Column("tenant", _text(128), primary_key=True),
+    sa.Column("name", _text(128), primary_key=True),
     sa.Column("address", sa.Text),
-    sa.Column("route", sa.String(16)),
+    sa.Column("route", _text(16)),
     sa.Column("tags", sa.Text, nullable=False),
     sa.Column("timers", sa.LargeBinary, nullable=False),
     sa.Column("digest", sa.LargeBinary, nullable=False),
-    sa.Column("on_change", sa.String(8), nullable=False),
+    sa.Column("on_change", _text(8), nullable=False),
     sa.Column("grace", sa.BigInteger, nullable=False),
     sa.Column("rate_limit", sa.Text),
     sa.Column("created_at", sa.BigInteger, nullable=False),
@@ -123,11 +130,11 @@ services = sa.Table(
 applied = sa.Table(
     "declared_timers",
     metadata,
-    sa.Column("tenant", sa.String(128), primary_key=True),
-    sa.Column("job_id", sa.String(260), primary_key=True),
-    sa.Column("service", sa.String(128), nullable=False),
+    sa.Column("tenant", _text(128), primary_key=True),
+    sa.Column("job_id", _text(260), primary_key=True),
+    sa.Column("service", _text(128), nullable=False),
     sa.Column("digest", sa.LargeBinary, nullable=False),
-    sa.Column("uid", sa.String(64), nullable=False),
+    sa.Column("uid", _text(64), nullable=False),
     sa.Column("revision", sa.BigInteger, nullable=False),
     sa.Column("removed_at", sa.BigInteger),
     sa.Column("paused", sa.SmallInteger, nullable=False),

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from scheduler_service.domain.services import Applied, RateLimit, Service
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -117,10 +118,10 @@ def _put(
     values: Mapping[str, Any],
     first: Mapping[str, Any],
 ) -> None:
-    """Updates the row of `key`, or inserts it, with `first` where `values` are silent: in any SQL alike."""
-    mine = [table.c[name] == value for name, value in key.items()]
-    if connection.execute(sa.update(table).where(*mine).values(**values)).rowcount == 0:
-        connection.execute(sa.insert(table).values(**{**first, **values, **key}))
+    """Writes the row of `key`, a new one with `first` where `values` are silent; the last one wins."""
+    words = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = words(table).values(**{**first, **values, **key})
+    connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
 
 
 def _is(one: Applied) -> tuple[sa.ColumnElement[bool], ...]:

@@ -11,19 +11,25 @@ class Upsert(msgspec.Struct, frozen=True):
     table: str
     columns: tuple[str, ...]
     conflict: str
-    row: str = ""
 
-    def text(self, rows: int, placeholder: str = "?") -> str:
-        """The statement for `rows` rows."""
-        return _compose(self, rows, placeholder)
+    def text(self, rows: int) -> str:
+        """The statement for `rows` rows, a question mark for each value."""
+        return _compose(self, rows)
+
+    def from_arrays(self, arrays: str) -> str:
+        """The statement for rows whose columns are `arrays`, as PostgreSQL has them."""
+        return _insert_into(self, f"SELECT * FROM unnest({arrays})")  # noqa: S608
 
 
 @cache
-def _compose(upsert: Upsert, rows: int, placeholder: str) -> str:
-    row = upsert.row or "(" + ",".join("?" * len(upsert.columns)) + ")"
-    values = ",".join([row.replace("?", placeholder)] * rows)
+def _compose(upsert: Upsert, rows: int) -> str:
+    row = "(" + ",".join("?" * len(upsert.columns)) + ")"
+    return _insert_into(upsert, "VALUES " + ",".join([row] * rows))
+
+
+def _insert_into(upsert: Upsert, values: str) -> str:
     columns = ",".join(f'"{name}"' for name in upsert.columns)
-    return f"INSERT INTO {upsert.table} ({columns}) VALUES {values} ON CONFLICT {upsert.conflict}"  # noqa: S608
+    return f"INSERT INTO {upsert.table} ({columns}) {values} ON CONFLICT {upsert.conflict}"
 
 
 def _overwrite(columns: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ import threading
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.persistence.history.dialect import Dialect
 from scheduler_service.persistence.history.schema import metadata
 
 VERSION_TABLE = "history_version"
@@ -26,13 +27,14 @@ class Check(msgspec.Struct, frozen=True):
         return self.current == self.head and not self.differences
 
 
-def upgrade(engine: sa.Engine) -> None:
+def upgrade(dialect: Dialect) -> None:
     """Runs the migrations that are missing, all or nothing; none of them: costs one query."""
-    with engine.connect() as connection:
+    with dialect.engine.connect() as connection:
         if current_version(connection) == HEAD:
             return
         # Tables without their version, as a killed process would leave them, could not be migrated again.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        # Who comes second finds the tables made, and nothing to do.
+        dialect.lock(connection)
         with _ONE_AT_A_TIME:
             _migrate(connection)
         connection.commit()
@@ -47,7 +49,9 @@ def check(engine: sa.Engine) -> Check:
         current = current_version(connection)
         if current is None:
             return Check(None, HEAD)
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        # In a database of several nodes lie other tables, which are no business of the history.
+        opts = {"version_table": VERSION_TABLE, "include_name": _is_own}
+        context = MigrationContext.configure(connection, opts=opts)
         found = tuple(str(difference) for difference in compare_metadata(context, metadata))
         return Check(current, HEAD, found)
 
@@ -57,6 +61,10 @@ def current_version(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+
+
+def _is_own(name: str | None, kind: str, _: object) -> bool:
+    return kind != "table" or name in metadata.tables
 
 
 def _migrate(connection: sa.Connection) -> None:

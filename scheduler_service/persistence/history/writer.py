@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -11,14 +10,14 @@ from typing import TypeVar
 
 from scheduler_service.persistence.history.backlog import Load
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.insertion import insert_rows, mark_dropped
+from scheduler_service.persistence.history.dialect import Raw, Removal
 from scheduler_service.persistence.history.merging import merge
 from scheduler_service.persistence.history.salvage import salvage
 from scheduler_service.ports import Batch, StoreUnavailable
 
 Confirm = Callable[[Sequence[tuple[str, int]]], None]
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], T]
+Work = Callable[[Raw], T]
 
 LINGER_SECONDS = 0.05
 PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -111,6 +110,11 @@ class HistoryWriter:
             self._changed.notify()
         return await asyncio.wrap_future(done)
 
+    @property
+    def removal(self) -> Removal:
+        """What removes history in `perform`."""
+        return self._database.removal
+
     async def close(self) -> None:
         """Writes what was handed over, then ends the thread; the database is its opener's to close.
 
@@ -185,8 +189,8 @@ class HistoryWriter:
     def _write(self, batches: Sequence[Batch], dropped: Iterable[tuple[str, int]]) -> None:
         rows = merge(batches)
         with self._database.writing() as connection:
-            insert_rows(connection, rows)
-            mark_dropped(connection, dropped)
+            self._database.insert(connection, rows)
+            self._database.mark_dropped(connection, dropped)
 
     def _keep(self, load: Load, error: StoreUnavailable) -> None:
         with self._changed:

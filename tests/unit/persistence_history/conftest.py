@@ -1,13 +1,15 @@
-"""An open history in memory or in a file, with its writer and its reads."""
+"""An open history in memory, in a file or in PostgreSQL, with its writer and its reads."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.history.database import IN_MEMORY, HistoryDatabase
+from scheduler_service.persistence.history.database import HistoryDatabase, migrate
 from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.sqlite import IN_MEMORY
 from scheduler_service.persistence.history.writer import HistoryWriter
+from tests.unit.persistence.servers import command, make_database, postgres_server
 
 
 class Room:
@@ -38,9 +40,41 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=["memory", "file"])
-async def room(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Room]:
-    url = IN_MEMORY if request.param == "memory" else f"sqlite:///{tmp_path}/history.db"
+assert postgres_server is not None
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: str) -> str:
+    """A history without rows, which databases of tests are copies of: quicker than migrations for each."""
+    name = "template_history"
+    command(postgres_server, f"CREATE DATABASE {name}")
+    assert migrate(url=f"{postgres_server}/{name}").up_to_date
+    return name
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str, postgres_template: str) -> str:
+    """A database of its own for one test, its tables made."""
+    return make_database(postgres_server, f"TEMPLATE {postgres_template}")
+
+
+@pytest.fixture
+def bare_postgres_url(postgres_server: str) -> str:
+    """The same without tables."""
+    return make_database(postgres_server)
+
+
+@pytest.fixture(params=["memory", "file", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a history may lie, each in turn."""
+    if request.param == "postgresql":
+        found: str = request.getfixturevalue("postgres_url")
+        return found
+    return IN_MEMORY if request.param == "memory" else f"sqlite:///{tmp_path}/history.db"
+
+
+@pytest.fixture
+async def room(url: str) -> AsyncIterator[Room]:
     opened = Room(url)
     yield opened
     await opened.close()

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.services import Applied, RateLimit, Service
-from scheduler_service.persistence.history.database import IN_MEMORY, HistoryDatabase
+from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.services import SqlServiceTable
 from scheduler_service.ports import StoreUnavailable
 
@@ -30,9 +30,8 @@ FULL = Service(
 DONE = Applied("default", "shop", "job", b"d", "uid", 2, removed_at=5, paused=True, finished=True)
 
 
-@pytest.fixture(params=["memory", "file"])
-async def table(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SqlServiceTable]:
-    url = IN_MEMORY if request.param == "memory" else f"sqlite:///{tmp_path}/history.db"
+@pytest.fixture
+async def table(url: str) -> AsyncIterator[SqlServiceTable]:
     database = HistoryDatabase(url=url, durability="process")
     table = SqlServiceTable(database=database)
     yield table

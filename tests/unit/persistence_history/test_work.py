@@ -6,9 +6,10 @@ import pytest
 
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import FiringRecord
-from scheduler_service.persistence.history.database import IN_MEMORY, HistoryDatabase
+from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.insertion import insert_rows
 from scheduler_service.persistence.history.merging import merge
+from scheduler_service.persistence.history.sqlite import IN_MEMORY
 from scheduler_service.ports import Batch
 from tests.unit.persistence_history.samples import START, attempt, batch, execution
 
