@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
@@ -141,20 +142,29 @@ class Worker:
             if free == 0:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 continue
-            try:
-                found = await client.queues.claim(
-                    self.queue, instance_id=self.instance_id, most=free, wait_seconds=self._wait
-                )
-                wait = FIRST_WAIT
-            except (Unauthorized, Forbidden):
-                raise
-            except SdkError as error:
-                LOG.warning("nothing can be claimed from %s: %s", self.queue, error)
+            asked = time.monotonic()
+            found = await self._ask(client, free)
+            for work in found or ():
+                self._begin(client, work)
+            # A scheduler that stops hands out nothing, and says so without waiting.
+            is_early = not found and time.monotonic() - asked < max(self._wait / 2, FIRST_WAIT)
+            if found is None or is_early:
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
-                continue
-            for work in found:
-                self._begin(client, work)
+            else:
+                wait = FIRST_WAIT
+
+    async def _ask(self, client: Client, most: int) -> list[answers.Work] | None:
+        """What there is; None where nobody can say. Raises Unauthorized, Forbidden."""
+        try:
+            return await client.queues.claim(
+                self.queue, instance_id=self.instance_id, most=most, wait_seconds=self._wait
+            )
+        except (Unauthorized, Forbidden):
+            raise
+        except SdkError as error:
+            LOG.warning("nothing can be claimed from %s: %s", self.queue, error)
+            return None
 
     def _begin(self, client: Client, work: answers.Work) -> None:
         if work.cancelled:

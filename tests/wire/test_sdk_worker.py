@@ -270,3 +270,30 @@ async def test_what_outlasts_the_grace_is_left_to_its_lease() -> None:
             assert (await finish(client, fired.execution_id)).state == "succeeded"
         (step,) = (await world.ended(fired.execution_id))["attempts"][0]["steps"]
     assert step["instance"] == "two"
+
+
+class Counting(httpx.AsyncBaseTransport):
+    """A line that counts claims."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self.claims = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.claims += request.url.path.endswith("/claim")
+        return await self._inner.handle_async_request(request)
+
+
+async def test_a_scheduler_that_stops_is_not_asked_again_and_again() -> None:
+    """It answers claims at once, with nothing; the worker waits before it asks anew."""
+    worker = make()
+    worker.otherwise(Slow().run)
+    async with running() as world:
+        line = Counting(httpx.ASGITransport(world.service.api))
+        async with at_work(world, worker, line=lambda _: line):
+            await world.settle()
+            assert line.claims == 1
+            world.service._parts.services.hand_out_no_more()
+            for _ in range(1_000):
+                await asyncio.sleep(0)
+            assert line.claims <= 2
