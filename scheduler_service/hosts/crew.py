@@ -1,7 +1,5 @@
 """The calls in flight: one errand each, outside of every turn."""
 
-from collections.abc import Callable
-
 from scheduler_service.domain.events import CallEnded
 from scheduler_service.domain.wire import OutboundRequest, Token
 from scheduler_service.hosts.core import Log
@@ -19,21 +17,9 @@ class Crew:
     """Sends requests and brings their outcomes home as `CallEnded`.
 
     A call is alive from its start until its job has taken the outcome; one that is alive is not sent twice.
-    One that `may_send` forbids at its moment is not made: it is not alive any more, and `on_dropped` hears of
-    its job.
     """
 
-    def __init__(
-        self,
-        *,
-        sender: Sender,
-        insistence: Insistence,
-        log: Log,
-        may_send: Callable[[], bool] | None = None,
-        on_dropped: Callable[[str], None] = lambda job_id: None,
-    ) -> None:
-        self._may_send = may_send
-        self._on_dropped = on_dropped
+    def __init__(self, *, sender: Sender, insistence: Insistence, log: Log) -> None:
         self._sender = sender
         self._deliver = insistence.deliver
         self._log = log
@@ -81,10 +67,6 @@ class Crew:
         self._calls.clear()
 
     async def _run(self, job_id: str, token: Token, request: OutboundRequest) -> None:
-        if self._may_send is not None and not self._may_send():
-            self._forget(token)
-            self._on_dropped(job_id)
-            return
         outcome = await send_once(self._sender, request, self._log)
         calls = self._calls.get(token.uid)
         if calls is None or token not in calls:

@@ -10,7 +10,7 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import Adopted, AlarmRang, Created, Event
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.moments import MINUTE, SECOND
+from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Token
 from scheduler_service.engine.decision import Job
@@ -132,8 +132,6 @@ class DaprHost:
             count=count,
             log=log,
             limits=limits,
-            may_send=lambda: cluster.presence.is_current,
-            on_dropped=self._take_up_soon,
         )
         self.courier = self.outgoing.courier
         self.alarms = ReminderAlarms(sidecar=sidecar, clock=clock, ring=self.ring, log=log)
@@ -425,22 +423,6 @@ class DaprHost:
             self._log("handover_failed", jobId=job_id, error=str(error))
         finally:
             self._handovers.end(job_id)
-
-    def _take_up_soon(self, job_id: str) -> None:
-        self._spawn(self._take_up_dropped(job_id))
-
-    async def _take_up_dropped(self, job_id: str) -> None:
-        """This process stood still between a turn and its call, and others took it for dead: whoever has the
-        job now looks after the call, once this node is heard of again.
-        """
-        while not self._presence.is_current:
-            if self._is_draining:
-                return
-            await self._clock.sleep(SECOND)
-        actor = self._actors.find(job_id)
-        if actor is not None:
-            actor.held.cut_off = True
-        await self.ring(job_id)
 
     def _look_after_flights(self) -> None:
         """Jobs whose calls flew on a node that has died look at once."""

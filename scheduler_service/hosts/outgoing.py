@@ -1,7 +1,5 @@
 """All that acts for the turns of one node, the same under both hosts: calls, parts, counts, deliveries."""
 
-from collections.abc import Callable
-
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.act import EmbeddedAct
 from scheduler_service.hosts.clock import Timekeeper
@@ -33,12 +31,8 @@ class Outgoing:
         count: Count,
         log: Log,
         limits: HostLimits,
-        may_send: Callable[[], bool] | None = None,
-        on_dropped: Callable[[str], None] = lambda job_id: None,
     ) -> None:
-        self.crew = Crew(
-            sender=sender, insistence=insistence, log=log, may_send=may_send, on_dropped=on_dropped
-        )
+        self.crew = Crew(sender=sender, insistence=insistence, log=log)
         self.parts = PartCrew(sender=sender, router=router, insistence=insistence, log=log, stir=stir)
         self.counter = Counter(count=count, insistence=insistence, log=log)
         self.courier = Courier(

@@ -16,7 +16,6 @@ from scheduler_service.persistence.shared.store import Claim
 from scheduler_service.ports import StoreError, StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import asynchronous
-from tests.unit.hosts.memory_store import Entry
 
 pytestmark = pytest.mark.anyio
 
@@ -170,35 +169,6 @@ async def test_a_node_past_its_heartbeat_commits_nothing(cluster: DaprHouse) -> 
         await frozen
     assert cluster.world.state["job"] == before
     cluster.nodes["one"] = first
-
-
-class Freezing:
-    """What a history may listen with: the process stands still just before the effects of a turn."""
-
-    def __init__(self, cluster: DaprHouse) -> None:
-        self._cluster = cluster
-        self._journal = cluster.journal
-        cluster.history_of_now().journal = self  # type: ignore[assignment]
-        self.pause = 0
-
-    def append(self, line: Entry) -> None:
-        """A line of the history."""
-        self._journal.append(line)
-        pause, self.pause = self.pause, 0
-        self._cluster.clock.advance(pause)
-
-
-@pytest.mark.parametrize("qos", [0, 1])
-async def test_a_call_is_not_made_by_a_node_that_stood_still(cluster: DaprHouse, qos: int) -> None:
-    """Others may have made it meanwhile; whoever has the job looks after it, once (SPEC section 8)."""
-    freezing = Freezing(cluster)
-    await cluster.create(qos=qos)
-    freezing.pause = 30_000
-    await cluster.trigger()
-    assert cluster.sender.urls() == []
-    await cluster.advance(5_000)
-    assert cluster.sender.urls() == [URL]
-    assert cluster.executions() == {1: State.SUCCEEDED}
 
 
 async def test_two_nodes_never_take_a_turn_together(cluster: DaprHouse) -> None:
