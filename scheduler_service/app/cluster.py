@@ -15,7 +15,7 @@ from scheduler_service.api.application import create_api
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.app.actors import create_actor_app, make_actor_server
 from scheduler_service.app.cleaning import Cleaner
-from scheduler_service.app.database import history_url
+from scheduler_service.app.database import history_address
 from scheduler_service.app.egress import admit_of
 from scheduler_service.app.making import (
     Outbox,
@@ -158,7 +158,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     clock = SystemClock(skew=shared.clock_skew, on_step=_keep_no_step)
     cluster = await _enter(shared, clock, node_id(settings, served), served, log)
     history = await asyncio.to_thread(
-        HistoryDatabase, url=history_url(folder), durability=settings.store.durability
+        HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
     surroundings = msgspec.structs.replace(make_surroundings(settings, served), queues=False)
     compiler = Compiler(

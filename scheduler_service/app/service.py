@@ -12,7 +12,7 @@ from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.app.cleaning import Cleaner
-from scheduler_service.app.database import history_url
+from scheduler_service.app.database import history_address
 from scheduler_service.app.egress import admit_of
 from scheduler_service.app.making import (
     Outbox,
@@ -131,7 +131,7 @@ async def open_service(
     store = await open_store(settings, watch=watch, tap=tap)
     database = await asyncio.to_thread(
         HistoryDatabase,
-        url=settings.database.url or history_url(folder),
+        url=history_address(settings, folder),
         durability=settings.store.durability,
         tap=tap,
     )

@@ -11,6 +11,7 @@ from scheduler_service.cli.options import Config
 from scheduler_service.cli.output import tell
 from scheduler_service.cli.serving import read_settings
 from scheduler_service.domain.errors import PunctualError
+from scheduler_service.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="The formats of the data folder.")
 Data = Annotated[str | None, typer.Option(help="The data folder; else the setting store.data.")]
@@ -22,14 +23,15 @@ def migrate(data: Data = None, config: Config = None) -> None:
 
     Example: punctual db migrate --data data
     """
-    folder, has_state = _folder(data, config)
-    from scheduler_service.app.database import migrate_folder, migrate_history
+    settings, folder = _settings(data, config)
+    from scheduler_service.app.database import history_address, migrate_folder, migrate_history
 
+    history = history_address(settings, folder)
     try:
-        if has_state:
-            asyncio.run(migrate_folder(folder))
+        if settings.store.url is None:
+            asyncio.run(migrate_folder(folder, history))
         else:
-            migrate_history(folder)
+            migrate_history(folder, history)
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     tell(f"{folder} is up to date")
@@ -41,11 +43,12 @@ def check(data: Data = None, config: Config = None) -> None:
 
     Example: punctual db check --data data
     """
-    folder, has_state = _folder(data, config)
-    from scheduler_service.app.database import check_folder, check_history
+    settings, folder = _settings(data, config)
+    from scheduler_service.app.database import check_folder, check_history, history_address
 
+    history = history_address(settings, folder)
     try:
-        wrong = check_folder(folder) if has_state else check_history(folder)
+        wrong = check_history(history) if settings.store.url else check_folder(folder, history)
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     if wrong:
@@ -53,9 +56,9 @@ def check(data: Data = None, config: Config = None) -> None:
     tell(f"{folder} is up to date")
 
 
-def _folder(data: str | None, config: Path | None) -> tuple[Path, bool]:
-    """The data folder, and whether the jobs' state lies in it."""
-    loaded = read_settings({"store.data": data}, config)
-    if loaded.settings.store.data == ":memory:":
+def _settings(data: str | None, config: Path | None) -> tuple[Settings, Path]:
+    """The settings, and the data folder that they name."""
+    settings = read_settings({"store.data": data}, config).settings
+    if settings.store.data == ":memory:":
         raise CommandError("--data :memory: keeps nothing, so there is nothing to look at", Exit.USAGE)
-    return Path(loaded.settings.store.data), loaded.settings.store.url is None
+    return settings, Path(settings.store.data)

@@ -67,9 +67,7 @@ def _check_store(url: str) -> str:
 
 def _check_database(url: str) -> str:
     if url != "sqlite://" and not url.startswith(("sqlite:///", "postgresql://")):
-        raise ValueError(
-            "write sqlite:///PATH, or with --runtime dapr postgresql://USER@HOST/NAME, or nothing"
-        )
+        raise ValueError("write sqlite:///PATH, or postgresql://USER:PASSWORD@HOST:PORT/NAME, or nothing")
     return url
 
 

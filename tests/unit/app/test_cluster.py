@@ -6,10 +6,14 @@ import httpx
 import pytest
 
 from scheduler_service.app.cluster import open_node
+from scheduler_service.persistence.history.database import inspect
 from scheduler_service.settings import load_settings
+from tests.unit.persistence.servers import postgres_server, shared_urls
 
 pytestmark = pytest.mark.anyio
 SERVED = "http://127.0.0.1:8000"
+assert postgres_server is not None
+postgres_url = shared_urls
 
 
 async def test_pull_queues_are_refused_by_name(tmp_path: Path) -> None:
@@ -32,3 +36,23 @@ async def test_pull_queues_are_refused_by_name(tmp_path: Path) -> None:
     assert (error["pointer"], error["code"]) == ("/request/0/url", "not_available")
     assert "run the embedded host" in error["message"]
     assert (claimed.status_code, claimed.json()["errors"][0]["code"]) == (503, "not_available")
+
+
+async def test_nodes_share_all_they_share_in_one_database(tmp_path: Path, postgres_url: str) -> None:
+    """Catalogue, claims and the history: nothing lies in a folder that another machine does not have."""
+    given = {"store.data": str(tmp_path / "one"), "database.url": postgres_url}
+    one = await open_node(load_settings(given, {}), served=SERVED, log=_ignore)
+    other = {**given, "store.data": str(tmp_path / "two"), "node.id": "two"}
+    two = await open_node(load_settings(other, {}), served=SERVED, log=_ignore)
+    found = []
+    for node in (one, two):
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(node.api), base_url=SERVED) as client:
+            found.append((await client.get("/executions")).json()["data"]["items"])
+        await node.stop(0)
+    assert found == [[], []]
+    assert inspect(url=postgres_url).up_to_date
+    assert list(tmp_path.rglob("*.db")) == []
+
+
+def _ignore(_: str, /, **keys: object) -> None:
+    return

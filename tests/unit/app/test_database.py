@@ -6,38 +6,73 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.app.database import HISTORY_FILE, STATE_FILE, check_folder, migrate_folder
+from scheduler_service.app.database import (
+    HISTORY_FILE,
+    STATE_FILE,
+    check_folder,
+    history_address,
+    migrate_folder,
+)
 from scheduler_service.ports import StoreError, StoreUnavailable
+from scheduler_service.settings import Settings
+from tests.unit.persistence.servers import postgres_server, shared_urls
+
+assert postgres_server is not None
+postgres_url = shared_urls
+
+
+def beside(folder: Path) -> str:
+    """Where the history lies that no setting puts elsewhere."""
+    return history_address(Settings(), folder)
 
 
 def test_a_migrated_folder_is_up_to_date(tmp_path: Path) -> None:
     """`db migrate` leaves nothing for `db check` to find (SPEC section 16)."""
-    missing = check_folder(tmp_path)
+    missing = check_folder(tmp_path, beside(tmp_path))
     assert missing == [f"{tmp_path / name} is missing" for name in (STATE_FILE, HISTORY_FILE)]
-    asyncio.run(migrate_folder(tmp_path))
-    assert check_folder(tmp_path) == []
+    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
+    assert check_folder(tmp_path, beside(tmp_path)) == []
 
 
 def test_a_state_of_another_format_is_told(tmp_path: Path) -> None:
     """An older state is to be migrated; a newer one, or no database at all, is refused in words."""
-    asyncio.run(migrate_folder(tmp_path))
+    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
     place = tmp_path / STATE_FILE
     for version, found in ((0, ["the jobs' state has format 0, this program 3"]), (99, None)):
         connection = sqlite3.connect(place)
         connection.execute(f"PRAGMA user_version = {version}")
         connection.close()
         if found is not None:
-            assert check_folder(tmp_path) == found
+            assert check_folder(tmp_path, beside(tmp_path)) == found
     with pytest.raises(StoreError, match="has format 99"):
-        check_folder(tmp_path)
+        check_folder(tmp_path, beside(tmp_path))
     place.write_bytes(b"no database" * 1_000)
     with pytest.raises(StoreError, match=STATE_FILE):
-        check_folder(tmp_path)
+        check_folder(tmp_path, beside(tmp_path))
 
 
 def test_a_damaged_history_is_told_in_words(tmp_path: Path) -> None:
     """A file that is no database ends a command with a message, never with a stack trace."""
-    asyncio.run(migrate_folder(tmp_path))
+    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
     (tmp_path / HISTORY_FILE).write_bytes(b"no database" * 1_000)
     with pytest.raises(StoreUnavailable, match="cannot be reached"):
-        check_folder(tmp_path)
+        check_folder(tmp_path, beside(tmp_path))
+
+
+def test_a_history_in_postgresql_is_checked_and_migrated_there(tmp_path: Path, postgres_url: str) -> None:
+    """`database.url` says where it lies; the folder has the jobs' state alone then."""
+    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
+    (tmp_path / HISTORY_FILE).unlink()
+    history = history_address(Settings.model_validate({"database": {"url": postgres_url}}), tmp_path)
+    assert check_folder(tmp_path, history) == ["the history has no tables yet"]
+    asyncio.run(migrate_folder(tmp_path, history))
+    assert check_folder(tmp_path, history) == []
+    assert not (tmp_path / HISTORY_FILE).exists()
+
+
+def test_a_history_in_another_file_is_looked_for_there(tmp_path: Path) -> None:
+    """And not made by looking."""
+    other = tmp_path / "other.db"
+    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
+    assert check_folder(tmp_path, f"sqlite:///{other}") == [f"{other} is missing"]
+    assert not other.exists()
