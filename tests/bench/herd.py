@@ -1,4 +1,4 @@
-"""10,000 one-step POST jobs due at one moment: `python -m tests.bench.herd [count] [qos]`."""
+"""10,000 one-step POST jobs due at one moment: `python -m tests.bench.herd [count] [qos] [option …]`."""
 
 import sys
 import time
@@ -6,9 +6,9 @@ import time
 from tests.bench.stage import Stage, figures, one_shot, show, stage
 
 
-def main(count: int = 10_000, qos: int = 0) -> None:
+def main(count: int = 10_000, qos: int = 0, *options: str) -> None:
     """Prints executions a second from the moment on, lateness, memory and CPU per execution."""
-    with stage() as on:
+    with stage(*options) as on:
         moment = int(time.time()) + 4 + count // 500  # a job that is created after its moment never fires
         jobs = [one_shot(f"herd-{n}", moment, on.target, qos) for n in range(count)]
         rate = on.create(jobs)
@@ -43,4 +43,4 @@ def _settle(on: Stage, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))
+    main(*(int(argument) for argument in sys.argv[1:3]), *sys.argv[3:])

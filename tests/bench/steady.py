@@ -1,4 +1,4 @@
-"""1,000 executions a second for a minute: `python -m tests.bench.steady [a second] [seconds] [qos]`."""
+"""Executions at a steady rate: `python -m tests.bench.steady [a second] [seconds] [qos] [option …]`."""
 
 import sys
 import time
@@ -6,10 +6,10 @@ import time
 from tests.bench.stage import figures, one_shot, show, stage
 
 
-def main(rate: int = 1_000, seconds: int = 60, qos: int = 0) -> None:
+def main(rate: int = 1_000, seconds: int = 60, qos: int = 0, *options: str) -> None:
     """Prints lateness, memory and CPU per execution. The jobs are due one after the other, to the ms."""
     count = rate * seconds
-    with stage() as on:
+    with stage(*options) as on:
         began = int(time.time()) + 10 + count // 1_000
         planned, jobs = {}, []
         for n in range(count):
@@ -39,4 +39,4 @@ def _rfc3339(moment: float) -> str:
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))
+    main(*(int(argument) for argument in sys.argv[1:4]), *sys.argv[4:])

@@ -50,6 +50,7 @@ class Reader:
         self._wanted: dict[str, asyncio.Future[StoredJob | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closed = False
+        self._epoch = session.epoch
 
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, or None."""
@@ -124,6 +125,9 @@ class Reader:
         if self._is_closed:
             raise StoreUnavailable(_CLOSED)
         await self._session.settle()
+        if self._epoch != self._session.epoch:
+            self._epoch = self._session.epoch
+            await self._wire.close()
         try:
             try:
                 return await call()

@@ -34,6 +34,7 @@ Verdicts = Sequence[bytes]
 class Session:
     """Writes groups, one after the other; the caller sends the next one when the last one is answered.
 
+    `epoch` changes when the writer had to attach anew: then other connections may lead elsewhere too.
     `on_lost` is told once, in words, that this process may not write any more.
     """
 
@@ -41,7 +42,7 @@ class Session:
         self._wire = wire
         self._place = place
         self._boot = taken.boot
-        self._epoch = FIRST_EPOCH
+        self.epoch = FIRST_EPOCH
         self._is_attached = True
         self._attaching = asyncio.Lock()
         self._confirmed = taken.writes
@@ -117,18 +118,19 @@ class Session:
 
     async def _call(self, arguments: Sequence[Part]) -> object:
         try:
-            return await run_script(self._wire, "write", self._boot, self._epoch, *arguments)
+            return await run_script(self._wire, "write", self._boot, self.epoch, *arguments)
         except Unreached as error:
+            self._is_attached = False  # who answers next may be another server, or have lost something
             raise self._unavailable(error) from error
         except Unanswered:
             self._is_attached = False
             raise
         except Refused as error:
             if error.code == "READONLY":
-                await self._wire.close()  # another server may be the master by now
+                await self._wire.close()  # another server is the master by now
+            self._is_attached = False
             if error.code in NOTHING_DONE:
                 raise self._unavailable(error) from error
-            self._is_attached = False
             raise Unanswered(str(error)) from error
 
     async def _attach(self) -> None:
@@ -149,7 +151,7 @@ class Session:
                     "This process stops; the next start goes on from what the store has."
                 )
             )
-        self._epoch, self._confirmed, self._said = int(epoch), int(writes), unframe(said)
+        self.epoch, self._confirmed, self._said = int(epoch), int(writes), unframe(said)
         self._is_attached = True
 
     def _lose(self, message: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -54,6 +55,15 @@ async def check_whole(server: RedisServer, least: int, most: int) -> None:
     await store.close()
 
 
+def last_words(child: "subprocess.Popen[str]") -> list[str]:
+    """The rest of what a process that dies has said: `communicate` would miss what was read ahead."""
+    assert child.stdout is not None
+    lines = child.stdout.read().splitlines()
+    child.stdout.close()
+    child.wait()
+    return lines
+
+
 @pytest.mark.parametrize("passage", range(7, 13))
 async def test_a_kill_at_each_point_leaves_whole_turns(redis: RedisServer, passage: int) -> None:
     """Killed before or after each point of the second turn, whole turns are left to the next start."""
@@ -71,7 +81,7 @@ async def test_a_killed_process_loses_nothing_that_was_answered(redis: RedisServ
     assert child.stdout is not None
     lines = [child.stdout.readline() for _ in range(50)]
     child.kill()
-    lines += child.communicate()[0].splitlines()
+    lines += last_words(child)
     await check_whole(redis, least=answered(lines), most=answered(lines) + 1)
 
 
@@ -81,7 +91,7 @@ async def test_a_killed_server_loses_nothing_that_was_answered(server: RedisServ
     assert child.stdout is not None
     lines = [child.stdout.readline() for _ in range(50)]
     server.kill()
-    lines += child.communicate(timeout=20)[0].splitlines()
+    lines += last_words(child)
     assert lines[-1].startswith(("StoreUncertain", "StoreUnavailable"))
     server.start()
     await check_whole(server, least=answered(lines), most=answered(lines) + 1)
@@ -204,6 +214,28 @@ async def test_a_server_that_lost_what_it_confirmed_ends_the_process(redis: Redi
     with pytest.raises(LeaseLost, match="without the last 2 of the groups"):
         await store.commit(commit(expected=3))
     assert len(ear.lost) == 1
+    await store.close()
+
+
+async def test_a_server_that_is_a_replica_for_a_while_is_asked_what_it_has(redis: RedisServer) -> None:
+    """Nothing is written to it; a master again, it may have lost what it had confirmed."""
+    store = await open_at(redis)
+    await store.commit(commit())
+    with redis.client as client:
+        client.execute_command("REPLICAOF", "127.0.0.1", "1")
+        try:
+            with pytest.raises(StoreUnavailable, match="read only"):
+                await store.commit(commit(expected=1))
+        finally:
+            client.execute_command("REPLICAOF", "NO", "ONE")
+        await store.commit(commit(expected=1))
+        client.execute_command("REPLICAOF", "127.0.0.1", "1")
+        with pytest.raises(StoreUnavailable, match="read only"):
+            await store.commit(commit(expected=2))
+        client.execute_command("REPLICAOF", "NO", "ONE")
+        client.hincrby("punctual:meta", "writes", -1)
+    with pytest.raises(LeaseLost, match="without the last 1 of the groups"):
+        await store.commit(commit(expected=2))
     await store.close()
 
 
