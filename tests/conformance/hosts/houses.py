@@ -24,6 +24,9 @@ from tests.conformance.hosts.standin import StandIn, StandInClient
 from tests.unit.hosts.house import CORE, SKEW, START, House, MemoryHistory, ScriptedSender, describe
 from tests.unit.hosts.memory_store import Entry
 
+# A busy machine may take long over what takes no time by the test's clock.
+PATIENCE = 20.0
+
 
 class DaprNode:
     """One scheduler process of the stand-in's cluster."""
@@ -78,7 +81,7 @@ class DaprHouse:
         host = DaprHost(
             core=CORE,
             cluster=Cluster(shared=self.shared, nodes=nodes, presence=presence, epoch=epoch),
-            sidecar=Sidecar(client=client),
+            sidecar=Sidecar(client=client, patience=PATIENCE),
             history=history,
             sender=self.sender,
             router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=self.clock),
