@@ -570,3 +570,13 @@ def test_bodies_beyond_the_limit() -> None:
         answer(rig, 1, 200, "y" * 600_000)
         assert rig.states() == [end]
     assert rig.execution(1).error == "response_too_large"
+
+
+def test_a_gone_job_that_is_paused_stays_as_it_was_paused() -> None:
+    """Somebody's pause keeps its reason and its moment."""
+    rig = parted({"url": "service://shop/x"}, "a", route="random")
+    rig.deliver(Paused(drain=True))
+    answer(rig, 0, 410, headers=GONE)
+    assert rig.execution(1).reason == "gone"
+    assert rig.document is not None
+    assert rig.document.head.pause_reason != "gone"

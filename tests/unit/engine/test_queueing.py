@@ -278,3 +278,14 @@ def test_only_steps_go_to_queues(place: str) -> None:
     with pytest.raises(DefinitionError) as refused:
         program(**{place: [entry] if place == "notification" else entry, "async": True})
     assert any(one.code == "misplaced" for one in refused.value.problems)
+
+
+def test_a_part_that_cannot_be_written_is_not_published() -> None:
+    """Its body names what no answer gave: the error is that of any step."""
+    rig = Rig(
+        request=[{"url": "http://t.test/first"}, {"url": "queue://work", "body": "${$.missing}"}]
+    ).create()
+    rig.deliver(Triggered())
+    rig.answer(200, {})
+    assert parts_of(rig) == []
+    assert rig.execution(1).failure_type is FailureType.TEMPLATE
