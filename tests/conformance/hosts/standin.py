@@ -92,7 +92,9 @@ class StandIn:
             known[1].cancel()
 
     async def save(self, node: str, actor_id: str, value: bytes | None) -> None:
-        """Writes or removes the state, when it is let."""
+        """Writes or removes the state, when it is let. Raises DaprInternalError: the actor is not here."""
+        if self.active.get(actor_id) != node:
+            raise DaprInternalError("actor instance is missing")
         self.journal.append(("save", actor_id))
         gate = None if self.before_save is None else self.before_save(node, actor_id)
         if gate is not None:
@@ -114,7 +116,7 @@ class StandIn:
 
     async def _fire(self, actor_id: str, name: str) -> None:
         fired = self.reminders.pop(actor_id, None)
-        body = json.dumps({"data": "", "dueTime": "", "period": ""}).encode()
+        body = json.dumps({"dueTime": "", "period": ""}).encode()
         try:
             async with self._lock(actor_id):
                 node = self.place(actor_id)

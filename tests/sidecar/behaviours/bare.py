@@ -1,0 +1,274 @@
+"""A bare actor application and its real sidecar: what daprd sends is noted, a test says what it gets."""
+
+import asyncio
+import http.client
+import json
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
+
+from scheduler_service.demo.cluster import LocalCluster, NodePorts
+from scheduler_service.demo.programs import Part, free_ports
+from scheduler_service.hosts.sidecar_client import SidecarClient
+
+T = TypeVar("T")
+PATIENCE = 30.0
+
+
+class Answer(NamedTuple):
+    """What the application says to one call."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+
+
+class Call:
+    """One request of daprd; `ended` is 0 until it was answered. Moments are monotonic seconds."""
+
+    def __init__(self, verb: str, path: str, headers: Mapping[str, str], body: bytes) -> None:
+        self.began = time.monotonic()
+        self.ended = 0.0
+        self.verb = verb
+        self.path = path
+        self.headers = headers
+        self.body = body
+
+    @property
+    def actor(self) -> str:
+        """Type and id, `Plain/one`; empty where no actor is meant."""
+        parts = self.path.split("/")
+        return f"{parts[2]}/{unquote(parts[3])}" if parts[1] == "actors" else ""
+
+    @property
+    def what(self) -> str:
+        """What follows the id: `method/foo`, `method/remind/n`; empty for a deactivation."""
+        return unquote("/".join(self.path.split("/")[4:]))
+
+    @property
+    def json(self) -> Any:
+        """The body."""
+        return json.loads(self.body)
+
+
+Work = Callable[[Call], Answer]
+
+
+class BareApp:
+    """Hosts what its configuration names; answers 200 unless a test gave the actor something to do."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+        self.calls: list[Call] = []
+        self.works: dict[str, Work] = {}
+        app = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = -1  # an answer in one packet: in two it would wait 40 ms for daprd's word
+
+            def take(self) -> None:
+                length = int(self.headers.get("content-length") or 0)
+                answer = app.hear(self.command, self.path, lower(self.headers), self.rfile.read(length))
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(answer.body)))
+                self.end_headers()
+                self.wfile.write(answer.body)
+
+            do_GET = do_PUT = do_DELETE = take  # noqa: N815 - names of the library
+
+            def handle(self) -> None:
+                try:
+                    super().handle()
+                except OSError:
+                    return  # daprd gave the call up
+
+            def log_message(self, *arguments: Any) -> None:
+                return None
+
+        self._server = Listener(("127.0.0.1", 0), Handler)
+        self.port = int(self._server.server_address[1])
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def hear(self, verb: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Writes a request down and answers it."""
+        if path == "/healthz":
+            return Answer()
+        call = Call(verb, path, headers, body)
+        self.calls.append(call)
+        if path == "/dapr/config":
+            return Answer(body=json.dumps(self.config).encode())
+        answer = self.works.get(call.actor, _do_nothing)(call) if call.what else Answer()
+        call.ended = time.monotonic()
+        return answer
+
+    def heard(self, actor: str, what: str | None = None) -> list[Call]:
+        """The calls of one actor, in order; `what` chooses among them."""
+        return [one for one in list(self.calls) if one.actor == actor and what in (None, one.what)]
+
+    def close(self) -> None:
+        """Listens no more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Listener(ThreadingHTTPServer):
+    """Takes a herd of connections."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+
+class Reply(NamedTuple):
+    """What daprd answered."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def json(self) -> Any:
+        """The body."""
+        return json.loads(self.body)
+
+
+class Node:
+    """A bare application with its sidecar."""
+
+    def __init__(self, app: BareApp, sidecar: Part, ports: NodePorts) -> None:
+        self.app = app
+        self.sidecar = sidecar
+        self.ports = ports
+
+    def ask(self, verb: str, path: str, body: Any = None, *, patience: float = PATIENCE) -> Reply:
+        """One call of daprd's API below `/v1.0/actors/`; bytes are sent as they are, all else as JSON."""
+        raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports.http, timeout=patience)
+        try:
+            headers = {"content-type": "application/json"}
+            connection.request(verb, f"/v1.0/actors/{path}", body=raw, headers=headers)
+            answer = connection.getresponse()
+            return Reply(answer.status, answer.read(), lower(answer.headers))
+        finally:
+            connection.close()
+
+    def remind(self, actor: str, name: str, **reminder: Any) -> None:
+        """Registers a reminder, which must be taken."""
+        reply = self.ask("POST", f"{actor}/reminders/{name}", reminder)
+        assert reply.status == 204, reply.body
+
+    def time(self, actor: str, name: str, **timer: Any) -> None:
+        """Registers a timer for an actor, which is activated first."""
+        assert self.ask("PUT", f"{actor}/method/wake").status == 200
+        reply = self.ask("POST", f"{actor}/timers/{name}", timer)
+        assert reply.status == 204, reply.body
+
+    def save(self, actor: str, *operations: Mapping[str, Any]) -> Reply:
+        """Upserts in one transaction."""
+        return self.ask(
+            "POST",
+            f"{actor}/state",
+            [{"operation": "upsert", "request": operation} for operation in operations],
+        )
+
+    def over_grpc(self, work: Callable[[SidecarClient], Awaitable[T]]) -> T:
+        """Uses the product's own client of the sidecar."""
+
+        async def run() -> T:
+            client = SidecarClient(port=self.ports.grpc)
+            try:
+                return await work(client)
+            finally:
+                await client.close()
+
+        return asyncio.run(run())
+
+    def stop(self) -> None:
+        """Says goodbye: the sidecar first, then its application."""
+        self.sidecar.stop()
+        self.app.close()
+
+
+class World:
+    """Redis, placement and scheduler service, and the nodes that a test lets join."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        self._nodes: list[Node] = []
+
+    def start(self) -> None:
+        """Returns when the shared parts take work."""
+        for part in self.cluster.shared():
+            part.start()
+            assert part.wait(), part.last_lines(20)
+
+    def join(self, app_id: str, config: Mapping[str, Any], **options: str) -> Node:
+        """A node that hosts what `config` names, ready for calls."""
+        node = self.add(app_id, config, **options)
+        self.wake(node)
+        return node
+
+    def add(self, app_id: str, config: Mapping[str, Any], **options: str) -> Node:
+        """A node that is not started yet; `options` replace those of daprd."""
+        app = BareApp(config)
+        api, _, *rest = free_ports(5)
+        ports = NodePorts(api, app.port, *rest)
+        sidecar = self.cluster.sidecar(f"{app_id}-{len(self._nodes)}", app_id, ports)
+        for name, value in options.items():
+            sidecar.command[sidecar.command.index(f"--{name.replace('_', '-')}") + 1] = value
+        node = Node(app, sidecar, ports)
+        self._nodes.append(node)
+        return node
+
+    def wake(self, node: Node) -> None:
+        """Starts the sidecar of a node and waits until its actors can be called."""
+        node.sidecar.start()
+        assert node.sidecar.wait(), node.sidecar.last_lines(20)
+        kind = node.app.config["entities"][0]
+        end = time.monotonic() + PATIENCE
+        while node.ask("PUT", f"{kind}/ready/method/ready").status != 200:
+            assert time.monotonic() < end, node.sidecar.last_lines(20)
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Ends everything."""
+        for node in self._nodes:
+            node.stop()
+        self.cluster.stop()
+
+
+class Gate:
+    """Work that begins and goes on only when it is let: calls wait in it."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self._open = threading.Event()
+
+    def __call__(self, call: Call) -> Answer:
+        """The work."""
+        self.entered.release()
+        assert self._open.wait(PATIENCE)
+        return Answer()
+
+    def await_entry(self) -> None:
+        """Returns when a call waits in it."""
+        assert self.entered.acquire(timeout=PATIENCE)
+
+    def open(self) -> None:
+        """Lets all go on, from now on too."""
+        self._open.set()
+
+
+def lower(headers: Message) -> dict[str, str]:
+    """Headers under names in small letters."""
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _do_nothing(call: Call) -> Answer:
+    return Answer()

@@ -1,0 +1,44 @@
+"""One set of real programs for all the behaviours, and the node that most of them need."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler_service.demo.cluster import LocalCluster
+from tests.sidecar.behaviours.bare import Node, World
+
+HOSTED = ("Plain", "job_scheduler", "Chained", "Brief", "Lasting")
+LONG = {"actorIdleTimeout": "1h"}
+CONFIG = {
+    "entities": HOSTED,
+    "actorIdleTimeout": "1s",
+    "entitiesConfig": [
+        {"entities": ["Plain", "job_scheduler"], **LONG},
+        {"entities": ["Chained"], **LONG, "reentrancy": {"enabled": True}},
+        {"entities": ["Lasting"], "actorIdleTimeout": "4s"},
+    ],
+}
+
+
+@pytest.fixture(scope="package")
+def world(tmp_path_factory: pytest.TempPathFactory, programs: dict[str, str]) -> Iterator[World]:
+    """Redis, placement and scheduler service; expiring state is a feature that has to be asked for."""
+    folder = tmp_path_factory.mktemp("behaviours")
+    cluster = LocalCluster(folder=folder, programs=programs)
+    configuration = folder / "configuration.yaml"
+    text = configuration.read_text(encoding="utf-8")
+    configuration.write_text(
+        text + "  features:\n    - name: ActorStateTTL\n      enabled: true\n", encoding="utf-8"
+    )
+    opened = World(cluster)
+    try:
+        opened.start()
+        yield opened
+    finally:
+        opened.stop()
+
+
+@pytest.fixture(scope="package")
+def node(world: World) -> Node:
+    """One node with types of every kind; `job_scheduler` is under the product's own policies."""
+    return world.join("behaviours", CONFIG)

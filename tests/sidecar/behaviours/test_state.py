@@ -1,0 +1,86 @@
+"""Actor state: who may write it, what is read, and how long it lives."""
+
+import time
+
+import pytest
+
+from scheduler_service.hosts.sidecar import Sidecar
+from scheduler_service.hosts.sidecar_client import SidecarClient
+from scheduler_service.ports import StoreUncertain
+from tests.shown import shows
+from tests.sidecar.behaviours.bare import Node
+from tests.sidecar.stage import until
+
+
+@shows("da-00090")
+def test_only_an_active_actor_has_its_state_written(node: Node) -> None:
+    """Refused with 400 over HTTP; the product's own write is uncertain, and nothing is there."""
+    reply = node.save("job_scheduler/inactive", {"key": "state", "value": "eA=="})
+    assert (reply.status, reply.json["errorCode"]) == (400, "ERR_ACTOR_INSTANCE_MISSING")
+    assert reply.json["message"] == "actor instance is missing"
+
+    async def write(client: SidecarClient) -> None:
+        await Sidecar(client=client).save("inactive", b"x", 2_000)
+
+    with pytest.raises(StoreUncertain, match="actor instance is missing"):
+        node.over_grpc(write)
+    assert node.ask("GET", "job_scheduler/inactive/state/state").status == 204
+
+
+@shows("da-00091")
+def test_what_is_not_there_is_empty(node: Node) -> None:
+    """204 without a body, whether the actor is active or not; the product reads it as no state."""
+    assert node.ask("GET", "Plain/empty/state/key")[:2] == (204, b"")
+    assert node.ask("PUT", "Plain/empty/method/wake").status == 200
+    assert node.ask("GET", "Plain/empty/state/key")[:2] == (204, b"")
+    assert node.over_grpc(lambda client: Sidecar(client=client).get("nobody")) == b""
+
+
+@shows("da-00092")
+def test_one_transaction_writes_all_its_keys(node: Node) -> None:
+    """Both are read as they were written."""
+    assert node.ask("PUT", "Plain/written/method/wake").status == 200
+    written = node.save("Plain/written", {"key": "one", "value": {"a": 1}}, {"key": "two", "value": "b"})
+    assert written.status == 204
+    for key, value in (("one", {"a": 1}), ("two", "b")):
+        reply = node.ask("GET", f"Plain/written/state/{key}")
+        assert (reply.status, reply.json) == (200, value)
+
+
+@shows("da-00092")
+def test_the_state_of_a_job_is_written_and_removed(node: Node) -> None:
+    """The product's own calls on the real store: every byte comes back, and a dropped state is none."""
+    assert node.ask("PUT", "job_scheduler/kept/method/wake").status == 200
+    state = bytes(range(256)) * 400
+
+    async def work(client: SidecarClient) -> tuple[bytes, bytes]:
+        sidecar = Sidecar(client=client)
+        await sidecar.save("kept", state, 2_000)
+        kept = await sidecar.get("kept")
+        await sidecar.drop("kept")
+        return kept, await sidecar.get("kept")
+
+    assert node.over_grpc(work) == (state, b"")
+
+
+@shows("da-00094", "da-00095")
+def test_a_ttl_is_kept_and_replaced(node: Node) -> None:
+    """With the feature `ActorStateTTL`: a later write moves the end.
+
+    Redis keeps the moment to itself: the header `metadata.ttlExpireTime` comes from other stores only. The
+    product's states never end by themselves.
+    """
+    assert node.ask("PUT", "Plain/mortal/method/wake").status == 200
+
+    def write(seconds: int) -> float:
+        metadata = {"ttlInSeconds": str(seconds)}
+        reply = node.save("Plain/mortal", {"key": "key", "value": 1, "metadata": metadata})
+        assert reply.status == 204, reply.body
+        return time.monotonic()
+
+    write(2)
+    reply = node.ask("GET", "Plain/mortal/state/key")
+    assert (reply.status, "metadata.ttlexpiretime" in reply.headers) == (200, False)
+    written = write(4)
+    assert until(lambda: node.ask("GET", "Plain/mortal/state/key").status == 204, 10)
+    assert time.monotonic() - written > 3
