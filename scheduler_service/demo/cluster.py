@@ -1,4 +1,4 @@
-"""A cluster on one machine, on loopback: Redis, placement, scheduler service, sidecars and nodes."""
+"""A cluster on one machine, on loopback: Redis, PostgreSQL, placement, scheduler service, sidecars, nodes."""
 
 import os
 import shutil
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from scheduler_service.demo.postgres import Postgres
 from scheduler_service.demo.programs import PYTHON, Part, find_programs, free_ports, listens, tell_missing
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -54,8 +55,16 @@ class LocalCluster:
         self.redis = self._redis()
         self.placement = self._placement()
         self.scheduler = self._scheduler()
+        self.postgres: Postgres | None = None
         self.apps: dict[str, Part] = {}
         self.sidecars: dict[str, Part] = {}
+
+    def add_database(self) -> Postgres:
+        """One database for all nodes that are added from now on; without it they share files."""
+        (port,) = free_ports(1)
+        self.postgres = Postgres(initdb=self._programs["initdb"], folder=self.folder, port=port)
+        self._environ["PUNCTUAL_DATABASE__URL"] = self.postgres.url
+        return self.postgres
 
     def add_node(self, name: str, api: int | None = None) -> tuple[Part, Part]:
         """A node and its sidecar, not started yet."""
@@ -96,7 +105,8 @@ class LocalCluster:
 
     def shared(self) -> list[Part]:
         """The parts that all nodes share, in the order of their start."""
-        return [self.redis, self.placement, self.scheduler]
+        database = [] if self.postgres is None else [self.postgres]
+        return [self.redis, *database, self.placement, self.scheduler]
 
     def parts(self) -> list[Part]:
         """All parts, in the order of their start."""
@@ -176,6 +186,7 @@ def main() -> int:
         return 2
     folder = Path("data") / "cluster"
     cluster = LocalCluster(folder=folder.absolute(), programs=found)
+    cluster.add_database()
     for name, port in (("one", 8000), ("two", 8010)):
         cluster.add_node(name, port)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))

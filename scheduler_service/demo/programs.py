@@ -11,21 +11,30 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 BIN = "PUNCTUAL_DAPR_BIN"
+POSTGRES = Path("/usr/lib/postgresql")
 PATIENCE = 30.0
 WHERE = {
     "redis-server": "Debian, Ubuntu: apt-get install redis-server",
+    "initdb": "Debian, Ubuntu: apt-get install postgresql",
     "placement": "dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN",
     "scheduler": "dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN",
     "daprd": "dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN",
 }
 
 
-def find_programs(environ: Mapping[str, str]) -> dict[str, str]:
-    """name → path of each program that is there: in $PUNCTUAL_DAPR_BIN, on PATH, in ~/.dapr/bin."""
+def find_programs(environ: Mapping[str, str], versions: Path = POSTGRES) -> dict[str, str]:
+    """name → path of each program that is there: in $PUNCTUAL_DAPR_BIN, on PATH, in ~/.dapr/bin, and where
+    Debian keeps the `versions` of PostgreSQL, the newest first.
+    """
     home = Path(environ.get("HOME", "/")) / ".dapr" / "bin"
-    path = os.pathsep.join([environ.get(BIN, ""), environ.get("PATH", ""), str(home)])
+    servers = sorted(versions.glob("*/bin"), key=_version_of, reverse=True)
+    path = os.pathsep.join([environ.get(BIN, ""), environ.get("PATH", ""), str(home), *map(str, servers)])
     found = {name: shutil.which(name, path=path) for name in WHERE}
     return {name: place for name, place in found.items() if place is not None}
+
+
+def _version_of(folder: Path) -> int:
+    return int(folder.parent.name) if folder.parent.name.isdecimal() else 0
 
 
 def tell_missing(found: Mapping[str, str]) -> list[str]:
@@ -61,7 +70,7 @@ class Part:
         self.command = list(command)
         self.log = folder / f"{name}.log"
         self._is_up = is_up
-        self._environ = {**os.environ, **(environ or {})}
+        self.environ = {**os.environ, **(environ or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -79,7 +88,7 @@ class Part:
         """Starts it; returns at once."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - a program that was looked up by name
-                self.command, stdout=log, stderr=log, env=self._environ, start_new_session=True
+                self.command, stdout=log, stderr=log, env=self.environ, start_new_session=True
             )
 
     def wait(self, patience: float = PATIENCE) -> bool:

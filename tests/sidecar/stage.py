@@ -147,15 +147,29 @@ def until(condition: Callable[[], bool], patience: float) -> bool:
 def staged(
     folder: Path, programs: Mapping[str, str], *names: str, environ: Mapping[str, str] | None = None
 ) -> Iterator[Stage]:
-    """A cluster of these nodes, stopped at the end."""
-    target = Target()
-    stage = Stage(LocalCluster(folder=folder, programs=programs, environ=environ), target)
-    try:
+    """A cluster of these nodes, which share files, stopped at the end."""
+    with _stopping(Stage(LocalCluster(folder=folder, programs=programs, environ=environ), Target())) as stage:
         stage.start(*names)
+        yield stage
+
+
+@contextlib.contextmanager
+def staged_on_postgres(folder: Path, programs: Mapping[str, str], *names: str) -> Iterator[Stage]:
+    """The same on one database, as `./scripts/cluster` starts it."""
+    cluster = LocalCluster(folder=folder, programs=programs)
+    cluster.add_database()
+    with _stopping(Stage(cluster, Target())) as stage:
+        stage.start(*names)
+        yield stage
+
+
+@contextlib.contextmanager
+def _stopping(stage: Stage) -> Iterator[Stage]:
+    try:
         yield stage
     finally:
         stage.cluster.stop()
-        target.close()
+        stage.target.close()
 
 
 def definition(target: Target, **members: Any) -> dict[str, Any]:
