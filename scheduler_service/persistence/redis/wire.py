@@ -18,7 +18,8 @@ _ANSWERS = (
     exceptions.AuthenticationError,
     exceptions.AuthorizationError,
 )
-_LOST = (exceptions.RedisError, OSError)
+# RuntimeError: uvloop says so of a connection that has just been closed, and the library passes it on.
+_LOST = (exceptions.RedisError, OSError, RuntimeError)
 # The library takes the first word off these.
 _CODES: dict[type[Exception], str] = {
     exceptions.BusyLoadingError: "LOADING",

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.redis.errors import LeaseLost
+from scheduler_service.persistence.redis.errors import LeaseLost, Unanswered
 from scheduler_service.persistence.redis.redis_store import RedisStateStore
 from scheduler_service.persistence.redis.wire import Wire
 from scheduler_service.persistence.state.catalogue import JobQuery
@@ -198,6 +199,24 @@ async def test_who_gives_up_leaves_no_connection_behind(redis: RedisServer) -> N
     with redis.client as client:
         await until(lambda: client.info("clients")["connected_clients"] == 2)
     await wire.close()
+
+
+def test_a_connection_that_uvloop_has_closed_is_a_lost_one(redis: RedisServer) -> None:
+    """The service runs on uvloop, whose closed transports raise errors of their own."""
+
+    async def lose_a_connection() -> bytes:
+        wire = Wire(address=redis.address)
+        await wire.call("PING")
+        assert wire._connection is not None
+        wire._connection._writer.transport.abort()
+        await asyncio.sleep(0.05)
+        with pytest.raises(Unanswered):
+            await wire.call("PING")
+        answer: bytes = await wire.call("PING")
+        await wire.close()
+        return answer
+
+    assert uvloop.run(lose_a_connection()) == b"PONG"
 
 
 async def test_a_server_that_lost_what_it_confirmed_ends_the_process(redis: RedisServer) -> None:
