@@ -22,7 +22,10 @@ CONFIG = {
 
 @pytest.fixture(scope="package")
 def world(tmp_path_factory: pytest.TempPathFactory, programs: dict[str, str]) -> Iterator[World]:
-    """Redis, placement and scheduler service; expiring state is a feature that has to be asked for."""
+    """Redis, placement and scheduler service.
+
+    Expiring state is a feature that has to be asked for; the type `Bound` has the policy of `job_scheduler`.
+    """
     folder = tmp_path_factory.mktemp("behaviours")
     cluster = LocalCluster(folder=folder, programs=programs)
     configuration = folder / "configuration.yaml"
@@ -30,6 +33,11 @@ def world(tmp_path_factory: pytest.TempPathFactory, programs: dict[str, str]) ->
     configuration.write_text(
         text + "  features:\n    - name: ActorStateTTL\n      enabled: true\n", encoding="utf-8"
     )
+    policies = folder / "resources" / "resiliency.yaml"
+    text = policies.read_text(encoding="utf-8")
+    bound = "      job_scheduler:\n        retry: sidecar\n"
+    assert bound in text
+    policies.write_text(text + bound.replace("job_scheduler", "Bound"), encoding="utf-8")
     opened = World(cluster)
     try:
         opened.start()

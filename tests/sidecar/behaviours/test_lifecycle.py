@@ -4,6 +4,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from tests.shown import shows
 from tests.sidecar.behaviours.bare import Answer, Call, Gate, Node, World
 from tests.sidecar.stage import until
@@ -55,15 +57,15 @@ def test_an_actor_that_went_comes_back_with_its_state(node: Node) -> None:
 class Moving:
     """Twelve actors in the middle of their first turn on one node, when a second node joins."""
 
-    def __init__(self, world: World, drain: Mapping[str, Any]) -> None:
-        config = {"entities": ["Moving"], "actorIdleTimeout": "1h", **drain}
+    def __init__(self, world: World, drain: Mapping[str, Any], kind: str = "Moving") -> None:
+        config = {"entities": [kind], "actorIdleTimeout": "1h", **drain}
         self.gate = Gate()
-        self.replies: dict[int, bytes] = {}
+        self.replies: dict[str, bytes] = {}
         self.old, self.new = (world.add("moving", config) for _ in range(2))
         world.wake(self.old)
-        self.actors = [f"Moving/{number}" for number in range(ACTORS)]
+        self.actors = [f"{kind}/{number}" for number in range(ACTORS)]
         self.old.app.works |= dict.fromkeys(self.actors, self._work)
-        self._callers = [threading.Thread(target=self._call, args=(one,)) for one in range(ACTORS)]
+        self._callers = [threading.Thread(target=self._call, args=(one,)) for one in self.actors]
         for caller in self._callers:
             caller.start()
             self.gate.await_entry()
@@ -76,8 +78,8 @@ class Moving:
         again = len(self.old.app.heard(call.actor, "method/foo")) > 1
         return Answer(body=b"again") if again else self.gate(call)
 
-    def _call(self, number: int) -> None:
-        self.replies[number] = self.old.ask("PUT", f"Moving/{number}/method/foo").body
+    def _call(self, actor: str) -> None:
+        self.replies[actor] = self.old.ask("PUT", f"{actor}/method/foo").body
 
     def cut_off(self) -> list[float]:
         """When each turn was taken anew, on either node, in seconds after the second joined."""
@@ -101,13 +103,16 @@ class Moving:
 
 
 @shows("da-00107", "da-00110")
-def test_a_node_that_joins_cuts_turns_off_after_two_seconds(world: World) -> None:
-    """The standard: all turns of the type, also of actors that stay, are drained, cut off and taken anew.
+@pytest.mark.parametrize("kind", ["Moving", "Bound"])
+def test_a_node_that_joins_cuts_turns_off_after_two_seconds(world: World, kind: str) -> None:
+    """All turns of the type, also of actors that stay, are drained, cut off and taken anew.
+
+    So it is by standard, and under the policy of `resiliency.yaml`.
 
     The application does not hear of it: the old turn still runs beside the new one, which is why a job has a
     lock of its own. An actor that moves is let go by its old node before the new one is called.
     """
-    moving = Moving(world, {})
+    moving = Moving(world, {}, kind)
     try:
         assert until(lambda: len(moving.cut_off()) == ACTORS, 20)
         assert all(1.5 <= moment <= 8 for moment in moving.cut_off())
