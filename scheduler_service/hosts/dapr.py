@@ -64,6 +64,7 @@ TRIES = 3
 AT_ONCE = 64
 # A ring says only "look again": one that hangs on a dead node is better repeated. In seconds.
 RING_LIMIT = 5.0
+GOODBYE_LIMIT = 1.0
 
 
 class Cluster:
@@ -263,7 +264,15 @@ class DaprHost:
             self.alarms.again(job_id)
 
     async def let_go(self, job_id: str) -> None:
-        """The job leaves this process: what only memory knows of it follows it. Never raises."""
+        """The job leaves this process: what only memory knows of it follows it. Never raises.
+
+        Returns within a second: daprd gives no job of the cluster to anybody until it has the answer, and a
+        turn that hangs would hold up all of them.
+        """
+        await asyncio.wait({self._spawn(self._let_go(job_id))}, timeout=GOODBYE_LIMIT)
+
+    async def _let_go(self, job_id: str) -> None:
+        """Behind the turn that runs, if there is one."""
         actor = self._actors.find(job_id)
         self.alarms.forget(job_id)
         if actor is None:

@@ -130,3 +130,17 @@ async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -
     assert isinstance(reply, Started)
     assert cluster.executions() == {1: State.SUCCEEDED, reply.execute_number: State.SUCCEEDED}
     assert len(cluster.sender.requests) == 2
+
+
+async def test_a_job_is_let_go_before_its_turn_ends(cluster: DaprHouse) -> None:
+    """daprd moves nothing until it has the answer: a turn that hangs must not hold up the cluster (DAPR)."""
+    await cluster.create()
+    gate = await freeze(cluster)
+    frozen = asyncio.create_task(cluster.trigger())
+    await cluster.settle()
+    assert (await ask(cluster, "DELETE", ACTOR)).status_code == 200
+    assert not frozen.done()
+    gate.set_result(None)
+    assert isinstance(await frozen, Started)
+    await cluster.advance(2_000)
+    assert cluster.executions() == {1: State.SUCCEEDED}
