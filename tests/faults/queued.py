@@ -6,6 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from tests.faults.homes import Home
 from tests.faults.processes import Caller, Run
 from tests.faults.stories import JOB, TERMINAL, check_tidy
 from tests.faults.target import Target
@@ -55,15 +56,15 @@ class Queued:
             self._execution = answer.json()["data"]["executionId"]
         await run.until(lambda: self._work(run), "the execution has ended")
 
-    async def note(self, folder: Path) -> None:
+    async def note(self, home: Home) -> None:
         """Instances outlive the scheduler, and go on with what they hold."""
 
-    async def check(self, run: Run, folder: Path) -> None:
+    async def check(self, run: Run, home: Home) -> None:
         ended = await run.read(f"/executions/{self._execution}")
         # A lease of which nobody heard holds its part until it ends, though nobody awaits it any more.
-        await run.until(lambda: is_empty(folder), "nothing is left in the queue")
+        await run.until(lambda: is_empty(home.folder), "nothing is left in the queue")
         assert await run.terminate() == 0
-        await check_tidy(folder)
+        await check_tidy(home)
         calls = {one.identity: one.body for one in self._target.to("/one")}
         assert len(calls) <= 1
         assert all(len(leases) == 1 for leases in self._accepted.values()), self._accepted
