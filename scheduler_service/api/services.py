@@ -2,6 +2,7 @@
 
 import re
 from http import HTTPStatus
+from typing import Any, Literal
 
 import msgspec
 from starlette.responses import Response
@@ -17,8 +18,11 @@ from scheduler_service.api.problems import ApiProblem, Flaw, absent, invalid
 from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
+from scheduler_service.persistence.cursor import read_cursor, write_cursor
 from scheduler_service.services.registry import Declaration, digest_of
 
+_ServicePlace = tuple[Literal["services"], str]
+_DriftPlace = tuple[Literal["drift"], str]
 _NAME = re.compile(SERVICE_NAME[1:-1])
 
 
@@ -49,11 +53,12 @@ async def read(call: Call) -> Response:
 async def list_all(call: Call) -> Response:
     """`GET /services`, by name."""
     parts, now = call.parts, call.parts.clock.now()
-    after, limit = call.query["cursor"] or "", call.query["limit"]
+    after, limit = _read_place(call.query["cursor"], _ServicePlace), call.query["limit"]
     known = parts.registry.services(parts.surroundings.tenant)
     found = [one for one in known if one.name > after][: limit + 1]
     items = [_line(parts, one, now) for one in found[:limit]]
-    return succeed({"items": items, "nextCursor": items[-1]["name"] if len(found) > limit else None})
+    place = ("services", items[-1]["name"]) if len(found) > limit else None
+    return succeed({"items": items, "nextCursor": None if place is None else write_cursor(place)})
 
 
 async def remove(call: Call) -> Response:
@@ -66,10 +71,11 @@ async def remove(call: Call) -> Response:
 
 async def show_drift(call: Call) -> Response:
     """`GET /services/{name}/drift`: where jobs differ from what is declared, and what will be done."""
-    after, limit = call.query["cursor"] or "", call.query["limit"]
+    after, limit = _read_place(call.query["cursor"], _DriftPlace), call.query["limit"]
     found = await call.parts.drift.read(find_service(call), after=after, limit=limit + 1)
     items = found[:limit]
-    return succeed({"items": items, "nextCursor": items[-1]["jobId"] if len(found) > limit else None})
+    place = ("drift", items[-1]["jobId"]) if len(found) > limit else None
+    return succeed({"items": items, "nextCursor": None if place is None else write_cursor(place)})
 
 
 def name_of(call: Call) -> str:
@@ -88,6 +94,14 @@ def find_service(call: Call) -> Service:
     if service is None:
         raise _no_service(name)
     return service
+
+
+def _read_place(cursor: str | None, kind: Any) -> str:
+    """Behind what the page begins. Raises CursorError, which is 422."""
+    if cursor is None:
+        return ""
+    after: str = read_cursor(cursor, kind)[1]
+    return after
 
 
 def _declared(
