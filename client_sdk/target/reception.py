@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from client_sdk.client.connection import Connection
-from client_sdk.errors import NotWanted, SdkError, SignatureRefused
+from client_sdk.errors import Invalid, NotWanted, SdkError, SignatureRefused
 from client_sdk.signing import Verifier
 from client_sdk.target.declaration import (
     FEEDBACK_HEADER,
@@ -22,7 +22,7 @@ from client_sdk.target.messages import Answer, Call, refuse
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.target.reporting import Feedback, Reporter, Silence
 from client_sdk.target.running import Name, Running
-from client_sdk.target.work import INTERRUPTED, LOG, End, run
+from client_sdk.target.work import INTERRUPTED, LOG, End, refused, run
 
 STOPPED = End(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
 LAST_WORDS = 5.0
@@ -159,7 +159,7 @@ class Reception:
             end = STOPPED
         try:
             async with asyncio.timeout(LAST_WORDS if self.is_stopping else None):
-                await execution.conclude(end.report)
+                await _conclude(execution, end)
         except NotWanted as why:
             LOG.info("the end of %s counts no more: %s", execution.job_id, why)
         except (SdkError, TimeoutError) as error:
@@ -172,6 +172,13 @@ def answer_end(end: End) -> Answer:
         return Answer(200, json.dumps(end.data).encode())
     headers = () if end.retry_after is None else (("retry-after", str(math.ceil(end.retry_after))),)
     return Answer(end.status, json.dumps(end.report.wire()).encode(), headers)
+
+
+async def _conclude(execution: Execution, end: End) -> None:
+    try:
+        await execution.conclude(end.report)
+    except Invalid as refusal:
+        await execution.conclude(refused(refusal).report)
 
 
 async def _join(task: "asyncio.Task[End]") -> End:

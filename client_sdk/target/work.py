@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from client_sdk.errors import JobFailed
+from client_sdk.errors import Invalid, JobFailed
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import write_data
@@ -19,6 +19,8 @@ BROKEN = "500"
 """The code of an exception that the function did not mean."""
 INTERRUPTED = "interrupted"
 """The code of work that was stopped because its instance stops."""
+TOO_LARGE, UNREADABLE = "response_too_large", "invalid_result"
+"""The codes of results that the service refuses."""
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +41,12 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
         """The end as a verdict by feedback."""
         said = SUCCEED if self.error is None else FAILED
         return Report(status=said, error=self.error, message=self.message, data=self.data)
+
+
+def refused(refusal: Invalid) -> End:
+    """What is told in place of an end that the service does not take: too large, most of all."""
+    error = TOO_LARGE if refusal.status == 413 else UNREADABLE
+    return End(status=500, error=error, message=f"the result was refused: {refusal.detail}"[:1000])
 
 
 async def run(declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution) -> End:

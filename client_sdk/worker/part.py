@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from client_sdk.errors import Flaw, NotWanted, SdkError
+from client_sdk.errors import Flaw, Invalid, NotWanted, SdkError
 from client_sdk.models import Completion, answers
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import WrongParameters
-from client_sdk.target.work import End, run
+from client_sdk.target.work import End, refused, run
 from client_sdk.worker.lease import Lease
 
 LOG = logging.getLogger("client_sdk")
@@ -46,7 +46,7 @@ async def do_part(
     try:
         await asyncio.wait([doing, keeping], return_when=asyncio.FIRST_COMPLETED)
         if doing.done():
-            await lease.complete(complete(doing.result()))
+            await _tell(lease, doing.result())
         else:
             await keeping
     except NotWanted as why:
@@ -55,6 +55,13 @@ async def do_part(
         LOG.warning("the end of %s could not be told: %s", work.execution_id, error)
     finally:
         await _end(doing, keeping)
+
+
+async def _tell(lease: Lease, end: End) -> None:
+    try:
+        await lease.complete(complete(end))
+    except Invalid as refusal:
+        await lease.complete(complete(refused(refusal)))
 
 
 def complete(end: End) -> Completion:

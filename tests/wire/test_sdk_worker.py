@@ -76,6 +76,17 @@ async def finish(client: Client, execution: str) -> answers.Execution:
     return await client.wait_for(execution, timeout=PATIENCE)
 
 
+async def test_a_result_that_is_too_large_fails_the_attempt() -> None:
+    """It is told at once and by name, instead of a lease that ends without a word."""
+    worker = make()
+    worker.job(job_id="j")(lambda: "x" * 2_000_000)
+    async with running() as world:
+        await create(world, retry=[])
+        async with at_work(world, worker) as client:
+            ended = await finish(client, (await client.jobs.trigger("j")).execution_id)
+    assert (ended.state, ended.error) == ("terminated", "response_too_large")
+
+
 async def test_a_declared_job_is_made_claimed_and_completed() -> None:
     """From `@worker.job` over check-timers to a claim; its data is the response."""
     worker = make(concurrency=2)
