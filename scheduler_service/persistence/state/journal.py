@@ -6,7 +6,7 @@ with its indexes, is written when the job has been left alone for a while, once 
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -20,6 +20,7 @@ from scheduler_service.ports import Batch, CatalogueEntry, StoredJob
 
 MOST_TURNS = 16_384
 MOST_BYTES = 32 << 20
+AT_ONCE = 4_096
 
 BatchKey = tuple[str, int]
 
@@ -62,35 +63,48 @@ def encode_page(turns: Iterable[Turned], batches: Iterable[Batch]) -> bytes:
     return _encode((told, [astuple(batch) for batch in batches]))
 
 
-def unload(connection: sqlite3.Connection, is_wanted: Callable[[BatchKey], bool] = lambda _: True) -> None:
+def unload(
+    connection: sqlite3.Connection,
+    is_wanted: Callable[[BatchKey], bool] = lambda _: True,
+    *,
+    at_once: int = AT_ONCE,
+) -> None:
     """Brings all that the file's journal holds into the tables, in the transaction that is open.
 
-    Of the records only those that are wanted. After a crash nobody knows which the history has confirmed: to
-    hand them over again does nothing.
+    Of the records only those that are wanted; of jobs about `at_once` at a time are held in memory. After a
+    crash nobody knows which records the history has confirmed: to hand them over again does nothing.
     """
     latest: dict[str, Turned] = {}
     for _, page in _read_pages(connection):
         latest.update({turned.entry.job_id: turned for turned in _turns_of(page)})
-        put_rows(
-            connection,
-            PUT_BATCHES,
-            [batch_row(batch) for batch in page.batches if is_wanted((batch.uid, batch.sequence))],
-        )
-    found = find_standings(connection, latest.keys())
-    later = [turned for job_id, turned in latest.items() if _is_later(turned, found.get(job_id))]
-    write_jobs(connection, [(turned, found[turned.entry.job_id].face) for turned in later])
+        wanted = [batch for batch in page.batches if is_wanted((batch.uid, batch.sequence))]
+        put_rows(connection, PUT_BATCHES, [batch_row(batch) for batch in wanted])
+        if len(latest) >= at_once:
+            _write_later(connection, latest)
+            latest.clear()
+    _write_later(connection, latest)
     connection.execute("DELETE FROM journal")
 
 
-def _read_pages(connection: sqlite3.Connection) -> list[tuple[int, Page]]:
-    """Raises sqlite3.DatabaseError where one cannot be read."""
-    rows = connection.execute("SELECT page, content FROM journal ORDER BY page").fetchall()
-    try:
-        return [(page, _DECODER.decode(content)) for page, content in rows]
-    except msgspec.DecodeError as error:
-        damaged = sqlite3.DatabaseError(f"a turn in the journal cannot be read: {error}")
-        damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        raise damaged from error
+def _write_later(connection: sqlite3.Connection, latest: Mapping[str, Turned]) -> None:
+    found = find_standings(connection, latest.keys())
+    later = [turned for job_id, turned in latest.items() if _is_later(turned, found.get(job_id))]
+    write_jobs(connection, [(turned, found[turned.entry.job_id].face) for turned in later])
+
+
+def _read_pages(connection: sqlite3.Connection) -> Iterator[tuple[int, Page]]:
+    """One after the other: where the history was away for long they do not fit into memory together.
+
+    Raises sqlite3.DatabaseError where one cannot be read.
+    """
+    for number, content in connection.execute("SELECT page, content FROM journal ORDER BY page"):
+        try:
+            page = _DECODER.decode(content)
+        except msgspec.DecodeError as error:
+            damaged = sqlite3.DatabaseError(f"a turn in the journal cannot be read: {error}")
+            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damaged from error
+        yield number, page
 
 
 def _turns_of(page: Page) -> list[Turned]:
@@ -215,10 +229,9 @@ class Journal:
     def reload(self, connection: sqlite3.Connection) -> None:
         """Ends the doubt by what the file holds; writes nothing. Raises sqlite3.Error."""
         known = self._batches.keys() | self._doubtful
-        pages = _read_pages(connection)
-        found = find_standings(connection, {one[0].job_id for _, page in pages for one in page.turns})
         fresh = Journal()
-        for number, page in pages:
+        for number, page in _read_pages(connection):
+            found = find_standings(connection, {one[0].job_id for one in page.turns})
             fresh._next = number
             later = [one for one in _turns_of(page) if _is_later(one, found.get(one.entry.job_id))]
             pendings = [Pending(one, number, found[one.entry.job_id].face) for one in later]

@@ -14,7 +14,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.persistence.state.errors import StoreDamaged
 from scheduler_service.persistence.state.group import LEFT, Group
-from scheduler_service.persistence.state.journal import Journal
+from scheduler_service.persistence.state.journal import Journal, unload
 from scheduler_service.persistence.state.lane import Lane
 from scheduler_service.persistence.state.schema import upgrade
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
@@ -264,6 +264,17 @@ def test_confirmations_alone_write_nothing_until_there_are_many(database: Databa
         assert database.connection.total_changes == before
     database.put([Written(())])
     assert database.count("journal") == 0
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_a_long_journal_is_brought_in_piece_by_piece(database: Database, at_once: int) -> None:
+    """Whatever lies in memory at a time, the last turn of each job and every record come into the tables."""
+    database.put([commit(f"j{number}") for number in range(4)])
+    for over in range(1, 4):
+        database.put([turn(f"j{number}", over=over, batch=batch(over * 10 + number)) for number in range(4)])
+    unload(database.connection, at_once=at_once)
+    assert database.count("jobs WHERE sequence = 4 AND execute_number = 3") == 4
+    assert (database.count("unwritten"), database.count("journal")) == (12, 0)
 
 
 async def test_what_no_table_can_hold_fails_alone_and_now(folder: Path) -> None:
