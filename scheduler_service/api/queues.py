@@ -67,7 +67,7 @@ async def renew(call: Call) -> Response:
 
 
 async def complete(call: Call) -> Response:
-    """`POST /leases/{lease}/complete`: how the part ended; the same again changes nothing."""
+    """`POST /leases/{lease}/complete`: how the part ended; another end than before is 409 `lease_lost`."""
     lease, queues = call.path["lease"], _queues(call.parts)
     _, value = await call.object()
     said = read_model(Completion, value)
@@ -149,5 +149,5 @@ def _end(said: Completion, at: int) -> PartEnd:
 
 
 def _lost(lease: str) -> ApiProblem:
-    text = f"the lease {lease[:80]!r} has ended, or never was: stop working on it"
+    text = f"the lease {lease[:80]!r} has ended, was completed otherwise, or never was: stop working on it"
     return refuse(HTTPStatus.CONFLICT, "/lease", "lease_lost", text)

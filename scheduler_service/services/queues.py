@@ -5,16 +5,19 @@ has it; a job that has it already, or awaits it no more, changes nothing.
 """
 
 import asyncio
+import hashlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+import msgspec
+
 from scheduler_service.domain.effects import PublishParts, QueueWrite
 from scheduler_service.domain.events import PartEnded, PartProgressed
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.parts import PartEnd, as_said
 from scheduler_service.domain.replies import Refusal, Unchanged
 from scheduler_service.ports import Deliver, StoreError
 from scheduler_service.ports.instances import Queues
@@ -55,7 +58,7 @@ class PullQueues:
         self._new_lease = new_lease
         self._waiting: dict[Key, set[asyncio.Future[None]]] = {}
         self._stirs = 0
-        self._completed: OrderedDict[str, None] = OrderedDict()
+        self._completed: OrderedDict[str, bytes] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._takings: set[asyncio.Task[tuple[Leased, ...]]] = set()
         self._alarm: Alarm | None = None
@@ -118,19 +121,23 @@ class PullQueues:
         return renewed
 
     async def complete(self, lease: str, end: PartEnd) -> bool:
-        """The part's end, durable when this returns True; False: the lease is lost. Raises StoreError."""
-        if lease in self._completed:
-            return True
+        """The part's end, durable when this returns True; False: the lease is lost. Raises StoreError.
+
+        The same end again is True, another one False: the first one counts.
+        """
+        known = self._completed.get(lease)
+        if known is not None:
+            return known == _digest(end)
         try:
             said = await self._table.complete(lease, end, self._clock.now().steady)
         except StoreError:
             self._spawn(self._look_for_ends())  # it may be durable all the same
             raise
         if isinstance(said, EndedPart):
-            self._remember(lease)
             self._spawn(self._bring_home(said))
-            return True
-        return said
+        if said:
+            self._remember(lease, end)
+        return bool(said)
 
     def stir(self, write: QueueWrite) -> None:
         """A turn has written into the queues: those who wait for work look again."""
@@ -246,8 +253,8 @@ class PullQueues:
         finally:
             alarm.cancel()
 
-    def _remember(self, lease: str) -> None:
-        self._completed[lease] = None
+    def _remember(self, lease: str, end: PartEnd) -> None:
+        self._completed[lease] = _digest(end)
         if len(self._completed) > REMEMBERED:
             self._completed.popitem(last=False)
 
@@ -255,3 +262,8 @@ class PullQueues:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _digest(end: PartEnd) -> bytes:
+    """Tells one completion from another without keeping its data."""
+    return hashlib.sha256(msgspec.msgpack.encode(as_said(end))).digest()

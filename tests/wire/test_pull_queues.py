@@ -178,14 +178,19 @@ async def test_cancelled_work_hears_of_it() -> None:
 
 
 async def test_completing_again_changes_nothing() -> None:
-    """An answer that was lost may be asked for again, also when the job has taken the part's end."""
+    """An answer that was lost may be asked for again, also when the job has taken the part's end; a second
+    completion that says something else is 409 `lease_lost`.
+    """
     async with running() as world:
         await create(world)
         execution = await trigger(world)
         (item,) = await claim(world)
-        data_of(await complete(world, item["lease"]))
+        data_of(await complete(world, item["lease"], data=[1]))
         await world.ended(execution)
-        data_of(await complete(world, item["lease"], status="failed"))
+        data_of(await complete(world, item["lease"], data=[1]))
+        for other in ({"status": "failed", "error": "E"}, {"data": [2]}, {}):
+            answer = await complete(world, item["lease"], **other)
+            assert (answer.status_code, pointers(answer)) == (409, [("/lease", "lease_lost")])
         assert (await world.ended(execution))["state"] == "succeeded"
 
 

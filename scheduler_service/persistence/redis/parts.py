@@ -4,13 +4,14 @@ import msgspec
 
 from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.leases import EndedPart, Leased, Renewed, Swept
-from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
+from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, as_said, write_part_id
 from scheduler_service.persistence.redis.frames import unframe
 from scheduler_service.persistence.redis.keys import number, text
 from scheduler_service.persistence.redis.rows import encode
 from scheduler_service.persistence.state.parts import lose_part
 
 Arguments = list[bytes]
+BEFORE = b"before"
 _read_options = msgspec.msgpack.Decoder(QueueOptions).decode
 _read_part = msgspec.msgpack.Decoder(QueuedPart).decode
 _read_end = msgspec.msgpack.Decoder(PartEnd).decode
@@ -82,10 +83,13 @@ def read_renewed(said: bytes) -> Renewed | None:
     return Renewed(int(until), options.lease, options.renew, is_cancelled, part.job_id, part.name)
 
 
-def read_completed(said: bytes) -> EndedPart | bool:
-    """What completing a lease came to."""
+def read_completed(end: PartEnd, said: bytes) -> EndedPart | bool:
+    """What completing a lease with `end` came to; where it had an end before, that one is in the answer."""
     if said in (b"lost", b"known"):
         return said == b"known"
+    if said.startswith(BEFORE):
+        finish = said.removeprefix(BEFORE)
+        return finish != b"" and as_said(_read_end(finish)) == as_said(end)
     return read_ended(*unframe(said.removeprefix(b"ended")))
 
 

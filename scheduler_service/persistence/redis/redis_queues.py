@@ -1,6 +1,7 @@
 """The queues of the embedded host over Redis: their parts lie beside the jobs, under the same writer."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
@@ -37,7 +38,8 @@ class RedisQueues:
 
     def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
         """As in the port."""
-        return self._put(Step((b"complete", lease.encode(), b"%d" % now, encode(end)), read_completed))
+        read = partial(read_completed, end)
+        return self._put(Step((b"complete", lease.encode(), b"%d" % now, encode(end)), read))
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         """As in the port."""

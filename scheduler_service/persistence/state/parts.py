@@ -9,7 +9,7 @@ import msgspec
 from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
-from scheduler_service.domain.parts import PartEnd, QueuedPart, QueueOptions, write_part_id
+from scheduler_service.domain.parts import PartEnd, QueuedPart, QueueOptions, as_said, write_part_id
 
 FREE, LEASED, ENDED, CANCELLED = 0, 1, 2, 3
 """`state`: for anybody; in somebody's hands; over; in somebody's hands, and nobody awaits it."""
@@ -126,13 +126,13 @@ def renew_lease(connection: sqlite3.Connection, lease: str, now: int) -> Renewed
 
 def complete_lease(connection: sqlite3.Connection, lease: str, end: PartEnd, now: int) -> EndedPart | bool:
     """As in `ports.instances.Queues`."""
-    text = "SELECT part_id, state, until, instance, content FROM parts WHERE lease = ?"
+    text = "SELECT part_id, state, until, instance, content, ended FROM parts WHERE lease = ?"
     row = connection.execute(text, (lease,)).fetchone()
     if row is None:
         return False
-    part_id, state, until, instance, content = row
+    part_id, state, until, instance, content, ended = row
     if state == ENDED:
-        return True
+        return as_said(_read_end(ended)) == as_said(end)
     if until <= now:
         return False
     if state == CANCELLED:

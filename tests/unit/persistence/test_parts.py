@@ -140,13 +140,15 @@ async def test_no_reply_counts_after_the_lease(bench: Bench) -> None:
 
 
 async def test_completing_again_changes_nothing(bench: Bench) -> None:
-    """The same lease again is answered as done; the part has one end."""
+    """The same end again, whenever, is answered as done, another one as lost; the part has one end."""
     await bench.publish()
     (leased,) = await bench.claim("a")
     ended = await bench.queues.complete(leased.lease, DONE, 1)
     assert isinstance(ended, EndedPart)
     assert (ended.job_id, ended.end.instance, ended.end.body) == ("job-1", "a", b"1")
-    assert await bench.queues.complete(leased.lease, PartEnd(error="no"), 90_000) is True
+    assert await bench.queues.complete(leased.lease, PartEnd(body=b"1", at=9), 90_000) is True
+    for other in (PartEnd(error="no"), PartEnd(body=b"2"), PartEnd()):
+        assert await bench.queues.complete(leased.lease, other, 2) is False
     assert [one.end.body for one in await bench.queues.ended("", 10)] == [b"1"]
 
 
@@ -174,6 +176,7 @@ async def test_unexpected_ends_are_retried_so_often(bench: Bench) -> None:
     await bench.claim("z", now=now)
     (ended,) = (await bench.queues.sweep(now + 1_000)).ended
     assert (ended.end.error, ended.end.failure_type, ended.end.instance) == ("timeout", "timeout", "z")
+    assert await bench.queues.complete(f"lease-{bench.leases - 1}", DONE, now + 1_001) is False
     assert await bench.claim(now=now + 99_000) == ()
 
 

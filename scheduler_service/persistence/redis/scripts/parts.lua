@@ -180,7 +180,7 @@ end
 function writes.complete()
   local part, now, finish = find_lease(take()), tonumber(take()), take()
   if not part then return 'lost' end
-  if part.state == 'ended' then return 'known' end
+  if part.state == 'ended' then return 'before' .. part.finish end
   if tonumber(part.ends) <= now then return 'lost' end
   if part.state == 'cancelled' then
     delete(part)
