@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.parts import Chosen, PartEnd, PartName
-from scheduler_service.domain.wire import Holder, Outcome, Token
+from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome, Token
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -97,10 +97,14 @@ class InstancesResolved(Event, frozen=True):
 
 
 class PartEnded(Event, frozen=True):
-    """A part of a `queue://` step ended: its instance completed it, or was lost too often."""
+    """A part of a `queue://` step ended: its instance completed it, or was lost too often.
+
+    `request` is what those who claimed it were given.
+    """
 
     name: PartName
     end: PartEnd
+    request: OutboundRequest
 
 
 class PartProgressed(Event, frozen=True):

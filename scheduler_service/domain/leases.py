@@ -6,6 +6,7 @@ Moments are steady ms unless they say otherwise.
 import msgspec
 
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart
+from scheduler_service.domain.wire import OutboundRequest
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -41,12 +42,13 @@ class Renewed(msgspec.Struct, frozen=True, gc=False):
 
 
 class EndedPart(msgspec.Struct, frozen=True, gc=False):
-    """A part that is over, on its way to its job."""
+    """A part that is over, on its way to its job; `request` is what those who claimed it were given."""
 
     part_id: str
     job_id: str
     name: PartName
     end: PartEnd
+    request: OutboundRequest
 
 
 class Swept(msgspec.Struct, frozen=True, gc=False):

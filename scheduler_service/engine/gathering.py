@@ -35,7 +35,32 @@ def record_part(
     part: int | None = None,
 ) -> None:
     """Writes what an instance did into the history; `part` None: it was the whole step."""
-    _record(draft, run, step, exchange_of(request, outcome, sent_at), error, instance or None, part)
+    record_exchange(draft, run, step, exchange_of(request, outcome, sent_at), error, instance or None, part)
+
+
+def record_exchange(
+    draft: Draft,
+    run: Open,
+    step: Step,
+    exchange: Exchange,
+    error: str | None,
+    instance: str | None,
+    part: int | None,
+) -> None:
+    """Writes a step, or a part of one, into the history."""
+    draft.records.append(
+        StepEnded(
+            execute_number=run.execute_number,
+            request_counts=run.request_counts,
+            index=step.index,
+            at=draft.now.wall,
+            exchange=exchange,
+            resp_env_name=step.resp_env_name,
+            error=error,
+            part=part,
+            instance=instance,
+        )
+    )
 
 
 def record_open_parts(draft: Draft, run: Open, phase: PartsOpen, fault: Fault) -> None:
@@ -47,7 +72,7 @@ def record_open_parts(draft: Draft, run: Open, phase: PartsOpen, fault: Fault) -
         late = replace(fault, elapsed=max(draft.now.wall - part.sent_at, 0))
         place = part.index if phase.route in SPREAD else None
         exchange = exchange_of(part.request, late, part.sent_at)
-        _record(draft, run, step, exchange, TIMEOUT, part.instance, place)
+        record_exchange(draft, run, step, exchange, TIMEOUT, part.instance, place)
 
 
 def fit_body(draft: Draft, ends: tuple[PartEnd | None, ...], end: PartEnd) -> PartEnd:
@@ -67,7 +92,8 @@ def finish_parts(
     array = join_bodies(counted)
     broken = _judge(step, counted, len(ends))
     error = broken.failure.code if broken else None
-    _record(draft, run, step, _exchange(draft, step, counted, url, array, broken), error, None, None)
+    whole = _exchange(draft, step, counted, url, array, broken)
+    record_exchange(draft, run, step, whole, error, None, None)
     if broken is not None:
         timed_out = all(end.timed_out for end in counted if end.error)
         code = broken.failure.code
@@ -149,30 +175,6 @@ def _exchange(
         response_body=array,
         response_truncated=any(end.truncated for end in ends),
         sent_at=min((end.at for end in ends), default=draft.now.wall),
-    )
-
-
-def _record(
-    draft: Draft,
-    run: Open,
-    step: Step,
-    exchange: Exchange,
-    error: str | None,
-    instance: str | None,
-    part: int | None,
-) -> None:
-    draft.records.append(
-        StepEnded(
-            execute_number=run.execute_number,
-            request_counts=run.request_counts,
-            index=step.index,
-            at=draft.now.wall,
-            exchange=exchange,
-            resp_env_name=step.resp_env_name,
-            error=error,
-            part=part,
-            instance=instance,
-        )
     )
 
 

@@ -3,17 +3,19 @@
 from scheduler_service.domain.document import Open, PartsQueued, Report
 from scheduler_service.domain.effects import ReconfigureParts, WithdrawParts
 from scheduler_service.domain.events import PartEnded, PartProgressed
-from scheduler_service.domain.parts import PartEnd, PartName, QueueOptions
-from scheduler_service.domain.records import Exchange, StepEnded
+from scheduler_service.domain.parts import SHARD, PartEnd, PartName, QueueOptions
+from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.domain.wire import Answer
+from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
 from scheduler_service.engine.attempt import Broken, fail
-from scheduler_service.engine.chain import advance
+from scheduler_service.engine.chain import advance, key_of
 from scheduler_service.engine.draft import Draft, replace
-from scheduler_service.engine.gathering import finish_parts, fit_body
-from scheduler_service.engine.notices import FAILED, Notice, make_response, notify, report_notice
-from scheduler_service.engine.parts import withdraw
+from scheduler_service.engine.exchanges import exchange_of
+from scheduler_service.engine.gathering import finish_parts, fit_body, record_exchange
+from scheduler_service.engine.notices import FAILED, TIMEOUT, Notice, make_response, notify, report_notice
+from scheduler_service.engine.parts import key_of_part, make_part, withdraw
 from scheduler_service.engine.program import Program, Step
+from scheduler_service.engine.requests import Refused
 from scheduler_service.engine.retry import Failure
 from scheduler_service.language.values import as_json, parse_json
 
@@ -29,7 +31,7 @@ def take_part_end(draft: Draft, event: PartEnded) -> Reply:
     run, phase = awaited
     if phase.ends[name.index] is not None:
         return Taken()
-    _end(draft, run, phase, name.index, end)
+    _end(draft, run, phase, name.index, end, event.request)
     return Taken()
 
 
@@ -60,6 +62,18 @@ def reconfigure(draft: Draft, after: Program) -> None:
             draft.effects.append(ReconfigureParts(name, new))
 
 
+def record_queued_parts(draft: Draft, run: Open, phase: PartsQueued, fault: Fault) -> None:
+    """The attempt ran out of time over the parts that nobody has completed."""
+    step = draft.program_of(run).steps[phase.step]
+    total = len(phase.ends)
+    for index, end in enumerate(phase.ends):
+        request = None if end else _render(draft, run, step, (index, total))
+        if isinstance(request, OutboundRequest):
+            late = replace(fault, elapsed=max(draft.now.wall - phase.sent_at, 0))
+            exchange = exchange_of(request, late, phase.sent_at)
+            record_exchange(draft, run, step, exchange, TIMEOUT, None, _part(index, total))
+
+
 def withdraw_all(draft: Draft, run: Open) -> None:
     """An execution whose context is lost leaves no part behind in a queue."""
     if any(isinstance(step.handing, QueueOptions) for step in draft.program_of(run).steps):
@@ -83,11 +97,26 @@ def _is_of(name: PartName, run: Open, phase: PartsQueued) -> bool:
     return same and 0 <= name.index < len(phase.ends)
 
 
-def _end(draft: Draft, run: Open, phase: PartsQueued, index: int, end: PartEnd) -> None:
+def _render(draft: Draft, run: Open, step: Step, place: tuple[int, int]) -> OutboundRequest | Refused:
+    """What was put into the queue: the same again, made of the same responses."""
+    route = SHARD if place[1] > 1 else ""
+    key = key_of_part(key_of(draft, run, step), route, place, "")
+    return make_part(draft, run, step, place, route=route, key=key, timeout=step.target.timeout)
+
+
+def _part(index: int, total: int) -> int | None:
+    """What history calls a part: nothing where it is the whole step."""
+    return index if total > 1 else None
+
+
+def _end(
+    draft: Draft, run: Open, phase: PartsQueued, index: int, end: PartEnd, request: OutboundRequest
+) -> None:
     step = draft.program_of(run).steps[phase.step]
     end = fit_body(draft, phase.ends, end)
     ends = tuple(end if place == index else known for place, known in enumerate(phase.ends))
-    _record(draft, run, step, phase, end, index if len(ends) > 1 else None)
+    exchange = _exchange(draft, phase, end, request)
+    record_exchange(draft, run, step, exchange, end.error, end.instance or None, _part(index, len(ends)))
     draft.adjust(run.execute_number, phase=replace(phase, ends=ends))
     if not all(ends):
         return
@@ -115,28 +144,17 @@ def _notice(draft: Draft, end: PartEnd) -> Notice:
     return Notice(code, str(end.status), response, end.timed_out)
 
 
-def _record(draft: Draft, run: Open, step: Step, phase: PartsQueued, end: PartEnd, part: int | None) -> None:
+def _exchange(draft: Draft, phase: PartsQueued, end: PartEnd, request: OutboundRequest) -> Exchange:
     failed = end.error is not None
-    exchange = Exchange(
-        method=step.target.method,
-        url=phase.url,
+    return Exchange(
+        method=request.method,
+        url=request.url,
+        request_headers=request.headers,
+        request_body=request.body,
         status=None if failed else end.status,
         fault=(end.message or f"the instance reported {end.error}") if failed else None,
         response_body=end.body,
         response_truncated=end.truncated,
         sent_at=phase.sent_at,
         duration=max(draft.now.wall - phase.sent_at, 0),
-    )
-    draft.records.append(
-        StepEnded(
-            execute_number=run.execute_number,
-            request_counts=run.request_counts,
-            index=step.index,
-            at=draft.now.wall,
-            exchange=exchange,
-            resp_env_name=step.resp_env_name,
-            error=end.error,
-            part=part,
-            instance=end.instance or None,
-        )
     )

@@ -1,6 +1,6 @@
 """An attempt that ran out of time (SPEC section 5)."""
 
-from scheduler_service.domain.document import Calling, Checking, Context, Open, PartsOpen
+from scheduler_service.domain.document import Calling, Checking, Context, Open, PartsOpen, PartsQueued
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.attempt import Broken, abandon, fail, inform
@@ -9,6 +9,7 @@ from scheduler_service.engine.checking import record_check
 from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.gathering import record_open_parts
 from scheduler_service.engine.notices import OWN_FAULT, TIMEOUT, notify, plain_notice
+from scheduler_service.engine.queueing import record_queued_parts
 from scheduler_service.engine.retry import Failure
 
 
@@ -34,6 +35,8 @@ def _record_call(draft: Draft, run: Open, context: Context, message: str) -> Non
             record_step(draft, run, step, calling, elapsed, TIMEOUT)
         case PartsOpen() as opened:
             record_open_parts(draft, run, opened, fault)
+        case PartsQueued() as queued:
+            record_queued_parts(draft, run, queued, fault)
         case Checking() as checking:
             record_check(draft, run, checking, fault, error=message)
         case _:

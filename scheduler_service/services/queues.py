@@ -226,7 +226,7 @@ class PullQueues:
 
     async def _bring_home(self, ended: EndedPart) -> None:
         async def tell() -> None:
-            reply = await self._deliver(ended.job_id, PartEnded(ended.name, ended.end))
+            reply = await self._deliver(ended.job_id, PartEnded(ended.name, ended.end, ended.request))
             if isinstance(reply, (Unchanged, Refusal)):
                 await self._table.drop(ended.part_id)
 

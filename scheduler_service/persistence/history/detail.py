@@ -20,24 +20,27 @@ from scheduler_service.persistence.history.shapes import exchange_wire
 
 
 def assemble_attempts(records: Iterable[Detail]) -> list[Wire]:
-    """The attempts in order of `requestCounts`; one whose beginning is missing still shows what is left."""
+    """The attempts in order of `requestCounts`; one whose beginning is missing still shows what is left.
+
+    Steps are in the order of the chain, the parts of one by their index, and the step as a whole behind them.
+    """
     attempts: dict[int, _Attempt] = {}
     for record in records:
         if record.request_counts is None:
             continue
         attempt = attempts.setdefault(record.request_counts, _Attempt(record.request_counts))
         attempt.take(record)
-    return [attempts[number].wire for number in sorted(attempts)]
+    return [attempts[number].finish() for number in sorted(attempts)]
 
 
 class _Attempt:
     """An attempt in the making."""
 
     def __init__(self, request_counts: int) -> None:
-        self._steps: list[Wire] = []
+        self._steps: list[StepEnded] = []
         self._checks: list[Wire] = []
         self._feedback: list[Wire] = []
-        self.wire: Wire = {
+        self._wire: Wire = {
             "requestCounts": request_counts,
             "reason": None,
             "startedAt": None,
@@ -46,7 +49,7 @@ class _Attempt:
             "failureType": None,
             "message": None,
             "retryInMs": None,
-            "steps": self._steps,
+            "steps": [],
             "checks": self._checks,
             "feedback": self._feedback,
         }
@@ -54,17 +57,25 @@ class _Attempt:
     def take(self, record: Detail) -> None:
         match record:
             case AttemptStarted():
-                self.wire |= {"startedAt": rfc3339(record.at), "reason": record.reason}
+                self._wire |= {"startedAt": rfc3339(record.at), "reason": record.reason}
             case AttemptEnded():
-                self.wire |= _ending_wire(record)
+                self._wire |= _ending_wire(record)
             case StepEnded():
-                self._steps.append(_step_wire(record))
+                self._steps.append(record)
             case CheckEnded():
                 self._checks.append(_check_wire(record))
             case FeedbackSeen():
                 self._feedback.append(_feedback_wire(record))
             case _:
                 pass
+
+    def finish(self) -> Wire:
+        steps = [_step_wire(step) for step in sorted(self._steps, key=_place)]
+        return self._wire | {"steps": steps}
+
+
+def _place(step: StepEnded) -> tuple[int, bool, int]:
+    return step.index, step.part is None, step.part or 0
 
 
 def _ending_wire(record: AttemptEnded) -> Wire:

@@ -80,8 +80,13 @@ def notification_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
 
 
 def exchange_wire(exchange: Exchange) -> Wire:
-    """The request and the response (None: no answer came) of a step, a check or a notification."""
-    answered = exchange.status is not None
+    """The request and the response (None: no answer came) of a step, a check or a notification.
+
+    A part that failed has no status, and may have a response: the data that its instance gave.
+    """
+    answered = (
+        exchange.status is not None or exchange.response_body is not None or exchange.response_truncated
+    )
     return {
         "request": _message_wire(
             exchange.request_headers, exchange.request_body, truncated=exchange.request_truncated

@@ -105,4 +105,4 @@ def read_ended(part_id: bytes, content: bytes, instance: bytes, retries: bytes, 
     end = (
         msgspec.structs.replace(_read_end(finish), instance=name) if finish else lose_part(name, int(retries))
     )
-    return EndedPart(part_id.decode(), part.job_id, part.name, end)
+    return EndedPart(part_id.decode(), part.job_id, part.name, end, part.request)

@@ -228,7 +228,7 @@ def _end(connection: sqlite3.Connection, part_id: str, content: bytes, end: Part
 
 def _ended(part_id: str, content: bytes, end: PartEnd) -> EndedPart:
     part = _read_part(content)
-    return EndedPart(part_id, part.job_id, part.name, end)
+    return EndedPart(part_id, part.job_id, part.name, end, part.request)
 
 
 def lose_part(instance: str, retries: int) -> PartEnd:

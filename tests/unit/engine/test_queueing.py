@@ -21,6 +21,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.replies import Refusal, Taken, Unchanged
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode
 from tests.unit.engine.rig import START, Rig, program
@@ -28,6 +29,7 @@ from tests.unit.engine.rig import START, Rig, program
 S = ExecutionState
 STEP = {"url": "queue://work", "body": {"n": 1}}
 FAILED = PartEnd(error="e1", failure_type=FailureType.BUSINESS, message="no", instance="w")
+NOBODYS = OutboundRequest("POST", "queue://work", ())
 
 
 def queued(step: dict[str, Any] | None = None, **members: Any) -> Rig:
@@ -47,7 +49,8 @@ def end(rig: Rig, index: int = 0, said: PartEnd | None = None, **members: Any) -
     name = parts_of(rig)[-1].name
     counts, step = members.get("counts", name.request_counts), members.get("step", 0)
     named = PartName(name.uid, name.execute_number, counts, step, index)
-    return rig.deliver(PartEnded(named, said or PartEnd(body=b'{"x":1}', instance="w"))).reply
+    given = {part.name: part.request for part in parts_of(rig)}.get(named, NOBODYS)
+    return rig.deliver(PartEnded(named, said or PartEnd(body=b'{"x":1}', instance="w"), given)).reply
 
 
 def test_a_queue_step_is_published() -> None:
@@ -131,7 +134,7 @@ def test_late_doubled_and_foreign_ends_change_nothing() -> None:
     for foreign in ({"index": 2}, {"index": -1}, {"counts": 9, "index": 1}, {"step": 1, "index": 1}):
         assert isinstance(end(rig, foreign.pop("index"), **foreign), Unchanged)
     other = PartName("else", 1, 1, 0, 1)
-    assert isinstance(rig.deliver(PartEnded(other, PartEnd())).reply, Unchanged)
+    assert isinstance(rig.deliver(PartEnded(other, PartEnd(), NOBODYS)).reply, Unchanged)
     end(rig, 1)
     assert isinstance(end(rig, 1), Unchanged)
 
@@ -159,7 +162,7 @@ def test_a_crash_publishes_nothing_again() -> None:
     end(rig, 0)
     rig.restart()
     assert rig.effects == []
-    rig.deliver(PartEnded(PartName("uid", 1, 1, 0, 1), PartEnd(instance="w")))
+    rig.deliver(PartEnded(PartName("uid", 1, 1, 0, 1), PartEnd(instance="w"), NOBODYS))
     assert rig.states() == [S.SUCCEEDED]
 
 

@@ -145,7 +145,7 @@ async def test_completing_again_changes_nothing(bench: Bench) -> None:
     (leased,) = await bench.claim("a")
     ended = await bench.queues.complete(leased.lease, DONE, 1)
     assert isinstance(ended, EndedPart)
-    assert (ended.job_id, ended.end.instance, ended.end.body) == ("job-1", "a", b"1")
+    assert (ended.job_id, ended.end.instance, ended.end.body, ended.request) == ("job-1", "a", b"1", REQUEST)
     assert await bench.queues.complete(leased.lease, PartEnd(body=b"1", at=9), 90_000) is True
     for other in (PartEnd(error="no"), PartEnd(body=b"2"), PartEnd()):
         assert await bench.queues.complete(leased.lease, other, 2) is False

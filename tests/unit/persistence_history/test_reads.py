@@ -154,11 +154,12 @@ async def test_an_unknown_execution_is_none(room: Room, text: str) -> None:
 
 async def write_one_of_everything(room: Room) -> None:
     check = CheckEnded(1, 7, 1, START + 1_300, exchange(method="GET"), status="", progress="1/2")
+    refused = exchange(status=None, fault="refused", response_headers=(), response_body=None)
     await write(
         room,
         batch(1, execution(attempt_count=1), AttemptStarted(1, 7, START + 1_010)),
         batch(2, StepEnded(1, 7, 0, START + 1_100, exchange(), resp_env_name="first")),
-        batch(3, StepEnded(1, 7, 1, START + 1_200, exchange(status=None, fault="refused"), error="500")),
+        batch(3, StepEnded(1, 7, 1, START + 1_200, refused, error="500")),
         batch(
             4, check, FeedbackSeen(1, 7, START + 1_400, b'{"status":"failed","progress":"30%"}', stale=True)
         ),
@@ -317,6 +318,25 @@ async def test_a_body_that_is_no_text_is_shown_as_hex(room: Room) -> None:
     found: Any = await room.reads.execution("default", "u1-1")
     response = found["attempts"][0]["steps"][0]["response"]
     assert (response["body"], response["encoding"]) == ("ff00", "hex")
+
+
+async def test_parts_are_listed_by_their_index(room: Room) -> None:
+    """Whoever ended first; the step as a whole follows them, then the next step (SPEC 10, 13)."""
+    ended = [(0, 2), (0, 0), (0, 1), (0, None), (1, 1), (1, 0), (1, None)]
+    steps = [StepEnded(1, 1, index, START, exchange(), part=part) for index, part in ended]
+    await write(room, batch(1, execution(), *steps))
+    found: Any = await room.reads.execution("default", "u1-1")
+    listed = [(step["index"], step["part"]) for step in found["attempts"][0]["steps"]]
+    assert listed == [(0, 0), (0, 1), (0, 2), (0, None), (1, 0), (1, 1), (1, None)]
+
+
+async def test_a_failed_part_shows_what_it_gave(room: Room) -> None:
+    """No status, but a response: the data of its completion (SPEC 10, 13)."""
+    failed = exchange(status=None, fault="full", response_body=b'{"left":0}')
+    await write(room, batch(1, execution(), StepEnded(1, 1, 0, START, failed, error="disk")))
+    found: Any = await room.reads.execution("default", "u1-1")
+    (step,) = found["attempts"][0]["steps"]
+    assert (step["status"], step["fault"], step["response"]["body"]) == (None, "full", '{"left":0}')
 
 
 async def test_the_ledger_lists_firings(room: Room) -> None:
