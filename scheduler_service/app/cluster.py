@@ -1,8 +1,6 @@
 """Puts one node of a cluster together, over its sidecar and the shared database (`--runtime dapr`)."""
 
 import asyncio
-import platform
-import re
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from scheduler_service.api.application import create_api
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.app.actors import create_actor_app, make_actor_server
 from scheduler_service.app.cleaning import Cleaner
+from scheduler_service.app.dapr_host import Cluster, Ground, make_dapr_host
 from scheduler_service.app.database import history_address
 from scheduler_service.app.egress import admit_of
 from scheduler_service.app.making import (
@@ -26,19 +25,19 @@ from scheduler_service.app.making import (
     make_sender,
     open_writer,
 )
+from scheduler_service.app.membership import enter, keep_app_id, node_id, node_wire, shared_url
 from scheduler_service.app.running import Server, listen, serve
 from scheduler_service.app.services import ServiceRoom
 from scheduler_service.app.sidecar import SidecarWatch
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
 from scheduler_service.app.system import NAMES, install_patiently
-from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.actor import register
 from scheduler_service.hosts.actor_store import ActorStore
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.core import Log
-from scheduler_service.hosts.dapr import Cluster, DaprHost
-from scheduler_service.hosts.presence import CUT_OFF, RUNNING, Presence, lives
+from scheduler_service.hosts.dapr import DaprHost
+from scheduler_service.hosts.presence import CUT_OFF, RUNNING
 from scheduler_service.hosts.sidecar import Sidecar
 from scheduler_service.hosts.sidecar_client import SidecarClient
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -46,15 +45,11 @@ from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.shared.catalogue import SharedCatalogue
 from scheduler_service.persistence.shared.database import SharedDatabase
-from scheduler_service.persistence.shared.nodes import Node, Nodes
 from scheduler_service.persistence.shared.store import SharedStore
-from scheduler_service.ports import StoreUnavailable
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.logs import stderr_log
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.invocation import InvocationDirectory, InvocationSender
-
-SHARED_FILE = "cluster.db"
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -106,7 +101,7 @@ class NodeService:
         self._server = make_actor_server(create_actor_app(held.host, self._is_healthy))
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         await held.watch.wait()
-        await _keep_app_id(held)
+        await keep_app_id(held.cluster.nodes, held.watch.app_id)
         held.watch.start(self._tell_others)
         await held.host.start()
         await install_patiently(held.host, held.compiler, settings, clock=held.clock, log=self._log)
@@ -156,7 +151,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     shared = await SharedDatabase.open(url=shared_url(settings.database.url, folder))
     clock = SystemClock(skew=shared.clock_skew, on_step=_keep_no_step)
-    cluster = await _enter(shared, clock, node_id(settings, served), served, log)
+    cluster = await enter(shared, clock, node_id(settings, served), served, log)
     history = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
@@ -172,19 +167,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     services.fall_back_to(directory.address)
     sender = InvocationSender(sender=make_sender(loaded, served, cleaner, outbox, services, directory))
     client = SidecarClient(port=settings.dapr.grpc_port)
-    host = DaprHost(
-        core=make_core(compiler),
-        cluster=cluster,
-        sidecar=Sidecar(client=client),
-        history=writer,
-        sender=sender,
-        router=services.router,
-        clock=clock,
-        redact=make_masking(settings).redact_all,
-        count=count_missed,
-        log=log,
-        limits=limits_of(settings),
-    )
+    host = _make_host(settings, cluster, client, writer, sender, services, clock, compiler, log)
     outbox.host, confirmed.store = host, host.store
     await services.attach(
         deliver=host,
@@ -203,39 +186,32 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     )
 
 
-async def _enter(shared: SharedDatabase, clock: SystemClock, name: str, served: str, log: Log) -> Cluster:
-    """Takes this node's place among the others. Raises StoreError."""
-    nodes = Nodes(database=shared)
-    epoch, now = await nodes.next_epoch(), clock.now()
-    node = Node(name, str(epoch), served, __version__, "running", now.wall, now.steady, 0, 0)
-    presence = Presence(nodes=nodes, clock=clock, node=node, log=log)
-    await presence.enter()
-    return Cluster(shared=SharedStore(database=shared), nodes=nodes, presence=presence, epoch=epoch)
-
-
-def shared_url(url: str | None, folder: Path) -> str:
-    """Where nodes meet: PostgreSQL where settings name it, else a file beside the history."""
-    return url if url is not None and url.startswith("postgresql:") else f"sqlite:///{folder / SHARED_FILE}"
-
-
-def node_id(settings: Settings, served: str) -> str:
-    """`node.id`, or this machine's name and the port that is served."""
-    name = settings.node.id or f"{platform.node()}-{served.rpartition(':')[2]}"
-    return re.sub(r"[^A-Za-z0-9._-]", "-", name)[:64]
-
-
-def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
-    """A node in wire form: one that was not heard of for 10 s is offline."""
-    return {
-        "nodeId": node.node_id,
-        "address": node.address,
-        "version": node.version,
-        "state": node.state if lives(node, now) or node.state == CUT_OFF else "offline",
-        "startedAt": rfc3339(node.started_at),
-        "lastHeartbeat": rfc3339(node.seen_at + skew),
-        "jobsHeld": node.jobs_held,
-        "running": node.running,
-    }
+def _make_host(
+    settings: Settings,
+    cluster: Cluster,
+    client: SidecarClient,
+    writer: HistoryWriter,
+    sender: InvocationSender,
+    services: ServiceRoom,
+    clock: SystemClock,
+    compiler: Compiler,
+    log: Log,
+) -> DaprHost:
+    return make_dapr_host(
+        Ground(
+            core=make_core(compiler),
+            cluster=cluster,
+            sidecar=Sidecar(client=client),
+            history=writer,
+            sender=sender,
+            router=services.router,
+            clock=clock,
+            redact=make_masking(settings).redact_all,
+            count=count_missed,
+            log=log,
+            limits=limits_of(settings),
+        )
+    )
 
 
 class _Confirmed:
@@ -249,16 +225,6 @@ class _Confirmed:
 
 async def _keep_no_step(skew: int) -> None:
     """The steady line is the database's: each start reads anew how far this machine's clock is from it."""
-
-
-async def _keep_app_id(held: Held) -> None:
-    """Actor state lies under the app id. Raises StoreUnavailable where it is not the one of the state."""
-    known = await held.cluster.nodes.keep_app_id(held.watch.app_id)
-    if known != held.watch.app_id:
-        raise StoreUnavailable(
-            f"the jobs' state lies under the app id {known!r}, and this daprd runs as {held.watch.app_id!r}: "
-            f"start daprd with --app-id {known}"
-        )
 
 
 def _api_parts(loaded: Loaded, held: Held, cleaner: Cleaner, surroundings: Surroundings) -> ApiParts:

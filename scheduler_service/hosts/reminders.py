@@ -23,12 +23,12 @@ Ring = Callable[[str], Coroutine[object, object, None]]
 
 
 class ReminderAlarms:
-    """`ring` takes the turn, wherever the job lives, and never raises. `registered` counts registrations."""
+    """`ring` takes the turn, wherever the job lives, or raises StoreError; `registered` is a count."""
 
     def __init__(self, *, sidecar: Sidecar, clock: Timekeeper, ring: Ring, log: Log) -> None:
         self._sidecar = sidecar
         self._clock = clock
-        self._ring = ring
+        self._take = ring
         self._log = log
         self._timers: dict[str, tuple[int, Alarm]] = {}
         self._reminders: dict[str, int] = {}
@@ -64,6 +64,14 @@ class ReminderAlarms:
         known = self._timers.get(job_id)
         if known is None or known[0] > now.steady + pause or known[0] <= now.steady:
             self._set(job_id, now.steady + pause, now)
+
+    async def ring(self, job_id: str) -> None:
+        """Rings now; where nobody can be reached, again in a second. Never raises."""
+        try:
+            await self._take(job_id)
+        except StoreError as error:
+            self._log("look_failed", jobId=job_id, error=str(error))
+            self.again(job_id)
 
     def rang(self, job_id: str) -> None:
         """The reminder has rung, and is gone with it."""
@@ -106,7 +114,7 @@ class ReminderAlarms:
 
     def _go_off(self, job_id: str) -> None:
         self._timers.pop(job_id, None)
-        task = asyncio.create_task(self._ring(job_id))
+        task = asyncio.create_task(self.ring(job_id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

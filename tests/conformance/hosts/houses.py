@@ -3,12 +3,9 @@
 import asyncio
 from typing import Any
 
-from scheduler_service.domain.events import Created, Event, Triggered
-from scheduler_service.domain.execution import ExecutionState
-from scheduler_service.domain.records import DeliveryRecord, ExecutionRecord, Record
-from scheduler_service.domain.replies import Reply
-from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.dapr import Cluster, DaprHost
+from scheduler_service.app.dapr_host import Cluster, Ground, make_dapr_host
+from scheduler_service.domain.records import ExecutionRecord, Record
+from scheduler_service.hosts.dapr import DaprHost
 from scheduler_service.hosts.presence import Presence
 from scheduler_service.hosts.sidecar import Sidecar
 from scheduler_service.persistence.shared.catalogue import SharedCatalogue
@@ -21,8 +18,8 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.standin import StandIn, StandInClient
-from tests.unit.hosts.house import CORE, SKEW, START, House, MemoryHistory, ScriptedSender, describe
-from tests.unit.hosts.memory_store import Entry
+from tests.unit.hosts.house import CORE, Handles, House, MemoryHistory
+from tests.unit.hosts.scripted_sender import ScriptedSender
 
 # A busy machine may take long over what takes no time by the test's clock.
 PATIENCE = 20.0
@@ -39,20 +36,14 @@ class DaprNode:
         self.tasks: set[asyncio.Task[Any]] = set()
 
 
-class DaprHouse:
+class DaprHouse(Handles):
     """A cluster over the stand-in; `host` is the node that a test speaks to."""
 
     def __init__(self, **options: Any) -> None:
-        self.options = options
-        self.journal: list[Entry] = []
-        self.log: list[tuple[str, dict[str, object]]] = []
-        self.clock = ManualClock(wall=START, skew=SKEW)
+        super().__init__(**options)
         self.world = StandIn(self.clock)
-        self.sender = ScriptedSender(self.journal)
         self.nodes: dict[str, DaprNode] = {}
         self.gone: list[DaprNode] = []
-        self.uids = 0
-        self.starts = 0
 
     async def start(self) -> "DaprHouse":
         """Opens the shared database and starts one node."""
@@ -78,7 +69,7 @@ class DaprHouse:
         await presence.enter()
         client = StandInClient(self.world, name)
         history = MemoryHistory(None, self.journal)  # type: ignore[arg-type]
-        host = DaprHost(
+        ground = Ground(
             core=CORE,
             cluster=Cluster(shared=self.shared, nodes=nodes, presence=presence, epoch=epoch),
             sidecar=Sidecar(client=client, patience=PATIENCE),
@@ -92,6 +83,7 @@ class DaprHouse:
             lives=self._new_life,
             **self.options,
         )
+        host = make_dapr_host(ground)
         history.store = host.store
         before = asyncio.all_tasks()
         await self.world.join(name, host)
@@ -107,12 +99,12 @@ class DaprHouse:
         self.gone.append(node)
         self.world.kill(name)
         node.client.is_cut = True
-        doomed = {node.host._presence._task, node.host.sweeper._task, *node.host._tasks}
-        doomed |= {*node.host.alarms._tasks}
+        doomed = {node.host._presence._task, node.host.sweeper._task, *node.host.alarms._tasks}
         for task in doomed:
             if task is not None:
                 task.cancel()
         await asyncio.gather(*(task for task in doomed if task), return_exceptions=True)
+        await node.host._tasks.cancel()
         for _, timer in node.host.alarms._timers.values():
             timer.cancel()
         await node.host.outgoing.crew.stop()
@@ -129,18 +121,6 @@ class DaprHouse:
         """Lets the sweep find what the dead node left."""
         await self.advance(14_000)
 
-    async def create(self, job_id: str = "job", **members: Any) -> Reply:
-        """Delivers Created."""
-        return await self.host(job_id, Created("", b""), definition=describe(jobId=job_id, **members))
-
-    async def trigger(self, job_id: str = "job") -> Reply:
-        """Delivers Triggered."""
-        return await self.host(job_id, Triggered())
-
-    async def deliver(self, event: Event, job_id: str = "job") -> Reply:
-        """Delivers any event."""
-        return await self.host(job_id, event)
-
     async def settle(self) -> None:
         """Returns when everything that can go on without the clock has."""
         calm = 0
@@ -149,20 +129,9 @@ class DaprHouse:
                 await asyncio.sleep(0)
             await self.database.write(lambda connection: None)
             await self.database.read(lambda connection: None)
-            calm = 0 if any(node.host._tasks for node in self.nodes.values()) else calm + 1
+            calm = 0 if any(len(node.host._tasks) for node in self.nodes.values()) else calm + 1
             if calm == 8:
                 return
-
-    async def advance(self, pause: int) -> None:
-        """The clock runs on, from one planned call to the next."""
-        await self.settle()
-        left = pause
-        while left > 0:
-            step = self.clock.next_call()
-            step = left if step is None else min(max(step, 1), left)
-            self.clock.advance(step)
-            left -= step
-            await self.settle()
 
     def history_of_now(self) -> MemoryHistory:
         """The present process's."""
@@ -181,39 +150,17 @@ class DaprHouse:
         given = [batch for history in self.histories() for batch, _ in history.batches]
         return [batch for batch in given if batch.job_id == job_id]
 
-    def executions(self, job_id: str = "job") -> dict[int, ExecutionState]:
-        """The last recorded state of every execution."""
-        found: dict[int, tuple[int, ExecutionState]] = {}
-        for batch in self.batches(job_id):
-            for record in batch.records:
-                if isinstance(record, ExecutionRecord):
-                    known = found.get(record.execute_number, (0, record.state))
-                    if batch.sequence >= known[0]:
-                        found[record.execute_number] = (batch.sequence, record.state)
-        return {number: state for number, (_, state) in sorted(found.items())}
-
     def finished(self, job_id: str) -> list[ExecutionRecord]:
         """The records of executions that ended, of each the last one."""
         found = [record for batch in self.batches(job_id) for record in batch.records]
         ended = [one for one in found if isinstance(one, ExecutionRecord) and one.ended_at is not None]
         return list({one.execute_number: one for one in ended}.values())
 
-    def delivery_states(self) -> dict[str, str]:
-        """event → the last recorded state of its delivery."""
-        return {one.event: one.state for one in self.records() if isinstance(one, DeliveryRecord)}
-
     async def close(self) -> None:
         """Ends everything."""
         for node in self.nodes.values():
             await node.host.stop(0)
         await self.database.close()
-
-    def _write_log(self, event: str, /, **keys: object) -> None:
-        self.log.append((event, keys))
-
-    def _new_life(self) -> tuple[str, bytes]:
-        self.uids += 1
-        return f"uid{self.uids}", b"k" * 32
 
 
 class EmbeddedHouse(House):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.app.cluster import node_wire
+from scheduler_service.app.membership import node_wire
 from scheduler_service.app.sidecar import SidecarWatch, find_missing, is_too_old
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.persistence.shared.nodes import Node

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from scheduler_service.domain.events import Created, Event, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import DeliveryRecord, ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
+from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
@@ -22,12 +21,13 @@ from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.core import Core
 from scheduler_service.hosts.embedded import EmbeddedHost
-from scheduler_service.ports import Batch, Definition, History, Sender, StateStore
+from scheduler_service.ports import Batch, Definition, History, StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import Router, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore
+from tests.unit.hosts.scripted_sender import ScriptedSender
 
 START = 1_700_000_000_000
 SKEW = 1_699_000_000_000
@@ -93,64 +93,92 @@ class MemoryHistory(History):
         return [record for batch, _ in self.batches for record in batch.records]
 
 
-class ScriptedSender(Sender):
-    """Answers by script, per URL; 200 where there is none. A held URL answers when it is released.
+class Handles:
+    """What a test holds of any host; a house adds its processes, its world and how they go down."""
 
-    A request that goes to an instance is known by the instance's address.
-    """
-
-    def __init__(self, journal: list[Entry]) -> None:
-        self.journal = journal
-        self.requests: list[OutboundRequest] = []
-        self.script: dict[str, deque[Outcome]] = {}
-        self._gates: dict[str, asyncio.Event] = {}
-
-    def answers(self, url: str, *outcomes: Outcome | int) -> None:
-        """What `url` answers next; a number is a status."""
-        line = self.script.setdefault(url, deque())
-        line.extend(Answer(one) if isinstance(one, int) else one for one in outcomes)
-
-    def hold(self, url: str) -> None:
-        """Nobody answers there for now."""
-        self._gates[url] = asyncio.Event()
-
-    def release(self, url: str) -> None:
-        """They answer again."""
-        self._gates.pop(url).set()
-
-    async def send(self, request: OutboundRequest) -> Outcome:
-        place = request.base or request.url
-        self.journal.append(("send", place))
-        self.requests.append(request)
-        gate = self._gates.get(place)
-        if gate is not None:
-            await gate.wait()
-        line = self.script.get(place)
-        return line.popleft() if line else Answer(200, body=b"{}")
-
-    async def close(self) -> None:
-        return None
-
-    def urls(self) -> list[str]:
-        """Where requests went, in order."""
-        return [request.base or request.url for request in self.requests]
-
-
-class House:
-    """One disk, and the processes that work on it, one after the other."""
+    host: Any  # EmbeddedHost or DaprHost
+    clock: ManualClock
+    uids = 0
 
     def __init__(self, **options: Any) -> None:
         self.options = options
-        self._foreign = asyncio.all_tasks()
         self.journal: list[Entry] = []
         self.log: list[tuple[str, dict[str, object]]] = []
-        self.disk = Disk()
         self.clock = ManualClock(wall=START, skew=SKEW)
+        self.sender = ScriptedSender(self.journal)
+
+    def batches(self, job_id: str = "job") -> list[Batch]:
+        """Every batch of the job that was handed over anywhere."""
+        raise NotImplementedError
+
+    def records(self) -> list[Record]:
+        """Every record that any history was given."""
+        raise NotImplementedError
+
+    async def settle(self) -> None:
+        """Returns when everything that can go on without the clock has."""
+        raise NotImplementedError
+
+    async def create(self, job_id: str = "job", **members: Any) -> Reply:
+        """Delivers Created."""
+        return await self.host(job_id, Created("", b""), definition=describe(jobId=job_id, **members))
+
+    async def trigger(self, job_id: str = "job") -> Reply:
+        """Delivers Triggered."""
+        return await self.host(job_id, Triggered())
+
+    async def deliver(self, event: Event, job_id: str = "job") -> Reply:
+        """Delivers any event."""
+        return await self.host(job_id, event)
+
+    async def advance(self, pause: int) -> None:
+        """The clock runs on, from one planned call to the next."""
+        await self.settle()
+        left = pause
+        while left > 0:
+            step = self.clock.next_call()
+            step = left if step is None else min(max(step, 1), left)
+            self.clock.advance(step)
+            left -= step
+            await self.settle()
+
+    def executions(self, job_id: str = "job") -> dict[int, ExecutionState]:
+        """The last recorded state of every execution, of all processes."""
+        found: dict[int, tuple[int, ExecutionState]] = {}
+        for batch in self.batches(job_id):
+            for record in batch.records:
+                if isinstance(record, ExecutionRecord):
+                    known = found.get(record.execute_number, (0, record.state))
+                    if batch.sequence >= known[0]:
+                        found[record.execute_number] = (batch.sequence, record.state)
+        return {number: state for number, (_, state) in sorted(found.items())}
+
+    def delivery_states(self) -> dict[str, str]:
+        """event → the last recorded state of its delivery."""
+        return {one.event: one.state for one in self.records() if isinstance(one, DeliveryRecord)}
+
+    def order(self, *names: str) -> list[Entry]:
+        """The journal, only the entries that begin with one of `names`."""
+        return [entry for entry in self.journal if entry[0] in names]
+
+    def _write_log(self, event: str, /, **keys: object) -> None:
+        self.log.append((event, keys))
+
+    def _new_life(self) -> tuple[str, bytes]:
+        self.uids += 1
+        return f"uid{self.uids}", b"k" * 32
+
+
+class House(Handles):
+    """One disk, and the processes that work on it, one after the other."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._foreign = asyncio.all_tasks()
+        self.disk = Disk()
         self.boot = 0
-        self.uids = 0
         self.instances = Instances()
         self.terms: dict[str, Terms] = {}
-        self.sender = ScriptedSender(self.journal)
         self.open()
 
     def open(self) -> None:
@@ -195,57 +223,19 @@ class House:
         await asyncio.gather(*others, return_exceptions=True)
         self.open()
 
-    async def create(self, job_id: str = "job", **members: Any) -> Reply:
-        """Delivers Created."""
-        return await self.host(job_id, Created("", b""), definition=describe(jobId=job_id, **members))
-
-    async def trigger(self, job_id: str = "job") -> Reply:
-        """Delivers Triggered."""
-        return await self.host(job_id, Triggered())
-
-    async def deliver(self, event: Event, job_id: str = "job") -> Reply:
-        """Delivers any event."""
-        return await self.host(job_id, event)
-
     async def settle(self) -> None:
         """Returns when everything that can go on without the clock has."""
         for _ in range(60):
             await asyncio.sleep(0)
-
-    async def advance(self, pause: int) -> None:
-        """The clock runs on, from one planned call to the next."""
-        await self.settle()
-        left = pause
-        while left > 0:
-            step = self.clock.next_call()
-            step = left if step is None else min(max(step, 1), left)
-            self.clock.advance(step)
-            left -= step
-            await self.settle()
-
-    def executions(self, job_id: str = "job") -> dict[int, ExecutionState]:
-        """The last recorded state of every execution, of all processes."""
-        found: dict[int, tuple[int, ExecutionState]] = {}
-        for batch in self.batches(job_id):
-            for record in batch.records:
-                if isinstance(record, ExecutionRecord):
-                    known = found.get(record.execute_number, (0, record.state))
-                    if batch.sequence >= known[0]:
-                        found[record.execute_number] = (batch.sequence, record.state)
-        return {number: state for number, (_, state) in sorted(found.items())}
 
     def batches(self, job_id: str = "job") -> list[Batch]:
         """Every batch that the history was given or that lies in the store."""
         given = [batch for batch, _ in self.history.batches]
         return [batch for batch in [*given, *self.disk.unwritten.values()] if batch.job_id == job_id]
 
-    def delivery_states(self) -> dict[str, str]:
-        """event → the last recorded state of its delivery."""
-        return {one.event: one.state for one in self.history.records() if isinstance(one, DeliveryRecord)}
-
-    def order(self, *names: str) -> list[Entry]:
-        """The journal, only the entries that begin with one of `names`."""
-        return [entry for entry in self.journal if entry[0] in names]
+    def records(self) -> list[Record]:
+        """Every record that the present process's history was given."""
+        return self.history.records()
 
     def announce(self, *names: str, service: str = "shop", **members: Any) -> None:
         """These instances of a service have just been heard of."""
@@ -258,13 +248,6 @@ class House:
 
     def _terms(self, tenant: str, service: str) -> Terms:
         return self.terms.get(service, Terms())
-
-    def _write_log(self, event: str, /, **keys: object) -> None:
-        self.log.append((event, keys))
-
-    def _new_life(self) -> tuple[str, bytes]:
-        self.uids += 1
-        return f"uid{self.uids}", b"k" * 32
 
 
 async def until(condition: Callable[[], bool]) -> None:

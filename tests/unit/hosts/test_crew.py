@@ -11,7 +11,7 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.crew import Crew
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.ports import StoreUnavailable
-from tests.unit.hosts.house import ScriptedSender
+from tests.unit.hosts.scripted_sender import ScriptedSender
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,80 @@
+"""Jobs that leave this process: what only its memory knows of them follows them to their next node."""
+
+import asyncio
+
+from scheduler_service.domain.events import Adopted
+from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.actors import Actor, Actors
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.handover import Handovers
+from scheduler_service.hosts.insist import Insistence
+from scheduler_service.hosts.outgoing import Outgoing
+from scheduler_service.hosts.reminders import ReminderAlarms
+from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.ports import StoreError
+
+GOODBYE_LIMIT = 1.0
+
+
+class Leaving:
+    """Hands the executions of a job over; `holder` is this node."""
+
+    def __init__(
+        self,
+        *,
+        actors: Actors,
+        alarms: ReminderAlarms,
+        handovers: Handovers,
+        outgoing: Outgoing,
+        insistence: Insistence,
+        holder: Holder,
+        tasks: Tasks,
+        log: Log,
+    ) -> None:
+        self._actors = actors
+        self._alarms = alarms
+        self._handovers = handovers
+        self._outgoing = outgoing
+        self._insistence = insistence
+        self._holder = holder
+        self._tasks = tasks
+        self._log = log
+
+    async def let_go(self, job_id: str) -> None:
+        """The job leaves this process. Never raises.
+
+        Returns within a second: daprd gives no job of the cluster to anybody until it has the answer, and a
+        turn that hangs would hold up all of them.
+        """
+        await asyncio.wait({self._tasks.start(self._let_go(job_id))}, timeout=GOODBYE_LIMIT)
+
+    async def _let_go(self, job_id: str) -> None:
+        """Behind the turn that runs, if there is one."""
+        actor = self._actors.find(job_id)
+        self._alarms.forget(job_id)
+        if actor is None:
+            return
+        await actor.acquire()
+        try:
+            self._part_from(actor)
+        finally:
+            self._actors.leave(actor)
+
+    def _part_from(self, actor: Actor) -> None:
+        held = actor.held
+        if held.document is not None and held.doubt is None:
+            uid = held.document.head.uid
+            if held.is_live:
+                event = Adopted(self._holder, self._outgoing.alive(uid), held.document)
+                self._handovers.begin(held.job_id, self._holder)
+                self._tasks.start(self._hand_over(held.job_id, event))
+            self._handovers.forget(held.job_id, uid)
+        held.forget()
+
+    async def _hand_over(self, job_id: str, event: Adopted) -> None:
+        try:
+            await self._insistence.deliver(job_id, event)
+        except StoreError as error:
+            self._log("handover_failed", jobId=job_id, error=str(error))
+        finally:
+            self._handovers.end(job_id)
