@@ -49,6 +49,7 @@ class Kind(StrEnum):
     OVERRIDDEN = "overridden"  # the job was edited since
     KEPT = "kept"  # they differ, and `onChange: keep` lets the job win
     PAUSED = "paused"  # a person has paused it
+    STARTED = "started"  # it is declared with `active: 0`, and a person has started it
     FOREIGN = "foreign"  # another service or a person made a job of this id
     REMOVED = "removed"  # declared no more, paused, and waiting for its end
     EXPIRED = "expired"  # its grace period is over
@@ -154,9 +155,12 @@ def _switch(
         if was_paused or is_said or (case.force and declared.wants_to_run):
             return Verdict(Kind.CHANGED, Action.ACTIVATE, noted=noted)
         return Verdict(Kind.PAUSED if declared.wants_to_run else Kind.SAME, noted=noted)
-    if declared.active is False and (is_changed or case.force) and case.applied is not None:
+    if declared.active is not False:
+        return Verdict(Kind.SAME, noted=noted)
+    if case.force or (is_changed and case.applied is not None):
         return Verdict(Kind.CHANGED, Action.PAUSE, noted=noted)
-    return Verdict(Kind.SAME, noted=noted)
+    is_running = stored.state is JobState.ACTIVE
+    return Verdict(Kind.STARTED if is_running else Kind.SAME, noted=noted)
 
 
 def _judge_undeclared(case: Case) -> Verdict:

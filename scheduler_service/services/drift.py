@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from client_sdk.models import ModelError, parse_definition
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.services import Service
-from scheduler_service.services.declared import Kind
+from scheduler_service.services.declared import Case, Kind
 from scheduler_service.services.differences import Difference, find_differences
 from scheduler_service.services.survey import Finding, Survey
 
@@ -20,11 +21,13 @@ REASONS: Mapping[Kind, str] = {
     Kind.OVERRIDDEN: "the job was edited; the edit stays until the declaration changes, or force it",
     Kind.KEPT: "they differ, and onChange 'keep' lets the job win; force it to apply the declaration",
     Kind.PAUSED: "the job is paused; start it again, or force it",
+    Kind.STARTED: "it is declared with active 0 and was started; pause it, or force it",
     Kind.FOREIGN: "the job was made elsewhere and is left alone; destroy it or force it",
     Kind.REMOVED: "it is declared no more and stays paused until its end, unless it is declared again",
     Kind.EXPIRED: "it is declared no more, and its grace period is over; the next scan destroys it",
     Kind.REFUSED: "this version of the scheduler does not take the declared definition; correct it",
 }
+SWITCHED = frozenset({Kind.PAUSED, Kind.STARTED})
 COMPARED = frozenset({Kind.CHANGED, Kind.OVERRIDDEN, Kind.KEPT, Kind.FOREIGN})
 
 
@@ -41,13 +44,17 @@ class Drift:
         return [_write(one, await self._compare(one)) for one in differing[:limit]]
 
     async def _compare(self, finding: Finding) -> list[Difference]:
-        """What differs in the definitions, defaults filled in on both sides."""
-        if finding.verdict.kind not in COMPARED or finding.definition is None:
+        """What differs in the definitions, defaults filled in on both sides, and in whether the job runs."""
+        kind = finding.verdict.kind
+        if kind not in COMPARED | SWITCHED:
             return []
+        switched = _compare_switch(finding.case)
+        if kind in SWITCHED or finding.definition is None:
+            return switched
         stored = await self._survey.stored_text(finding)
         if stored is None:
-            return []
-        return list(find_differences(_fill(finding.definition.text), _fill(stored)))
+            return switched
+        return [*find_differences(_fill(finding.definition.text), _fill(stored)), *switched]
 
 
 def _write(finding: Finding, differences: list[Difference]) -> dict[str, Any]:
@@ -69,10 +76,21 @@ def _end_of(finding: Finding) -> str | None:
     return rfc3339(noted.removed_at + finding.case.service.grace)
 
 
+def _compare_switch(case: Case) -> list[Difference]:
+    """Whether the job runs, where that is not as declared: the job says it, and not its text as posted."""
+    declared, stored = case.declared, case.stored
+    if declared is None or stored is None or stored.state is JobState.FINISHED:
+        return []
+    says, runs = declared.active is not False, stored.state is JobState.ACTIVE
+    if says is runs or (says and declared.manual):
+        return []
+    return [Difference("/active", says, runs)]
+
+
 def _fill(text: bytes) -> Any:
     """The definition with its defaults; as it was posted, where this version does not take it."""
     value = msgspec.json.decode(text)
     try:
-        return parse_definition(value).model_dump(mode="json", by_alias=True)
+        return parse_definition(value).model_dump(mode="json", by_alias=True, exclude={"active"})
     except ModelError:
-        return value
+        return {name: member for name, member in value.items() if name != "active"}

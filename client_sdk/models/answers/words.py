@@ -59,6 +59,7 @@ DriftKind = Annotated[
         "overridden",
         "kept",
         "paused",
+        "started",
         "foreign",
         "removed",
         "expired",

@@ -313,6 +313,31 @@ async def test_a_pause_by_a_person_stays(world: World, client: httpx.AsyncClient
     assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
 
 
+async def test_whether_a_job_runs_is_shown_where_it_differs(world: World, client: httpx.AsyncClient) -> None:
+    """A job that is declared with `active: 0` and was started, one that was paused, and an edited one."""
+    await put(client, declared("a", active=0), declared("b"), declared("c"), status=201)
+    assert await scan(world) == {"created": 3}
+    assert await drift(client) == []
+    await client.put("/jobs/a?active=1")
+    await client.put("/jobs/b?active=0")
+    await client.post("/jobs/c/update", json=definition(maxRetries=7))
+    await client.put("/jobs/c?active=0")
+    assert await scan(world) == {}
+    items = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+    assert [(item["jobId"], item["kind"], item["action"]) for item in items] == [
+        ("a", "started", "none"),
+        ("b", "paused", "none"),
+        ("c", "overridden", "none"),
+    ]
+    switched = {"pointer": "/active", "declared": True, "stored": False}
+    edited = {"pointer": "/maxRetries", "declared": 5, "stored": 7}
+    found = [item["differences"] for item in items]
+    assert found == [[switched | {"declared": False, "stored": True}], [switched], [edited, switched]]
+    assert (await client.put(f"{PATH}?force=1", json={})).status_code == 200
+    assert await drift(client) == []
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
+
+
 async def test_keep_lets_the_stored_definition_win(world: World, client: httpx.AsyncClient) -> None:
     """`onChange: keep`, as 000 and 002 have it (SPEC section 11)."""
     await put(client, declared("a"), status=201, onChange="keep")

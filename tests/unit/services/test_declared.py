@@ -24,6 +24,7 @@ GRACE = 1_000
 SERVICE = Service(tenant="default", name="billing", grace=GRACE)
 KEEPING = msgspec.structs.replace(SERVICE, keeps=True)
 DECLARED = Declared("job", b"one")
+OFF = Declared("job", b"one", active=False)
 DONE = Applied("default", "billing", "job", b"one", "uid", 1)
 ACTIVE, PAUSED, FINISHED = JobState.ACTIVE, JobState.PAUSED, JobState.FINISHED
 STORED = Stored("uid", 1, ACTIVE, "billing")
@@ -58,6 +59,9 @@ def verdict(
         (CHANGED, DONE, EDITED, Kind.CHANGED, Action.UPDATE),
         (DECLARED, None, EDITED, Kind.CHANGED, Action.UPDATE),
         (DECLARED, DONE, msgspec.structs.replace(STORED, state=PAUSED), Kind.PAUSED, Action.NONE),
+        (OFF, DONE, STORED, Kind.STARTED, Action.NONE),
+        (OFF, DONE, msgspec.structs.replace(STORED, state=PAUSED), Kind.SAME, Action.NONE),
+        (OFF, DONE, msgspec.structs.replace(STORED, state=FINISHED), Kind.SAME, Action.NONE),
         (DECLARED, None, Stored("other", 1, ACTIVE, ""), Kind.FOREIGN, Action.NONE),
         (DECLARED, DONE, Stored("other", 1, ACTIVE, "shop"), Kind.FOREIGN, Action.NONE),
         (None, DONE, STORED, Kind.REMOVED, Action.PAUSE),
@@ -113,6 +117,7 @@ def test_force_ends_overrides_pauses_and_foreign_jobs() -> None:
     foreign = Stored("other", 7, ACTIVE, "shop", equal=False)
     taken = verdict(DECLARED, None, foreign, force=True)
     assert (taken.action, taken.noted and taken.noted.revision) == (Action.UPDATE, 7)
+    assert verdict(OFF, None, STORED, force=True).action is Action.PAUSE
     manual = Declared("job", b"one", manual=True)
     assert verdict(manual, DONE, paused, force=True).action is Action.NONE
 
