@@ -7,34 +7,45 @@ from collections.abc import Awaitable, Callable
 
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
-from client_sdk.errors import Absent, Conflict, NotWanted, SdkError
+from client_sdk.errors import Absent, Conflict, LimitReached, NotWanted, Problem, SdkError
 from client_sdk.models import Completion, answers
 from client_sdk.target.reporting import Report
 
 LOG = logging.getLogger("client_sdk")
 ONCE = Patience(retries=0)
 END = Patience(retries=12, longest_wait=10.0)
-"""An end is told for about a minute: by then the lease is lost in any case."""
+REST = 5.0
+"""Seconds between two rounds of telling an end, each of which takes about a minute."""
+OUTAGE = 300.0
 SHARE = 3
 """Without `renewSeconds` a lease is renewed after this part of its length."""
+AFTER_END = 0.5
+"""Seconds between two renewals, at least, where the lease has ended by this process's clock."""
+SERVER_FAULT = 500
 UNKNOWN_LENGTH = 10.0
 """Seconds: taken for a lease's length where the clocks are too far apart to read it from `leaseUntil`."""
 
 
 class Lease:
-    """The hold on one part. It is lost where the queue says so, or where no renewal came through in time."""
+    """The hold on one part, lost where the queue says so.
+
+    A scheduler that was down gives every lease its whole length again, so while none answers nobody can say
+    that the lease is lost: then it is given up `outage` seconds after its end by this process's clock.
+    """
 
     def __init__(
         self,
         *,
         queues: Queues,
         work: answers.Work,
+        outage: float = OUTAGE,
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._queues = queues
         self._lease = work.lease
+        self._outage = outage
         self._wall = wall
         self._steady = steady
         self._pause = pause
@@ -53,7 +64,7 @@ class Lease:
             except NotWanted:
                 raise
             except SdkError as error:
-                if self._left() <= 0:
+                if not self._may_hold(error):
                     raise NotWanted("the lease ended before it could be renewed") from error
                 LOG.warning("a lease could not be renewed yet: %s", error)
 
@@ -63,11 +74,19 @@ class Lease:
         await self._renew()
 
     async def complete(self, completion: Completion) -> None:
-        """The part's end. Raises NotWanted where it does not count any more, other SdkError."""
-        try:
-            await self._queues.complete(self._lease, completion, patience=END)
-        except (Conflict, Absent) as refusal:
-            raise NotWanted(f"the lease is lost: {refusal.detail}") from refusal
+        """The part's end, told until it is taken or cannot count. Raises NotWanted, other SdkError."""
+        while True:
+            try:
+                await self._queues.complete(self._lease, completion, patience=END)
+            except (Conflict, Absent) as refusal:
+                raise NotWanted(f"the lease is lost: {refusal.detail}") from refusal
+            except SdkError as error:
+                if not (_is_away(error) and self._may_hold(error)):
+                    raise
+                LOG.warning("the end of a part could not be told yet: %s", error)
+            else:
+                return
+            await self._pause(REST)
 
     async def _renew(self) -> None:
         try:
@@ -88,7 +107,18 @@ class Lease:
 
     def _wait(self) -> float:
         """Seconds until the next renewal: as asked for; after one that failed sooner, while there is time."""
-        return min(self._every, max(self._left() / 2, self._every / 10))
+        left = self._left()
+        soon = left / 2 if left > 0 else AFTER_END
+        return min(self._every, max(soon, self._every / 10))
+
+    def _may_hold(self, error: SdkError) -> bool:
+        """Whether the lease may still be ours, though it could not be renewed because of `error`."""
+        return self._left() + (self._outage if _is_away(error) else 0.0) > 0
 
     def _left(self) -> float:
         return self._ends - self._steady()
+
+
+def _is_away(error: SdkError) -> bool:
+    """Whether no scheduler has said anything about the lease: none answers, or not now."""
+    return not isinstance(error, Problem) or isinstance(error, LimitReached) or error.status >= SERVER_FAULT

@@ -12,7 +12,7 @@ from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.registration import REGISTRATION, Registration
 from client_sdk.target.service import name_instance
-from client_sdk.worker.lease import Lease
+from client_sdk.worker.lease import OUTAGE, Lease
 from client_sdk.worker.part import LocalRetry, do_part
 
 P = ParamSpec("P")
@@ -28,7 +28,8 @@ class Worker:
     that others made and that name this queue are done by `otherwise`. `wait_seconds`: how long one claim
     waits for work. An exception that a function did not mean is tried again here, as `local_retry` says,
     before the part has failed. `grace_seconds`: so long running parts may take when the worker stops; what is
-    not done by then is left to its lease, and goes to another worker.
+    not done by then is left to its lease, and goes to another worker. `outage_seconds`: so long after the end
+    of its lease work goes on, and its end is told, while no scheduler answers; 0: it stops at that end.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Worker:
         wait_seconds: float = 20.0,
         local_retry: LocalRetry | None = None,
         grace_seconds: float = 30.0,
+        outage_seconds: float = OUTAGE,
         settings: ServiceDeclaration | None = None,
         heartbeat_seconds: float | None = None,
         registration_seconds: float = REGISTRATION,
@@ -57,6 +59,7 @@ class Worker:
         self._wait = wait_seconds
         self._retry = local_retry or LocalRetry()
         self._grace = grace_seconds
+        self._outage = outage_seconds
         self._about = InstanceRegistration(
             tags=list(tags) or None, capacity=concurrency, description=description
         )
@@ -169,7 +172,7 @@ class Worker:
     def _begin(self, client: Client, work: answers.Work) -> None:
         if work.cancelled:
             return
-        lease = Lease(queues=client.queues, work=work)
+        lease = Lease(queues=client.queues, work=work, outage=self._outage)
         task = asyncio.create_task(do_part(work, find=self._find, lease=lease, retry=self._retry))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

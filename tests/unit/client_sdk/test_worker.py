@@ -10,14 +10,15 @@ import pytest
 
 from client_sdk import Client, JobFailed
 from client_sdk.client import Patience
+from client_sdk.client.connection import Connection
 from client_sdk.client.queues import Queues
-from client_sdk.errors import DeclarationError, NotWanted, Unauthorized
-from client_sdk.models import answers
+from client_sdk.errors import DeclarationError, Forbidden, NotWanted, Unauthorized, Unreachable
+from client_sdk.models import Completion, answers
 from client_sdk.target import Execution, job
 from client_sdk.worker import Worker
 from client_sdk.worker.lease import Lease
 from client_sdk.worker.part import LocalRetry
-from tests.unit.client_sdk.lines import Waits
+from tests.unit.client_sdk.lines import LossyLine, Waits, problem
 from tests.unit.client_sdk.queue import Queue
 
 pytestmark = pytest.mark.anyio
@@ -293,28 +294,104 @@ async def test_a_worker_without_the_right_key_ends() -> None:
     assert queue.told[-1] == "deregistered"
 
 
-def lease(queue: Queue, waits: Waits, *, steady: Any, **work: Any) -> Lease:
-    async def renew(seconds: float) -> None:
-        await waits(seconds)
-
-    client = Client("http://scheduler.test", transport=queue.transport, patience=Patience(retries=0))
+def lease(
+    queue: Queue, waits: Waits, *, steady: Any, outage: float = 0, line: Any = None, **work: Any
+) -> Lease:
+    connection = Connection(
+        url="http://scheduler.test", key=None, timeout=30, patience=Patience(retries=0),
+        transport=line or queue.transport, pause=waits, chance=lambda: 0.0,
+    )  # fmt: skip
     given = {"lease": "one", "executionId": "e", "requestCounts": 1, "request": {}}
     given["leaseUntil"] = datetime(2026, 1, 1, 0, 1, tzinfo=UTC).isoformat()
     wall = datetime(2026, 1, 1, tzinfo=UTC).timestamp
     read = answers.Work.model_validate(given | work)
-    queues = Queues(client.connection)
-    return Lease(queues=queues, work=read, wall=wall, steady=steady, pause=renew)
+    return Lease(queues=Queues(connection), work=read, outage=outage, wall=wall, steady=steady, pause=waits)
 
 
-async def test_a_lease_that_cannot_be_renewed_ends() -> None:
-    """Whoever holds it stops at its end at the latest, though nobody could say so (fencing by lease)."""
-    queue, waits = Queue(), Waits()
-    queue.is_down = True
-    held = lease(queue, waits, steady=lambda: sum(waits.seconds), leaseSeconds=60, renewSeconds=20)
+class Outage(Waits):
+    """The queue is away for so many seconds of waiting; a minute later it wants no work any more."""
+
+    def __init__(self, queue: Queue, seconds: float) -> None:
+        super().__init__()
+        self._queue, self._end = queue, seconds
+        queue.is_down = True
+
+    async def __call__(self, seconds: float) -> None:
+        """Comes back when that has passed."""
+        await super().__call__(seconds)
+        self._queue.is_down = self.passed() < self._end
+        if self.passed() > self._end + 60:
+            self._queue.cancelled.add("one")
+
+    def passed(self) -> float:
+        """Seconds waited so far."""
+        return sum(self.seconds)
+
+
+@pytest.mark.parametrize(("outage", "least", "most"), [(0, 60, 62), (300, 360, 362)])
+async def test_a_lease_that_cannot_be_renewed_ends(outage: float, least: float, most: float) -> None:
+    """Whoever holds it stops so long after its end at the latest, though nobody could say so."""
+    queue = Queue()
+    waits = Outage(queue, 1_000_000)
+    held = lease(queue, waits, steady=waits.passed, outage=outage, leaseSeconds=60, renewSeconds=20)
     with pytest.raises(NotWanted, match="before it could be renewed"):
         await held.keep()
     assert waits.seconds[:3] == [20, 20, 10]
+    assert least <= waits.passed() <= most
+
+
+async def test_a_scheduler_that_refuses_a_renewal_is_not_away() -> None:
+    """It answers, so the lease ends when it ends: no outage is waited for."""
+    queue, waits = Queue(), Waits()
+    refusals = LossyLine(queue.transport, [problem(401)] * 1_000)
+    held = lease(
+        queue, waits, steady=lambda: sum(waits.seconds), outage=300, line=refusals, leaseSeconds=60,
+        renewSeconds=20,
+    )  # fmt: skip
+    with pytest.raises(NotWanted, match="before it could be renewed"):
+        await held.keep()
     assert 60 <= sum(waits.seconds) <= 62
+
+
+async def test_work_outlives_an_outage_that_is_longer_than_its_lease() -> None:
+    """The scheduler gives leases their whole length again after a start: the work goes on under it."""
+    queue = Queue(lease_seconds=60, renew_seconds=20)
+    waits = Outage(queue, 200)
+    held = lease(queue, waits, steady=waits.passed, outage=300, leaseSeconds=60, renewSeconds=20)
+    queue.held["one"] = {}
+    with pytest.raises(NotWanted, match="the execution was cancelled"):
+        await held.keep()
+    assert waits.passed() > 260
+    assert len(queue.renewals) > 3
+
+
+@pytest.mark.parametrize("outage", [200, 340])
+async def test_finished_work_is_told_after_an_outage(outage: float) -> None:
+    """As long as nobody has said that the lease is lost."""
+    queue = Queue()
+    waits = Outage(queue, outage)
+    held = lease(queue, waits, steady=waits.passed, outage=300, leaseSeconds=60, renewSeconds=20)
+    queue.held["one"] = {}
+    await held.complete(Completion(status="succeed", data=1))
+    assert [(name, end.data) for name, end in queue.completed] == [("one", 1)]
+
+
+async def test_finished_work_is_not_told_for_ever() -> None:
+    """A scheduler that stays away, one that refuses, and one that says that the lease is lost."""
+    queue = Queue()
+    waits = Outage(queue, 1_000_000)
+    held = lease(queue, waits, steady=waits.passed, outage=300, leaseSeconds=60)
+    with pytest.raises(Unreachable):
+        await held.complete(Completion(status="succeed"))
+    assert 360 <= waits.passed() < 500
+    waits = Outage(queue, 200)
+    held = lease(queue, waits, steady=waits.passed, outage=300, leaseSeconds=60)
+    with pytest.raises(NotWanted, match="lost"):
+        await held.complete(Completion(status="succeed"))
+    refusing = LossyLine(queue.transport, [problem(403)])
+    held = lease(queue, waits, steady=waits.passed, outage=300, line=refusing, leaseSeconds=60)
+    with pytest.raises(Forbidden):
+        await held.complete(Completion(status="succeed"))
 
 
 @pytest.mark.parametrize(
