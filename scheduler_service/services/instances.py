@@ -19,8 +19,9 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
 
     `address` is the base `http(s)://host[:port][/path]` under which it is called, empty for one that only
     claims from queues. `capacity` None: no limit. `load` is what it said of itself, by its own measure;
-    `seen` the moment it was last heard of (steady ms). A draining one takes no new work. `declares` tells
-    which timers it registered with; empty: none.
+    `seen` the moment it was last heard of (steady ms). A draining one takes no new work; `drains_by_word`
+    tells that it said so itself, and not an answer to a call. `declares` tells which timers it registered
+    with; empty: none.
     """
 
     service: str
@@ -32,6 +33,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     description: str = ""
     load: float = 0.0
     draining: bool = False
+    drains_by_word: bool = False
     seen: int = 0
     declares: bytes = b""
 
@@ -75,9 +77,10 @@ class Instances:
         return instance.seen > now - self.offline_after
 
     def register(self, instance: Instance) -> Instance:
-        """Takes an instance up, or its new description; it is ready for work, whatever was known of it.
+        """Takes an instance up, or its new description. Answers what is kept.
 
-        What a heartbeat said of its load stays. Answers what is kept.
+        What a heartbeat said of its load stays, and that it is draining as long as it is online: a repeated
+        registration says nothing of it. One that was offline, or marked by an answer alone, is ready again.
         """
         key = (instance.tenant, instance.service)
         known = self._known.setdefault(key, {})
@@ -86,7 +89,10 @@ class Instances:
             known[instance.instance_id] = instance
             self._known[key] = dict(sorted(known.items()))
         else:
-            instance = msgspec.structs.replace(instance, load=earlier.load)
+            drains = earlier.drains_by_word and self.is_online(earlier, instance.seen)
+            instance = msgspec.structs.replace(
+                instance, load=earlier.load, draining=drains, drains_by_word=drains
+            )
             known[instance.instance_id] = instance
         self._online.pop(key, None)
         return instance
@@ -113,6 +119,7 @@ class Instances:
             seen=now,
             load=earlier.load if load is None else load,
             draining=earlier.draining if draining is None else draining,
+            drains_by_word=earlier.drains_by_word if draining is None else draining,
         )
         self._put(renewed)
         return renewed

@@ -152,6 +152,8 @@ async def test_instances_register_live_and_leave(world: World, client: httpx.Asy
     service = (await client.get(PATH)).json()["data"]
     assert (service["instanceCount"], service["onlineCount"]) == (1, 0)
     assert [(one["state"], one["load"]) for one in service["instances"]] == [("draining", 1.5)]
+    again = await client.put(path, json=said)
+    assert (again.status_code, again.json()["data"]["state"]) == (200, "draining")
     assert (await client.post(f"{path}/heartbeat", json={"draining": False})).json()["data"][
         "state"
     ] == "online"

@@ -61,7 +61,7 @@ def test_an_offline_instance_comes_back_with_its_next_heartbeat() -> None:
 
 
 def test_a_mark_of_draining_holds_until_the_instance_says_otherwise() -> None:
-    """A draining answer marks it (SPEC section 13); a new registration means ready for work."""
+    """A draining answer marks it (SPEC section 13); a registration clears that mark."""
     instances = Instances()
     instances.register(instance("a"))
     instances.renew(TENANT, SERVICE, "a", 100, load=3)
@@ -71,6 +71,24 @@ def test_a_mark_of_draining_holds_until_the_instance_says_otherwise() -> None:
     assert [one.draining for one in instances.online(TENANT, SERVICE, 300)] == [True]
     instances.register(instance("a", seen=400))
     assert [(one.draining, one.load) for one in instances.online(TENANT, SERVICE, 400)] == [(False, 3)]
+
+
+def test_who_says_that_it_drains_does_so_until_it_says_otherwise() -> None:
+    """A repeated registration says nothing of it; a new start does: after a deregistration, or offline."""
+    instances = Instances()
+    instances.register(instance("a"))
+    instances.renew(TENANT, SERVICE, "a", 100, draining=True)
+    kept = instances.register(instance("a", seen=200))
+    assert (kept.draining, instances.register(instance("a", seen=300)).draining) == (True, True)
+    instances.mark_draining(TENANT, SERVICE, "a")
+    assert instances.register(instance("a", seen=350)).draining
+    instances.renew(TENANT, SERVICE, "a", 400, draining=False)
+    assert not instances.register(instance("a", seen=500)).draining
+    instances.renew(TENANT, SERVICE, "a", 600, draining=True)
+    assert not instances.register(instance("a", seen=600 + OFFLINE_AFTER)).draining
+    instances.renew(TENANT, SERVICE, "a", 700 + OFFLINE_AFTER, draining=True)
+    instances.remove(TENANT, SERVICE, "a")
+    assert not instances.register(instance("a", seen=800 + OFFLINE_AFTER)).draining
 
 
 def test_one_that_has_deregistered_is_gone_at_once() -> None:
