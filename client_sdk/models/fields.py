@@ -94,6 +94,14 @@ def _refuse_empty(value: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_check_text)]
+LONGEST_TAG, MOST_TAGS = 128, 100
+Tag = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST_TAG),
+    AfterValidator(_check_text),
+    AfterValidator(_refuse_empty),
+]
+Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS)]
 FilledText = Annotated[str, AfterValidator(_check_text), AfterValidator(_refuse_empty), Field(min_length=1)]
 JobId = Annotated[str, Field(pattern=JOB_ID)]
 Flag = Annotated[bool, BeforeValidator(_read_flag, json_schema_input_type=Literal[0, 1] | bool)]

@@ -28,6 +28,7 @@ CODES = {
     "too_long": "too_many",
     "too_short": "empty",
     "string_too_short": "empty",
+    "string_too_long": "too_long",
     "finite_number": "range",
 }
 PHRASES = {
@@ -169,6 +170,8 @@ def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) 
         return f"{name} must be {context['expected']}, not {_show(item['input'])}"
     if kind == "too_long":
         return f"{name} must have at most {context['max_length']} entries, not {context['actual_length']}"
+    if kind == "string_too_long":
+        return f"{name} must have at most {context['max_length']} characters, not {len(item['input'])}"
     if kind in PHRASES:
         said = "" if kind in ("missing", "too_short", "string_too_short") else f", not {_show(item['input'])}"
         return f"{name} {PHRASES[kind]}{said}"

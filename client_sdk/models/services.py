@@ -10,6 +10,7 @@ from client_sdk.models.fields import (
     PositiveCount,
     PositiveSeconds,
     Seconds,
+    Tags,
     Text,
     WireModel,
 )
@@ -36,7 +37,7 @@ class ServiceDeclaration(WireModel):
 
     address: FilledText | None = None
     route: Route | None = None
-    tags: list[Text] | None = None
+    tags: Tags | None = None
     timers: DeclaredTimers | None = None
     on_change: Literal["update", "keep"] | None = None
     grace_seconds: Seconds | None = None
@@ -48,7 +49,7 @@ class InstanceRegistration(WireModel):
     """`PUT /services/{name}/instances/{id}`: the whole registration, repeated every 30 s."""
 
     address: FilledText | None = None
-    tags: list[Text] | None = None
+    tags: Tags | None = None
     capacity: PositiveCount | None = None
     description: Text | None = None
     timers: DeclaredTimers | None = None

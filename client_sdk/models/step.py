@@ -13,6 +13,7 @@ from client_sdk.models.fields import (
     PositiveCount,
     PositiveSeconds,
     Seconds,
+    Tags,
     Text,
     WireModel,
     refuse,
@@ -82,7 +83,7 @@ class RequestStep(WireModel):
     retry_from: Literal["chain", "step"] = "chain"
     timeout_seconds: PositiveSeconds | None = None
     route: Route | None = None
-    tags: list[Text] | None = None
+    tags: Tags | None = None
     specific_instances: list[Text] | None = None
     parallelism: PositiveCount | None = None
     priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = None

@@ -1,13 +1,16 @@
 """Declared timers on their way in: each is checked as a job is, its problems below `/timers/INDEX`."""
 
 from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 
 import msgspec
 
 from client_sdk.models import Problem
+from scheduler_service.api.bodies import read_json
+from scheduler_service.api.call import Call
 from scheduler_service.api.definitions import check_posted, put_in
 from scheduler_service.api.parts import ApiParts
-from scheduler_service.api.problems import ApiProblem, Flaw, invalid, invalid_all
+from scheduler_service.api.problems import ApiProblem, Flaw, invalid, invalid_all, refuse
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.errors import RefusedTarget, TransportError
 
@@ -20,6 +23,22 @@ class _Posted(msgspec.Struct):
 
 _BODY = msgspec.json.Decoder(_Posted)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+async def read_declaration(call: Call) -> tuple[bytes, dict[str, object]]:
+    """The body, an object with `timers`: the array may be as large as one, all else as an object.
+
+    Raises ApiProblem (400, 413, 415, 422).
+    """
+    parts = call.parts
+    raw = await call.body(parts.array_bytes) or b"{}"
+    if len(raw) > parts.body_bytes and len(raw) - _weigh_timers(raw) > parts.body_bytes:
+        text = f"the body without its timers is larger than {parts.body_bytes:,} bytes; shorten it"
+        raise refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", "too_large", text)
+    value = read_json(raw)
+    if not isinstance(value, dict):
+        raise invalid("", "type", "the body must be a JSON object")
+    return raw, value
 
 
 def read_timers(raw: bytes) -> bytes | None:
@@ -57,6 +76,14 @@ def check_timers(
     if errors:
         raise invalid_all(errors)
     return b"[" + b",".join(kept) + b"]", tuple(warnings)
+
+
+def _weigh_timers(raw: bytes) -> int:
+    """The bytes of `timers` in `raw`, which may be anything."""
+    try:
+        return len(_BODY.decode(raw).timers)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return 0
 
 
 async def check_address(parts: ApiParts, address: str | None) -> str:

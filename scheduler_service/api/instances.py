@@ -10,7 +10,7 @@ from client_sdk.models.services import INSTANCE_ID
 from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.call import Call
-from scheduler_service.api.declared import check_address, check_timers, read_timers
+from scheduler_service.api.declared import check_address, check_timers, read_declaration, read_timers
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import ApiProblem, Flaw, absent, invalid
 from scheduler_service.api.services import name_of
@@ -30,7 +30,7 @@ async def put(call: Call) -> Response:
     A service that nobody has registered is made by its first instance.
     """
     parts, name, instance_id = call.parts, name_of(call), instance_of(call)
-    raw, value = await call.object(parts.array_bytes)
+    raw, value = await read_declaration(call)
     said = read_model(InstanceRegistration, value)
     now = parts.clock.now()
     instance = Instance(

@@ -12,7 +12,7 @@ from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.call import Call
-from scheduler_service.api.declared import check_address, check_timers, read_timers
+from scheduler_service.api.declared import check_address, check_timers, read_declaration, read_timers
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import ApiProblem, Flaw, absent, invalid
 from scheduler_service.api.shapes import instance_line, service_line
@@ -32,7 +32,7 @@ async def put(call: Call) -> Response:
     Without `timers` those that are declared stay; `[]` declares that there are none any more.
     """
     parts, name = call.parts, name_of(call)
-    raw, value = await call.object(parts.array_bytes)
+    raw, value = await read_declaration(call)
     said = read_model(ServiceDeclaration, value)
     if said.signing is not None:
         raise invalid("/signing", "not_available", "signing is not available in this version; remove it")

@@ -1,5 +1,6 @@
 """Services, their instances and declared jobs over the API (SPEC sections 10, 11, 13)."""
 
+import json
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
 PATH = "/services/billing"
+JSON = {"Content-Type": "application/json"}
 
 
 def declared(job_id: str, **members: Any) -> dict[str, Any]:
@@ -96,6 +98,8 @@ async def test_what_is_left_out_is_the_default_but_for_the_timers(client: httpx.
         ({"graceSeconds": -1}, [("/graceSeconds", "range")]),
         ({"signing": "secret"}, [("/signing", "not_available")]),
         ({"owner": "me"}, [("/owner", "unknown_field")]),
+        ({"tags": ["x"] * 101}, [("/tags", "too_many")]),
+        ({"tags": ["ok", "x" * 129, " "]}, [("/tags/1", "too_long"), ("/tags/2", "empty")]),
         ({"rateLimit": {"count": 0, "perSeconds": 1}}, [("/rateLimit/count", "range")]),
     ],
 )
@@ -164,6 +168,28 @@ async def test_instances_register_live_and_leave(world: World, client: httpx.Asy
     assert (await client.delete(path)).json()["data"] == {"instanceId": "i:1"}
     for gone in (await client.delete(path), await client.post(f"{path}/heartbeat", json={})):
         assert (gone.status_code, pointers(gone)) == (404, [("/instanceId", "absent")])
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
+async def test_an_object_is_no_larger_because_it_holds_timers(path: str) -> None:
+    """1 MiB for an object, 16 MiB for an array: only `timers` may have more (SPEC section 10)."""
+    world = World(body_bytes=1_000, array_bytes=4_000)
+    timers = [declared("a", jobDescription="x" * 900), declared("b", jobDescription="x" * 900)]
+    async with world.client() as client:
+        assert (await client.put(path, json={"timers": timers})).status_code == 201
+        for large in (
+            {"tags": ["x" * 100] * 10},
+            {"timers": timers, "tags": ["x" * 100] * 10},
+            {"timers": timers * 3},
+            [timers],
+        ):
+            response = await client.put(path, json=large)
+            assert (response.status_code, pointers(response)) == (413, [("", "too_large")])
+        twice = f'{{"timers": {json.dumps(timers)}, "timers": []}}'.encode()
+        assert (await client.put(path, content=twice, headers=JSON)).status_code == 413
+        wrong = await client.put(path, content=b"x" * 1_001, headers=JSON)
+        assert wrong.status_code == 413
+        assert (await client.put(path, content=b"[]", headers=JSON)).status_code == 422
 
 
 @pytest.mark.parametrize(
