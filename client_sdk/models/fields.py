@@ -19,6 +19,7 @@ LARGEST = 1_000_000_000
 """The bound of every number on the wire: 31 years in seconds, and far from where integers overflow."""
 
 JOB_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+INSTANCE_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 JOB_ID_FORM = re.compile(JOB_ID[1:-1])
 METHOD = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -104,6 +105,7 @@ Tag = Annotated[
 Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS)]
 FilledText = Annotated[str, AfterValidator(_check_text), AfterValidator(_refuse_empty), Field(min_length=1)]
 JobId = Annotated[str, Field(pattern=JOB_ID)]
+InstanceId = Annotated[str, Field(pattern=INSTANCE_ID)]
 Flag = Annotated[bool, BeforeValidator(_read_flag, json_schema_input_type=Literal[0, 1] | bool)]
 Bit = Annotated[Literal[0, 1], BeforeValidator(_refuse_inexact, json_schema_input_type=Literal[0, 1])]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]

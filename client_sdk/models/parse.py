@@ -67,9 +67,12 @@ DEFINITION_HINTS: Mapping[str | int, str] = {
     **dict.fromkeys(_TIMER_MEMBERS, "it is a member of timer"),
     **dict.fromkeys(_STEP_MEMBERS, "it is a member of a step of request"),
 }
+_FORM_OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 HINTS = {
-    "jobId": "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit",
-    "parentJob": "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit",
+    "jobId": _FORM_OF_ID,
+    "parentJob": _FORM_OF_ID,
+    "instanceId": _FORM_OF_ID,
+    "specificInstances": _FORM_OF_ID,
     "respEnvName": "use letters, digits and '_', the first no digit",
     "method": "use an HTTP method, as in POST",
 }
@@ -165,7 +168,8 @@ def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) 
     if kind == "extra_forbidden":
         return f"unknown field {name!r}{_suggest(model, path)}"
     if kind == "string_pattern_mismatch":
-        return f"{name} {_show(item['input'])} is not well formed; {HINTS.get(name, context['pattern'])}"
+        hint = HINTS.get(name.partition("[")[0], context["pattern"])
+        return f"{name} {_show(item['input'])} is not well formed; {hint}"
     if kind == "literal_error":
         return f"{name} must be {context['expected']}, not {_show(item['input'])}"
     if kind == "too_long":

@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from client_sdk.models.fields import PositiveCount, Seconds, Text, WireModel
-from client_sdk.models.services import InstanceId
+from client_sdk.models.fields import InstanceId, PositiveCount, Seconds, Text, WireModel
 
 LONGEST_WAIT = 60
 """In seconds: how long a claim may wait for work."""

@@ -17,10 +17,8 @@ from client_sdk.models.fields import (
 from client_sdk.models.step import Route
 
 SERVICE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
-INSTANCE_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 
 ServiceName = Annotated[str, Field(pattern=SERVICE_NAME)]
-InstanceId = Annotated[str, Field(pattern=INSTANCE_ID)]
 DeclaredTimers = list[dict[str, Any]]
 """Job definitions as they are posted; `parse_definition` judges each."""
 

@@ -9,6 +9,7 @@ from client_sdk.models.fields import (
     VARIABLE,
     Codes,
     FilledText,
+    InstanceId,
     Method,
     PositiveCount,
     PositiveSeconds,
@@ -19,6 +20,7 @@ from client_sdk.models.fields import (
     refuse,
 )
 
+MOST_INSTANCES = 1_000
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 REFUSED_HEADERS = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -84,7 +86,7 @@ class RequestStep(WireModel):
     timeout_seconds: PositiveSeconds | None = None
     route: Route | None = None
     tags: Tags | None = None
-    specific_instances: list[Text] | None = None
+    specific_instances: Annotated[list[InstanceId], Field(max_length=MOST_INSTANCES)] | None = None
     parallelism: PositiveCount | None = None
     priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = None
     lease_seconds: PositiveSeconds | None = None

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from client_sdk.models import Heartbeat, InstanceRegistration
-from client_sdk.models.services import INSTANCE_ID
+from client_sdk.models.fields import INSTANCE_ID
 from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.call import Call

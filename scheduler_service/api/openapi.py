@@ -9,7 +9,8 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from client_sdk.models import JOB_ID, answers
-from client_sdk.models.services import INSTANCE_ID, SERVICE_NAME
+from client_sdk.models.fields import INSTANCE_ID
+from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.call import Operation
 from scheduler_service.api.problems import title_of
 from scheduler_service.api.queries import LARGEST, Parameter
