@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from client_sdk.models.fields import (
+    LARGEST,
     FilledText,
     Flag,
     PositiveCount,
-    PositiveSeconds,
     Seconds,
     Tags,
     Text,
@@ -23,11 +23,15 @@ DeclaredTimers = list[dict[str, Any]]
 """Job definitions as they are posted; `parse_definition` judges each."""
 
 
+SHORTEST_SPAN = 0.1
+"""In seconds. What is shorter limits nothing that can be told; a higher `count` says the same."""
+
+
 class RateLimit(WireModel):
     """At most `count` requests in `perSeconds` seconds."""
 
     count: PositiveCount
-    per_seconds: PositiveSeconds
+    per_seconds: Annotated[float, Field(ge=SHORTEST_SPAN, le=LARGEST)]
 
 
 class ServiceDeclaration(WireModel):

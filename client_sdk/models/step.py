@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from client_sdk.models.fields import (
+    LARGEST,
     VARIABLE,
     Codes,
     FilledText,
@@ -21,6 +22,8 @@ from client_sdk.models.fields import (
 )
 
 MOST_INSTANCES = 1_000
+SHORTEST_LEASE, SHORTEST_RENEWAL = 1.0, 0.1
+"""In seconds. A lease must outlive the way of its renewal, and renewals must not flood the scheduler."""
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 REFUSED_HEADERS = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -89,8 +92,8 @@ class RequestStep(WireModel):
     specific_instances: Annotated[list[InstanceId], Field(max_length=MOST_INSTANCES)] | None = None
     parallelism: PositiveCount | None = None
     priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = None
-    lease_seconds: PositiveSeconds | None = None
-    renew_seconds: PositiveSeconds | None = None
+    lease_seconds: Annotated[float, Field(ge=SHORTEST_LEASE, le=LARGEST)] | None = None
+    renew_seconds: Annotated[float, Field(ge=SHORTEST_RENEWAL, le=LARGEST)] | None = None
     max_unexpected_retries: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = None
     unexpected_retry_delay_seconds: Seconds | None = None
 

@@ -124,12 +124,8 @@ def _as_service(parts: ApiParts, name: str, said: ServiceDeclaration, address: s
         tags=tuple(said.tags or ()),
         keeps=said.on_change == "keep",
         grace=GRACE if grace is None else round(grace * SECOND),
-        rate_limit=None if limit is None else RateLimit(limit.count, _ms(limit.per_seconds)),
+        rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
     )
-
-
-def _ms(seconds: float) -> int:
-    return max(round(seconds * SECOND), 1)
 
 
 async def _show(

@@ -91,7 +91,7 @@ def _queue(step: RequestStep, begin: str, pointer: str, problems: list[Problem])
 
 
 def _options(step: RequestStep) -> QueueOptions:
-    lease = DEFAULTS.lease if step.lease_seconds is None else max(round(step.lease_seconds * SECOND), 1)
+    lease = DEFAULTS.lease if step.lease_seconds is None else round(step.lease_seconds * SECOND)
     renew = min(DEFAULTS.renew, lease // RENEWALS_OF_A_LEASE)
     delay = step.unexpected_retry_delay_seconds
     return QueueOptions(
@@ -99,7 +99,7 @@ def _options(step: RequestStep) -> QueueOptions:
         specific=tuple(sorted(set(step.specific_instances or ()))),
         priority=step.priority or DEFAULTS.priority,
         lease=lease,
-        renew=renew if step.renew_seconds is None else max(round(step.renew_seconds * SECOND), 1),
+        renew=renew if step.renew_seconds is None else round(step.renew_seconds * SECOND),
         retries=DEFAULTS.retries if step.max_unexpected_retries is None else step.max_unexpected_retries,
         delay=DEFAULTS.delay if delay is None else round(delay * SECOND),
     )

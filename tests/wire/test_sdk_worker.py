@@ -16,7 +16,7 @@ from tests.unit.client_sdk.lines import NewerLine
 from tests.wire.service import SERVED, World, data_of, definition, pointers, running
 
 pytestmark = pytest.mark.anyio
-STEP = {"url": "queue://work", "body": "${trigger}|json", "leaseSeconds": 10, "renewSeconds": 0.02}
+STEP = {"url": "queue://work", "body": "${trigger}|json", "leaseSeconds": 10, "renewSeconds": 0.1}
 PATIENCE = 20.0
 
 
@@ -113,7 +113,7 @@ async def test_a_declared_job_is_made_claimed_and_completed() -> None:
 async def test_an_older_worker_works_for_a_newer_scheduler() -> None:
     """Every answer says more than it knows: it registers, claims, renews and completes all the same."""
     slow, worker = Slow(), make()
-    worker.job(job_id="slow", step={"leaseSeconds": 10, "renewSeconds": 0.02})(slow.run)
+    worker.job(job_id="slow", step={"leaseSeconds": 10, "renewSeconds": 0.1})(slow.run)
     async with running() as world, at_work(world, worker, line=NewerLine) as client:
         await world.until(lambda: _instances(client))
         scanned = await client.jobs.trigger("check-timers")

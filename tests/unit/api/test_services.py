@@ -100,6 +100,7 @@ async def test_what_is_left_out_is_the_default_but_for_the_timers(client: httpx.
         ({"owner": "me"}, [("/owner", "unknown_field")]),
         ({"tags": ["x"] * 101}, [("/tags", "too_many")]),
         ({"tags": ["ok", "x" * 129, " "]}, [("/tags/1", "too_long"), ("/tags/2", "empty")]),
+        ({"rateLimit": {"count": 1, "perSeconds": 0.09}}, [("/rateLimit/perSeconds", "range")]),
         ({"rateLimit": {"count": 0, "perSeconds": 1}}, [("/rateLimit/count", "range")]),
     ],
 )

@@ -174,6 +174,8 @@ def test_fields_of_queues_and_routing_parse() -> None:
         ({"request": step(specificInstances=["a"] * 1_001)}, "/request/0/specificInstances", "too_many"),
         ({"request": step(tags=["a"] * 101)}, "/request/0/tags", "too_many"),
         ({"request": step(tags=["a" * 129])}, "/request/0/tags/0", "too_long"),
+        ({"request": step(leaseSeconds=0.99)}, "/request/0/leaseSeconds", "range"),
+        ({"request": step(renewSeconds=0.09)}, "/request/0/renewSeconds", "range"),
         ({"retry": [{}]}, "/retry/0/errorEquals", "required"),
         ({"retry": [{"errorEquals": 500}]}, "/retry/0/errorEquals", "type"),
         ({"retry": [{"errorEquals": "500", "backoffRate": 0.5}]}, "/retry/0/backoffRate", "range"),
