@@ -25,6 +25,10 @@ from scheduler_service.services.queues import PullQueues
 
 MOST_CLAIMED = 100
 FAILED = "failed"
+RESERVED = frozenset(
+    {"cancelled", "check", "egress", "lease_lost", "lost", "no_instance", "partial", "template"}
+)
+"""Codes by which Punctual says what it met with itself; policies read some of them otherwise (SPEC 6)."""
 
 
 async def claim(call: Call) -> Response:
@@ -71,6 +75,9 @@ async def complete(call: Call) -> Response:
     lease, queues = call.path["lease"], _queues(call.parts)
     _, value = await call.object()
     said = read_model(Completion, value)
+    if said.status == FAILED and said.error in RESERVED:
+        text = f"error {said.error!r} is Punctual's own word; give a code of your own, or an HTTP status"
+        raise invalid("/error", "reserved", text)
     if not await queues.complete(lease, _end(said, call.parts.clock.now().wall)):
         raise _lost(lease)
     return succeed(None)

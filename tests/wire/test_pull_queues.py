@@ -277,6 +277,8 @@ async def test_a_destroyed_job_leaves_no_work() -> None:
         ("/queues/work/claim", {"instanceId": "w", "most": 1}, "/most"),
         ("/leases/x/complete", {"status": "done"}, "/status"),
         ("/leases/x/complete", {}, "/status"),
+        ("/leases/x/complete", {"status": "failed", "error": "lost"}, "/error"),
+        ("/leases/x/complete", {"status": "failed", "error": "egress"}, "/error"),
         ("/leases/x/renew", {"lease": 1}, "/lease"),
     ],
 )

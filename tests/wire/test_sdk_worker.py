@@ -87,6 +87,21 @@ async def test_a_result_that_is_too_large_fails_the_attempt() -> None:
     assert (ended.state, ended.error) == ("terminated", "response_too_large")
 
 
+async def test_a_code_that_is_reserved_is_told_as_refused() -> None:
+    """A function cannot say what only the scheduler finds out; its attempt fails at once, and says why."""
+    worker = make()
+
+    @worker.job(job_id="j")
+    def lose() -> None:
+        raise JobFailed("gone", error="lost")
+
+    async with running() as world:
+        await create(world, retry=[])
+        async with at_work(world, worker) as client:
+            ended = await finish(client, (await client.jobs.trigger("j")).execution_id)
+    assert (ended.state, ended.error) == ("terminated", "invalid_result")
+
+
 async def test_a_declared_job_is_made_claimed_and_completed() -> None:
     """From `@worker.job` over check-timers to a claim; its data is the response."""
     worker = make(concurrency=2)
