@@ -12,11 +12,11 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
 from scheduler_service.engine.program import Fixed, Program, Target
 from scheduler_service.engine.scope import scope_for
+from scheduler_service.language.authority import names_service
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, resolve_whole
 from scheduler_service.language.values import as_json, as_text, scrub
 
-SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}|\{serviceName\}|\{serviceGateway\}")
 OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")
 FORM = "application/x-www-form-urlencoded"
 NOTHING = Scope(system={}, environment={}, root={}, aliases={})
@@ -113,7 +113,7 @@ def _named(target: Target, url: str, scope: Scope) -> str | Refused:
     name = render_text(target.service_name, scope)
     if isinstance(name, Unrenderable):
         return _refuse(name)
-    if not SERVICE_NAME.fullmatch(name):
+    if not names_service(name):
         return Refused("template", f"serviceName {name[:80]!r} is no service's name")
     return through_service(name, url)
 

@@ -13,8 +13,8 @@ from scheduler_service.domain.errors import DefinitionError, ExpressionError, Pr
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.handing import compile_handing, refuse_handing
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target
-from scheduler_service.engine.requests import SERVICE_NAME, fix
-from scheduler_service.language.authority import check_authority
+from scheduler_service.engine.requests import fix
+from scheduler_service.language.authority import check_authority, names_service
 from scheduler_service.language.template import (
     NOTIFY_BODY,
     SYSTEM_VARIABLES,
@@ -187,7 +187,7 @@ class TargetCompiler:
         if step.service_name is None:
             return None
         made = self._try(_text_maker(step.service_name, names), f"{pointer}/serviceName")
-        if made is not None and made.is_constant and not SERVICE_NAME.fullmatch(made.text):
+        if made is not None and made.is_constant and not names_service(made.text):
             text = (
                 f"serviceName {made.text[:80]!r} is no service's name; use letters, digits, '.', '_' and '-'"
             )

@@ -1,6 +1,7 @@
 """What can be known of the host of a URL before it is called (SPEC sections 4, 9, RFC 3986 section 3.2)."""
 
 import re
+from urllib.parse import unquote
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.compiled import UrlTemplate
@@ -11,13 +12,15 @@ KNOWN_NAMES = ("{serviceName}", "{serviceGateway}")
 _BEGIN = re.compile(r"([A-Za-z]+)://([^/?#]*)")
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([^:]*))?")
 _HIGHEST_PORT = 65_535
+_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?")
+_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9a-fA-F]*)")
 
 
 def check_authority(template: UrlTemplate) -> None:
     """Refuses a literal authority that no request could reach; one with a variable is judged when it is sent.
 
     Of `http(s)` a host that is empty or cannot be told from its port, and a port that is none; of `service`
-    a port, and a name in braces that stands for nothing. Raises ExpressionError.
+    a port, a name in braces that stands for nothing, and what is no name. Raises ExpressionError.
     """
     begin, *others = template.parts
     found = _BEGIN.match(begin) if isinstance(begin, str) else None
@@ -28,6 +31,16 @@ def check_authority(template: UrlTemplate) -> None:
         _check_host(authority, found.start(2))
     if scheme == "service":
         _check_service(authority, found.start(2))
+
+
+def names_service(text: str) -> bool:
+    """Whether `text` may stand as a service's name: one, or what stands for one in braces."""
+    return text in KNOWN_NAMES or is_service_name(text)
+
+
+def is_service_name(name: str) -> bool:
+    """Whether a service can be called so in a URL; what looks like an address in numbers is no name."""
+    return _NAME.fullmatch(name) is not None and _NUMERIC.fullmatch(name) is None
 
 
 def _check_host(authority: str, column: int) -> None:
@@ -51,6 +64,10 @@ def _check_service(name: str, column: int) -> None:
         host = name.partition(":")[0]
         message = f"a service has no port: its address is known by its name; write service://{host[:80]}/"
         raise ExpressionError(message, column=column + len(host))
-    if name not in KNOWN_NAMES and ("{" in name or "}" in name):
+    if not name or names_service(name):
+        return
+    if "{" in name or "}" in name:
         message = f"{name[:80]!r} stands for no service; known are {' and '.join(KNOWN_NAMES)}"
         raise ExpressionError(message, column=column)
+    message = f"{unquote(name)[:80]!r} is no service's name; use letters, digits, '.', '_' and '-'"
+    raise ExpressionError(message, column=column)

@@ -4,12 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
+from scheduler_service.language.authority import is_service_name
 from scheduler_service.transport.addresses import Place, read_url, write_path
 from scheduler_service.transport.errors import NoInstance, RefusedTarget
 
 _SERVICE = re.compile(r"(?i:service):(?://([^/?#]*))?(/[^#]*)?(?:#.*)?", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?")
-_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9a-fA-F]*)")
 _DOTS = re.compile(r"(?i)(?:^|/)(?:\.|%2e){1,2}(?:/|$)")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 
@@ -66,7 +65,7 @@ class Services:
                 return _known(self._owner_url, "The job's owner", "server.external_url")
             case "{serviceGateway}":
                 return _known(self._gateway, "The service gateway", "services.gateway")
-        if not _NAME.fullmatch(name) or _NUMERIC.fullmatch(name):
+        if not is_service_name(name):
             raise RefusedTarget(
                 f"{name[:80]!r} is not a service name: a name is letters, digits, '_', '.' and '-'."
             )

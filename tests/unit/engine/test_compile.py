@@ -48,6 +48,8 @@ def test_a_queue_is_refused_where_there_are_none(url: str) -> None:
         ({"request": [{"url": "ftp://target.test/"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": URL, "serviceName": "a shop"}]}, "/request/0/serviceName", "invalid"),
         ({"request": [{"url": URL, "serviceName": "{other}"}]}, "/request/0/serviceName", "invalid"),
+        ({"request": [{"url": URL, "serviceName": "127.0.0.1"}]}, "/request/0/serviceName", "invalid"),
+        ({"request": [{"url": "service://é/x"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": "http://${$.host}/"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": "http://t.test/${schedulingNope}"}]}, "/request/0/url", "invalid"),
         ({"request": [{"url": "http://t.test:65536/"}]}, "/request/0/url", "invalid"),

@@ -48,6 +48,12 @@ def check(url: str) -> None:
         ("SERVICE://name:/x", "a service has no port", 14),
         ("service://{serviceName}:80/", "a service has no port", 23),
         ("service:///x", "no host", 8),
+        ("service://é/x", "'é' is no service's name", 10),
+        ("service://%C3%A9/x", "'é' is no service's name", 10),
+        ("service://-name/x?a=${a}", "'-name' is no service's name", 10),
+        ("service://127.0.0.1/x", "'127.0.0.1' is no service's name", 10),
+        ("service://../x", "'..' is no service's name", 10),
+        (f"service://{'n' * 129}/x", "is no service's name", 10),
     ],
 )
 def test_a_host_that_nothing_reaches_is_refused(url: str, said: str, column: int) -> None:
@@ -73,6 +79,8 @@ def test_a_host_that_nothing_reaches_is_refused(url: str, said: str, column: int
         "http://h?a=b:c@d",
         "http://h#:x",
         "service:/x:80",
+        "service://Mixed.Case-1/x",
+        "service://_x/",
         "service://name/x:80/{foo}",
         "service://{serviceName}/x",
         "service://{serviceGateway}/name/x",
