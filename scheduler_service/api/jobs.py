@@ -18,7 +18,7 @@ from scheduler_service.api.turns import take_turn
 from scheduler_service.domain.events import Activated, Created, Destroyed, Event, Paused, Updated
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reactivated, Taken
-from scheduler_service.ports import CatalogueEntry, StoreUnavailable
+from scheduler_service.ports import CatalogueEntry, StoreError, StoreUnavailable
 
 _STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
 
@@ -116,15 +116,28 @@ async def _show_after(
         entry = parts.peek(job_id) or await parts.catalogue.get(job_id)
         if entry is not None and entry.state is not JobState.DESTROYED:
             known = text if entry.revision == 1 else None
-            data = job_in_full(entry, known or await read_definition(parts, entry), parts.options)
+            data = await _in_full(parts, entry, known)
             sent |= _tag(entry)
-    except StoreUnavailable:
+    except StoreError:
         pass
     return succeed(data | (extra or {}), status=status, warnings=warnings, headers=sent)
 
 
-async def _in_full(parts: ApiParts, entry: CatalogueEntry) -> dict[str, Any]:
-    return job_in_full(entry, await read_definition(parts, entry), parts.options)
+async def _in_full(parts: ApiParts, entry: CatalogueEntry, text: bytes | None = None) -> dict[str, Any]:
+    """The job as it is shown; `text` is its definition, where that is known. Raises StoreError."""
+    text = text or await read_definition(parts, entry)
+    reason = await _read_pause_reason(parts, entry)
+    return job_in_full(entry, text, parts.options, pause_reason=reason)
+
+
+async def _read_pause_reason(parts: ApiParts, entry: CatalogueEntry) -> str | None:
+    """Why the job is paused: its own state knows, and no list does. Raises StoreError."""
+    if entry.state is not JobState.PAUSED:
+        return None
+    job = await parts.read_job(entry.job_id)
+    if job is None or job.document is None or job.document.head.uid != entry.uid:
+        return None
+    return job.document.head.pause_reason
 
 
 def _tag(entry: CatalogueEntry) -> dict[str, str]:

@@ -53,10 +53,13 @@ def job_line(entry: CatalogueEntry) -> dict[str, Any]:
     }
 
 
-def job_in_full(entry: CatalogueEntry, text: bytes, defaults: Mapping[str, object]) -> dict[str, Any]:
-    """A job with its definition as posted, and where each option's value comes from."""
+def job_in_full(
+    entry: CatalogueEntry, text: bytes, defaults: Mapping[str, object], *, pause_reason: str | None
+) -> dict[str, Any]:
+    """A job with its definition as posted, why it is paused, and where each option's value comes from."""
     return {
         **job_line(entry),
+        "pauseReason": pause_reason,
         "definition": msgspec.Raw(text),
         "options": options_of(msgspec.json.decode(text), defaults),
     }

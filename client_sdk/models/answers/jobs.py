@@ -48,8 +48,13 @@ class JobLine(AnswerModel):
 
 
 class Job(JobLine):
-    """A job with its definition as posted; `missed` answers its activation alone."""
+    """A job with its definition as posted; `missed` answers its activation alone.
 
+    `pause_reason`: `paused`, `gone` (its target no longer knows it) or `undeclared` (its service does not
+    declare it any more); None: it is not paused.
+    """
+
+    pause_reason: str | None = None
     definition: dict[str, Any]
     options: dict[str, Option]
     missed: int | None = None

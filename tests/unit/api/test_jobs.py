@@ -145,9 +145,11 @@ async def test_a_job_is_paused_and_started_again(client: httpx.AsyncClient) -> N
     paused = await client.put("/jobs/j1?active=0")
     assert paused.json()["data"]["state"] == "paused"
     assert paused.json()["data"]["nextFireTime"] is None
+    assert paused.json()["data"]["pauseReason"] == "paused"
+    assert (await client.get("/jobs/j1")).json()["data"]["pauseReason"] == "paused"
     started = await client.put("/jobs/j1", json={"active": True})
     assert started.json()["data"]["state"] == "active"
-    assert started.json()["data"]["missed"] == 0
+    assert (started.json()["data"]["missed"], started.json()["data"]["pauseReason"]) == (0, None)
     again = await client.put("/jobs/j1?active=1")
     assert again.status_code == 200
     assert "missed" not in again.json()["data"]
