@@ -22,13 +22,11 @@ from client_sdk.target.messages import Answer, Call, refuse
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.target.reporting import Feedback, Reporter, Silence
 from client_sdk.target.running import Name, Running
-from client_sdk.target.work import INTERRUPTED, LOG, End, refused, run
+from client_sdk.target.work import INTERRUPTED, LOG, End, hold, refused, run
 
 STOPPED = End(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
 LAST_WORDS = 5.0
 """Seconds for the report of work that was stopped."""
-LONGEST_HOLD = 3_600.0
-"""In seconds. No work is handed out earlier than this (SPEC section 2, leadSeconds)."""
 
 
 class Reception:
@@ -137,15 +135,8 @@ class Reception:
     async def _work(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
     ) -> End:
-        await self._hold(execution.scheduled_at)
+        await hold(execution.scheduled_at, self._clock, self._pause)
         return await run(declaration, arguments, execution)
-
-    async def _hold(self, moment: datetime | None) -> None:
-        """Early work waits for its moment."""
-        if moment is not None:
-            early = moment.timestamp() - self._clock()
-            if early > 0:
-                await self._pause(min(early, LONGEST_HOLD))
 
     async def _report(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
@@ -201,7 +192,15 @@ def _read_shard(headers: Mapping[str, str], name: str) -> int | None:
 def _read_moment(text: str | None) -> datetime | None:
     if not text:
         return None
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _no_moment(text) from None
     if moment.tzinfo is None:
-        raise ValueError(f"X-Scheduled-At {text!r} has no time zone")
+        raise _no_moment(text)
     return moment
+
+
+def _no_moment(text: str) -> ValueError:
+    form = "RFC 3339 with a time zone, as in 2026-01-01T00:00:00.000Z"
+    return ValueError(f"X-Scheduled-At {text[:40]!r} is no moment; write {form}")

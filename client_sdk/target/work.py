@@ -3,7 +3,8 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,6 +15,8 @@ from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import write_data
 from client_sdk.target.reporting import FAILED, SUCCEED, Report
 
+LONGEST_HOLD = 3_600.0
+"""In seconds. No work is handed out earlier than this (SPEC section 2, leadSeconds)."""
 LOG = logging.getLogger("client_sdk")
 BROKEN = "500"
 """The code of an exception that the function did not mean."""
@@ -41,6 +44,16 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
         """The end as a verdict by feedback."""
         said = SUCCEED if self.error is None else FAILED
         return Report(status=said, error=self.error, message=self.message, data=self.data)
+
+
+async def hold(
+    moment: datetime | None, clock: Callable[[], float], pause: Callable[[float], Awaitable[None]]
+) -> None:
+    """Early work waits for its moment, but no longer than an hour: clocks may be wrong."""
+    if moment is not None:
+        early = moment.timestamp() - clock()
+        if early > 0:
+            await pause(min(early, LONGEST_HOLD))
 
 
 def refused(refusal: Invalid) -> End:

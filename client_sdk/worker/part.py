@@ -5,7 +5,6 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from client_sdk.models import Completion, answers
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import WrongParameters
-from client_sdk.target.work import End, refused, run
+from client_sdk.target.work import End, hold, refused, run
 from client_sdk.worker.lease import Lease
 
 LOG = logging.getLogger("client_sdk")
@@ -89,7 +88,7 @@ async def _do(
         arguments = declaration.parameters.take(_read_body(work.request.body))
     except WrongParameters as wrong:
         return End(status=422, error=WRONG_PARAMETERS, message=str(wrong))
-    await _hold(work.scheduled_at, clock, pause)
+    await hold(work.scheduled_at, clock, pause)
     execution = _introduce(work, job_id, headers, lease)
     return await _insist(declaration, arguments, execution, retry, pause)
 
@@ -142,14 +141,6 @@ def _read_body(body: Any) -> Mapping[str, Any]:
 
 def _no_object() -> WrongParameters:
     return WrongParameters((Flaw("", "type", "the parameters must be a JSON object"),))
-
-
-async def _hold(
-    moment: datetime | None, clock: Callable[[], float], pause: Callable[[float], Awaitable[None]]
-) -> None:
-    """Early work waits for its moment."""
-    if moment is not None and moment.timestamp() > clock():
-        await pause(moment.timestamp() - clock())
 
 
 async def _end(*tasks: "asyncio.Task[Any]") -> None:

@@ -17,7 +17,7 @@ from client_sdk.models import Completion, answers
 from client_sdk.target import Execution, job
 from client_sdk.worker import Worker
 from client_sdk.worker.lease import Lease
-from client_sdk.worker.part import LocalRetry
+from client_sdk.worker.part import LocalRetry, do_part
 from tests.unit.client_sdk.lines import LossyLine, Waits, problem
 from tests.unit.client_sdk.queue import Queue
 
@@ -410,6 +410,25 @@ async def test_when_a_lease_is_renewed(said: dict[str, Any], first: float) -> No
     with pytest.raises(NotWanted, match="lease is lost"):
         await held.keep()
     assert waits.seconds == [pytest.approx(first)]
+
+
+@pytest.mark.parametrize(("early", "held"), [(2.5, [2.5]), (-1, []), (1e9, [3600.0])])
+async def test_early_work_is_held_an_hour_at_most(early: float, held: list[float]) -> None:
+    """A clock that is wrong must not keep a part for ever."""
+    queue, lasting, waits = Queue(), Waits(), Waits()
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    moment = (now + timedelta(seconds=early)).isoformat()
+    kept = lease(queue, lasting, steady=lambda: 0.0, renewSeconds=30)
+    queue.held["one"] = {}
+    anything = job(job_id="any")(lambda: None)
+    given = {"lease": "one", "leaseUntil": moment, "executionId": "e", "requestCounts": 1, "request": {}}
+    work = answers.Work.model_validate(given | {"scheduledAt": moment})
+    doing = do_part(
+        work, find=lambda _: anything, lease=kept, retry=AT_ONCE, clock=now.timestamp, pause=waits
+    )
+    await doing
+    assert waits.seconds == held
+    assert [name for name, _ in queue.completed] == ["one"]
 
 
 async def test_early_work_waits_for_its_moment() -> None:
