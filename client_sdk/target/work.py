@@ -66,7 +66,17 @@ async def run(declaration: Declaration[..., Any], arguments: Mapping[str, Any], 
     """How the function ended. Raises nothing but CancelledError: it is stopped."""
     given = declaration.parameters.fill(arguments, execution)
     try:
-        return End(data=write_data(await _call(declaration.function, given)))
+        return await _end(declaration.function, given)
+    except Exception as error:  # whatever it is, it is the outcome of this job and of nothing else
+        LOG.exception("job %s failed", execution.job_id)
+        text = f"{type(error).__name__}: {error}"[:1000]
+        return End(status=500, error=BROKEN, message=text, is_unexpected=True)
+
+
+async def _end(function: Any, given: Mapping[str, Any]) -> End:
+    """The end that the function meant. Raises whatever it did not mean, data that is no JSON too."""
+    try:
+        return End(data=write_data(await _call(function, given)))
     except JobFailed as failure:
         return End(
             status=failure.status,
@@ -75,10 +85,6 @@ async def run(declaration: Declaration[..., Any], arguments: Mapping[str, Any], 
             data=write_data(failure.data),
             retry_after=failure.retry_after,
         )
-    except Exception as error:  # whatever it is, it is the outcome of this job and of nothing else
-        LOG.exception("job %s failed", execution.job_id)
-        text = f"{type(error).__name__}: {error}"[:1000]
-        return End(status=500, error=BROKEN, message=text, is_unexpected=True)
 
 
 async def _call(function: Any, given: Mapping[str, Any]) -> Any:

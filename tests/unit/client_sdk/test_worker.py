@@ -127,6 +127,22 @@ async def test_ends_have_their_codes() -> None:
     assert (ends[0].message, ends[0].data) == ("no", {"at": 1})
 
 
+async def test_data_of_a_failure_that_is_no_json_is_told() -> None:
+    """The part fails with `500` at once; its lease is not left to end."""
+    queue, worker = Queue(), make(local_retry=LocalRetry(retries=0))
+
+    @worker.job(job_id="fail")
+    def fail() -> None:
+        raise JobFailed("no", error="E1", data=object())
+
+    async with running(worker, queue):
+        await queue.publish("fail")
+        await queue.until_completed(1)
+    [(_, end)] = queue.completed
+    assert (end.status, end.error) == ("failed", "500")
+    assert "PydanticSerializationError" in (end.message or "")
+
+
 async def test_what_nobody_meant_is_tried_again_here() -> None:
     """Under the same lease; when it is enough the part has failed (004: retries happen locally)."""
     queue, worker, times = Queue(), make(), []
