@@ -9,6 +9,7 @@ from client_sdk.client.jobs import Definition, write_definition
 from client_sdk.errors import Flaw, SdkError
 from client_sdk.lite.places import Places
 from client_sdk.models import ModelError, parse_definition
+from client_sdk.models.step import QUEUE_MEMBERS, ROUTING_MEMBERS
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Program, Surroundings
@@ -17,17 +18,7 @@ NEEDS_SERVER: Mapping[str, str] = {
     "timer": "there is no server that would keep it; call run when it is time, or post the job to a service",
     "qos": "nothing outlives this process; post the job to a service",
 }
-STEP_NEEDS_SERVER = (
-    "route",
-    "tags",
-    "specificInstances",
-    "parallelism",
-    "priority",
-    "leaseSeconds",
-    "renewSeconds",
-    "maxUnexpectedRetries",
-    "unexpectedRetryDelaySeconds",
-)
+STEP_NEEDS_SERVER = (*ROUTING_MEMBERS, *QUEUE_MEMBERS)
 DEFAULTS = {"jobId": "lite", "jobName": "lite", "creator": "lite", "creatorName": "lite"}
 
 

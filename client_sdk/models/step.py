@@ -21,6 +21,17 @@ from client_sdk.models.fields import (
     refuse,
 )
 
+ROUTING_MEMBERS = ("route", "tags")
+QUEUE_MEMBERS = (
+    "specificInstances",
+    "parallelism",
+    "priority",
+    "leaseSeconds",
+    "renewSeconds",
+    "maxUnexpectedRetries",
+    "unexpectedRetryDelaySeconds",
+)
+"""Members of a step for `service://` alone, and for `queue://` alone (SPEC section 13)."""
 MOST_INSTANCES = 1_000
 SHORTEST_LEASE, SHORTEST_RENEWAL = 1.0, 0.1
 """In seconds. A lease must outlive the way of its renewal, and renewals must not flood the scheduler."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from client_sdk.errors import DeclarationError
 from client_sdk.models import JOB_ID_FORM, ModelError, Notification, RetryPolicy, Timer, parse_definition
+from client_sdk.target.options import check_options
 from client_sdk.target.parameters import Parameters
 
 P = ParamSpec("P")
@@ -57,9 +58,13 @@ class JobOptions(TypedDict, total=False):
 
 
 class Declaration(Generic[P, R]):
-    """A function with the definition of its job; it can still be called as the function that it is."""
+    """A function with the definition of its job; it can still be called as the function that it is.
+
+    Raises DeclarationError for options that it does not have, or that would have no effect.
+    """
 
     def __init__(self, function: Callable[P, R], options: JobOptions) -> None:
+        check_options(function.__qualname__, options, JobOptions.__annotations__)
         self.function = function
         self.options = options
         self.parameters = Parameters(function)

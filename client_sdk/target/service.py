@@ -105,11 +105,17 @@ class Service:
         return declare
 
     def add(self, *declarations: Declaration[..., Any]) -> None:
-        """Takes up jobs that were declared elsewhere. Raises DeclarationError: none of them is."""
+        """Takes up jobs that were declared elsewhere. Raises DeclarationError: none of them is.
+
+        One whose work goes to a queue is a Worker's: a service is called, and claims nothing.
+        """
         found = {one.job_id(self.name): one for one in declarations}
         for job_id, one in found.items():
             if self._declarations.get(job_id, one) is not one:
                 raise DeclarationError(f"{job_id} is declared twice: give one of them another job_id")
+            if one.queue is not None:
+                text = f"goes to queue {one.queue}, from which no service claims: give it to a Worker"
+                raise DeclarationError(f"{job_id} {text} of that queue")
             self._define(one)
         self._declarations.update(found)
 

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
+from client_sdk import Client
 from client_sdk.errors import DeclarationError
 from client_sdk.models import RetryPolicy, Timer, parse_definition
-from client_sdk.target import Execution, job
+from client_sdk.target import Execution, Service, job
 from client_sdk.target.parameters import Parameters, WrongParameters
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.parameters import check_parameters
@@ -179,3 +180,43 @@ def test_what_cannot_be_declared_is_said() -> None:
             attempt()
         assert words.split()[-1] in str(caught.value)
     assert declared(needs, timer={"period": "5m", "dueTime": "0s"}, body={"size": 3})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"request": []}, "takes no request: its one step calls the function"),
+        ({"check_url": "http://x"}, "takes no check_url: how far it is"),
+        ({"active": 0}, "start_policy='manual'"),
+        ({"jobId": "x"}, "takes no jobId: did you mean job_id?"),
+        ({"time_out_seconds": 5}, "did you mean timeout_seconds?"),
+        ({"zzz": 5}, "remove it or check its spelling"),
+        ({"step": {"url": "queue://work"}}, "step takes no url: it leads to the function; work for a queue"),
+        ({"step": {"serviceName": "x"}}, "step takes no serviceName"),
+        ({"step": {"method": "GET"}}, "called by POST"),
+        ({"step": {"body": 1}}, "give body=… beside step"),
+        ({"step": {"leaseSeconds": 5}}, "leaseSeconds of step has no effect: it is for work that is claimed"),
+        ({"queue": "q", "step": {"route": "hash"}}, "route of step has no effect"),
+    ],
+)
+def test_nothing_that_is_given_is_ignored(options: dict[str, Any], said: str) -> None:
+    """What a declaration cannot honour is refused where it stands, with what to write instead."""
+    with pytest.raises(DeclarationError) as caught:
+        job(**options)(lambda: None)  # type: ignore[typeddict-item]
+    assert said in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_work_of_a_queue_is_no_services() -> None:
+    """A service is called and claims nothing: such a job would wait for ever."""
+
+    @job(job_id="fetch", queue="imports")
+    def fetch() -> None: ...
+
+    async with Client("http://scheduler.test") as client:
+        service = Service("files", client=client, address="http://127.0.0.1:9", signals=())
+        with pytest.raises(DeclarationError, match="give it to a Worker"):
+            service.add(fetch)
+        with pytest.raises(DeclarationError, match="fetch goes to queue imports"):
+            Service("files", client=client, address="http://127.0.0.1:9", jobs=[fetch], signals=())
+    assert service.definitions() == []
