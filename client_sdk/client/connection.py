@@ -37,6 +37,8 @@ class Connection:
         pause: Pause = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise ValueError("key holds what no header can: is there a line break at its end?")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = httpx.AsyncClient(
             base_url=url, headers=headers, timeout=timeout, transport=transport, trust_env=False

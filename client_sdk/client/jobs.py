@@ -11,6 +11,7 @@ from client_sdk.client.connection import Connection, parse
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import JobDefinition, answers
 
+LONGEST_KEY = 255
 Definition = JobDefinition | Mapping[str, Any]
 
 
@@ -37,7 +38,7 @@ class Jobs:
         name = job_id or body.get("jobId")
         if not name:
             raise ValueError("the definition has no jobId: write one, or give job_id")
-        headers = {"Idempotency-Key": idempotency_key or new_key()}
+        headers = {"Idempotency-Key": write_key(idempotency_key)}
         return _posted(await self._connection.send("POST", _path(str(name)), body=body, headers=headers))
 
     async def create_many(
@@ -67,7 +68,7 @@ class Jobs:
         idempotency_key: str | None = None,
     ) -> PostedJob:
         """Replaces the definition. With `revision` only where it is still that one: raises Outdated."""
-        headers = {"Idempotency-Key": idempotency_key or new_key()}
+        headers = {"Idempotency-Key": write_key(idempotency_key)}
         if revision is not None:
             headers["If-Match"] = f'"{revision}"'
         body = write_definition(definition)
@@ -112,7 +113,7 @@ class Jobs:
             f"{_path(job_id)}/trigger",
             query={"delaySeconds": delay_seconds, "at": write_moment(at), "reset": reset},
             body=dict(params or {}),
-            headers={"Idempotency-Key": idempotency_key or new_key()},
+            headers={"Idempotency-Key": write_key(idempotency_key)},
         )
         return parse(answers.Triggered, envelope.data)
 
@@ -171,6 +172,16 @@ class Jobs:
     async def _switch(self, job_id: str, query: Mapping[str, Any]) -> answers.Job:
         envelope = await self._connection.send("PUT", _path(job_id), query=query)
         return parse(answers.Job, envelope.data)
+
+
+def write_key(given: str | None) -> str:
+    """The Idempotency-Key of a call: the caller's own, or a fresh one. Raises ValueError for what is none."""
+    if given is None:
+        return new_key()
+    if not (given.isascii() and given.isprintable() and 0 < len(given) <= LONGEST_KEY):
+        text = f"use 1 to {LONGEST_KEY} printable ASCII characters"
+        raise ValueError(f"idempotency_key {given[:80]!r} cannot be sent: {text}")
+    return given
 
 
 def new_key() -> str:

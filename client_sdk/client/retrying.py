@@ -50,8 +50,11 @@ def may_repeat_answer(answer: httpx.Response, repeat: Repeat) -> bool:
 
 
 def may_repeat_failure(error: httpx.TransportError, repeat: Repeat) -> bool:
-    """Whether a call without an answer may be sent again: it never left, or may arrive twice."""
-    if isinstance(error, httpx.UnsupportedProtocol):
+    """Whether a call without an answer may be sent again: it never left, or may arrive twice.
+
+    One that cannot be written as HTTP cannot be written the next time either.
+    """
+    if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
         return False
     never_left = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     return never_left or repeat is Repeat.HARMLESS

@@ -14,10 +14,13 @@ import uvicorn
 class LossyLine(httpx.AsyncBaseTransport):
     """A transport before another one. Each call takes the next of `fates`; afterwards all goes well.
 
-    `before`: the request is lost on its way; `after`: its answer is; an answer: that one comes instead.
+    `before`: the request is lost on its way; `after`: its answer is; an answer: that one comes instead;
+    an error: the transport raises it.
     """
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, fates: Sequence[str | httpx.Response]) -> None:
+    def __init__(
+        self, inner: httpx.AsyncBaseTransport, fates: Sequence[str | httpx.Response | Exception]
+    ) -> None:
         self.inner = inner
         self.fates = list(fates)
         self.sent: list[httpx.Request] = []
@@ -25,6 +28,8 @@ class LossyLine(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.sent.append(request)
         fate = self.fates.pop(0) if self.fates else ""
+        if isinstance(fate, Exception):
+            raise fate
         if isinstance(fate, httpx.Response):
             return fate
         if fate == "before":

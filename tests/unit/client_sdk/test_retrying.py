@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from client_sdk import Client
 from client_sdk.client.connection import Connection
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.queues import Queues
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.anyio
 class Line:
     """A connection to a real service over a line that loses what `fates` say."""
 
-    def __init__(self, world: World | None, *fates: str | httpx.Response, **patience: Any) -> None:
+    def __init__(
+        self, world: World | None, *fates: str | httpx.Response | Exception, **patience: Any
+    ) -> None:
         async def nobody(scope: Any, receive: Any, send: Any) -> None:
             raise AssertionError("nothing else is asked")
 
@@ -165,3 +168,32 @@ async def test_what_is_no_scheduler_is_said_so() -> None:
             await Line(None, answer).jobs.get("one")
     with pytest.raises(ValueError, match="no address"):
         Connection(url="nowhere", key=None, timeout=1, patience=Patience(), transport=None)
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "a\r\n", "schlüssel", "x" * 256])
+async def test_a_key_that_cannot_be_sent_is_refused_at_once(key: str) -> None:
+    """Nothing is sent, and nothing is tried again."""
+    line = Line(None)
+    for call in (
+        line.jobs.trigger("one", idempotency_key=key),
+        line.jobs.create(definition(), job_id="one", idempotency_key=key),
+        line.jobs.update("one", definition(), idempotency_key=key),
+    ):
+        with pytest.raises(ValueError, match="cannot be sent"):
+            await call
+    assert (line.line.sent, line.waits.seconds) == ([], [])
+
+
+async def test_what_is_no_http_is_not_tried_again() -> None:
+    """It would fail in the same manner every time."""
+    line = Line(None, httpx.LocalProtocolError("Illegal header value"), "before")
+    with pytest.raises(Unreachable, match="1 tries"):
+        await line.jobs.get("one")
+    assert line.waits.seconds == []
+
+
+def test_an_api_key_with_a_line_break_is_refused() -> None:
+    """As it is read from a file; it is not shown."""
+    with pytest.raises(ValueError, match="line break") as caught:
+        Client("http://scheduler.test", key="secret\n")
+    assert "secret" not in str(caught.value)
