@@ -16,7 +16,11 @@ from scheduler_service.engine.program import Program, Surroundings
 
 NEEDS_SERVER: Mapping[str, str] = {
     "timer": "there is no server that would keep it; call run when it is time, or post the job to a service",
-    "qos": "nothing outlives this process; post the job to a service",
+    "qos": "nothing outlives this process; leave it out, or post the job to a service",
+    "leadSeconds": "no timer fires here, so nothing can be handed out before it; leave it out",
+    "historyDetail": "no history is kept here: what run returns is all there is; leave it out",
+    "parentJob": "nobody could ask for a job's children here; leave it out",
+    "parentJobExecution": "nobody could ask for a job's children here; leave it out",
 }
 STEP_NEEDS_SERVER = (*ROUTING_MEMBERS, *QUEUE_MEMBERS)
 DEFAULTS = {"jobId": "lite", "jobName": "lite", "creator": "lite", "creatorName": "lite"}
@@ -59,9 +63,23 @@ def _refuse(posted: Mapping[str, Any]) -> Iterable[Flaw]:
     for name, remedy in NEEDS_SERVER.items():
         if posted.get(name) is not None:
             yield Flaw(f"/{name}", "needs_server", f"{name} needs a server: {remedy}")
-    steps = posted.get("request")
-    for index, step in enumerate(steps if isinstance(steps, list) else []):
-        for name in STEP_NEEDS_SERVER if isinstance(step, Mapping) else ():
+    for pointer, step in _objects_in(posted, "request"):
+        for name in STEP_NEEDS_SERVER:
             if step.get(name) is not None:
                 text = f"{name} needs a server, which knows the instances; remove it"
-                yield Flaw(f"/request/{index}/{name}", "needs_server", text)
+                yield Flaw(f"{pointer}/{name}", "needs_server", text)
+        if str(step.get("url", "")).lower().startswith("queue:"):
+            text = "queue:// needs a server, from which instances claim; call http(s):// or service:// here"
+            yield Flaw(f"{pointer}/url", "needs_server", text)
+    for pointer, entry in _objects_in(posted, "notification"):
+        if entry.get("guarantee") == "outbox":
+            text = "an outbox needs a server: nothing outlives this process; remove it"
+            yield Flaw(f"{pointer}/guarantee", "needs_server", text)
+
+
+def _objects_in(posted: Mapping[str, Any], name: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """The entries of a list with their pointers; what is no object is left to those who judge it."""
+    entries = posted.get(name)
+    for index, entry in enumerate(entries if isinstance(entries, list) else []):
+        if isinstance(entry, Mapping):
+            yield f"/{name}/{index}", entry

@@ -69,11 +69,11 @@ class LiteExecution(msgspec.Struct, frozen=True):
 class LiteJob:
     """A job in this process: its chain, templates, checks, retries and notifications as a service has them.
 
-    `timer` and `qos` are refused, as is all that needs instances. `services` are the addresses behind
-    `service://name`, `environment` the variables of templates. Nothing outlives the process. Use it in
-    `async with`: leaving it waits for notifications that are still to be tried again. Where the target
-    reports by feedback, `feedback_url` is the base of the URLs that it is given, and what it posts there is
-    to be handed to `feedback`. Raises DefinitionRefused.
+    `timer` and `qos` are refused, as is all else that a process alone cannot keep. `services` are the
+    addresses behind `service://name`, `environment` the variables of templates. Nothing outlives the
+    process. Use it in `async with`: leaving it waits for notifications that are still to be
+    tried again. Where the target reports by feedback, `feedback_url` is the base of the URLs that it is
+    given, and what it posts there is to be handed to `feedback`. Raises DefinitionRefused.
     """
 
     def __init__(

@@ -48,8 +48,12 @@ class Places:
         name, _, rest = url[len(WITH_NAME) :].partition("/") if url.startswith(WITH_NAME) else ("", "", "")
         address = self._services.get(name)
         if address is None:
-            known = ", ".join(self._services) or "none"
-            text = f"services has no address of {name!r}, only of {known}; give it one"
-            self.missing.append(Flaw(pointer, "no_instance", text))
+            self.missing.append(Flaw(pointer, "no_instance", self._explain(name)))
             return url
         return f"{address.rstrip('/')}/{rest}"
+
+    def _explain(self, name: str) -> str:
+        if not name:
+            return "service:/path is the job's own service, and there is none here; write its address"
+        known = f"it has {', '.join(map(repr, self._services))}" if self._services else "it has none"
+        return f"no address of the service {name!r} was given in services, {known}: add {name!r}: 'http://…'"

@@ -105,6 +105,39 @@ async def test_timer_and_qos_are_refused(target: Target) -> None:
             LiteJob(chain(target.url) | wrong)
 
 
+@pytest.mark.parametrize(
+    ("members", "pointer", "said"),
+    [
+        ({"leadSeconds": 3}, "/leadSeconds", "no timer fires here"),
+        ({"historyDetail": "all"}, "/historyDetail", "no history is kept here"),
+        ({"parentJob": "p", "parentJobExecution": 1}, "/parentJob", "children"),
+        (
+            {"notification": [{"url": "http://x/", "guarantee": "outbox"}]},
+            "/notification/0/guarantee",
+            "outbox",
+        ),
+        ({"request": [{"url": "queue://work"}]}, "/request/0/url", "from which instances claim"),
+        ({"request": [{"url": "Queue://work"}]}, "/request/0/url", "from which instances claim"),
+    ],
+)
+def test_what_a_process_alone_cannot_keep_is_refused(
+    members: dict[str, Any], pointer: str, said: str
+) -> None:
+    """Nothing is silently ignored; each is named, with what to do."""
+    with pytest.raises(DefinitionRefused) as caught:
+        LiteJob(chain("http://target.test") | members)
+    first = caught.value.errors[0]
+    assert (first.pointer, first.code) == (pointer, "needs_server")
+    assert said in first.message
+
+
+async def test_what_nothing_has_to_keep_is_taken(target: Target) -> None:
+    """Nothing fires by itself here, so a job that must not do so runs when it is told to."""
+    quiet = {"active": 0, "startPolicy": "manual", "labels": {"a": "b"}, "objectId": "o"}
+    async with LiteJob(chain(target.url) | quiet | {"request": [{"url": f"{target.url}/run"}]}) as job:
+        assert (await job.run()).state == "succeeded"
+
+
 async def test_a_definition_may_be_a_model_and_short(target: Target) -> None:
     """Who made it is nobody's question here."""
     model = JobDefinition(
@@ -204,7 +237,9 @@ async def test_services_have_addresses(target: Target) -> None:
 def test_a_service_without_an_address_is_refused() -> None:
     """Before anything is sent; `service:/path` has no owner here."""
     steps = [{"url": url} for url in ("service://other/run", "service:/run", "http://h/")]
-    with pytest.raises(DefinitionRefused, match="'other', only of files") as caught:
+    with pytest.raises(
+        DefinitionRefused, match="service 'other' was given in services, it has 'files'"
+    ) as caught:
         LiteJob({"request": steps, "checkUrl": {"url": "service://b/"}}, services={"files": "http://h"})
     flaws = [(flaw.pointer, flaw.code) for flaw in caught.value.errors]
     assert flaws == [(f"/{place}/url", "no_instance") for place in ("request/0", "request/1", "checkUrl")]
