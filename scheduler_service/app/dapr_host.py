@@ -19,6 +19,7 @@ from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.leaving import Leaving
 from scheduler_service.hosts.life import Lives, NewLives
 from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
+from scheduler_service.hosts.node_gate import NodeGate
 from scheduler_service.hosts.outgoing import Outgoing
 from scheduler_service.hosts.part_crew import stir_nobody
 from scheduler_service.hosts.presence import Presence
@@ -73,6 +74,7 @@ def make_dapr_host(ground: Ground) -> DaprHost:
         store=rooms.store,
         alarms=rooms.alarms,
         outgoing=rooms.outgoing,
+        gate=rooms.gate,
         sweeper=rooms.sweeper,
         presence=ground.cluster.presence,
         history=ground.history,
@@ -102,7 +104,7 @@ class _Rooms:
             holder=self._holder,
             epoch=self._cluster.epoch,
             next_epoch=self._cluster.nodes.next_epoch,
-            is_current=lambda: self._cluster.presence.is_current,
+            tenure=self._cluster.presence.tenure,
             found=self._take_up,
             log=self._ground.log,
         )
@@ -126,6 +128,7 @@ class _Rooms:
     def outgoing(self) -> Outgoing:
         return Outgoing(
             sender=self._ground.sender,
+            gate=self.gate,
             router=self._ground.router,
             stir=stir_nobody,
             store=self.store,
@@ -154,6 +157,7 @@ class _Rooms:
             actors=self.actors,
             handovers=self.handovers,
             alarms=self.alarms,
+            alive=self._alive,
             clock=self._ground.clock,
             holder=self._holder,
             log=self._ground.log,
@@ -165,10 +169,22 @@ class _Rooms:
             actors=self.actors,
             alarms=self.alarms,
             handovers=self.handovers,
-            outgoing=self.outgoing,
+            alive=lambda uid: self.outgoing.alive(uid),
             insistence=self.insistence,
             holder=self._holder,
             tasks=self.tasks,
+            log=self._ground.log,
+        )
+
+    @cached_property
+    def gate(self) -> NodeGate:
+        return NodeGate(
+            store=self.store,
+            tenure=self._cluster.presence.tenure,
+            leaving=self.leaving,
+            insistence=self.insistence,
+            holder=self._holder,
+            clock=self._ground.clock,
             log=self._ground.log,
         )
 

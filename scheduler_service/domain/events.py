@@ -163,6 +163,13 @@ class Adopted(Event, frozen=True):
     document: Document | None = None
 
 
+class Unsent(Event, frozen=True):
+    """The call of `token` was never made by `holder`, which stood still: who has the job makes it now."""
+
+    token: Token
+    holder: Holder
+
+
 class MissedCounted(Event, frozen=True):
     """The walk over a run of missed firings ended: it has `count` moments (at most 10,000)."""
 

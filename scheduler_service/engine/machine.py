@@ -20,6 +20,7 @@ from scheduler_service.domain.events import (
     Released,
     Resumed,
     Triggered,
+    Unsent,
     Updated,
 )
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
@@ -36,7 +37,7 @@ from scheduler_service.engine.firing import ask_again, fire_due, take_count
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.parameters import check_parameters
 from scheduler_service.engine.queueing import take_part_end, take_part_progress
-from scheduler_service.engine.resuming import adopt, resume_calls
+from scheduler_service.engine.resuming import adopt, resume_calls, send_unsent
 from scheduler_service.engine.spreading import take_instances, take_part_call
 from scheduler_service.engine.timeouts import time_out
 from scheduler_service.language.values import parse_json
@@ -96,6 +97,8 @@ def _take(draft: Draft, event: Event) -> Reply:
             return _look(draft)
         case Adopted():
             return adopt(draft, event)
+        case Unsent(token=token):
+            return send_unsent(draft, token)
         case _:
             return _manage(draft, event)
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Callable
 
 from scheduler_service.domain.document import Open, PartsAwaited, PartsOpen, PartsQueued, Phase, Resolving
 from scheduler_service.domain.effects import (
@@ -142,16 +143,16 @@ def part_tokens(draft: Draft, run: Open, phase: Phase) -> list[Token]:
             return []
 
 
-def send_parts_again(draft: Draft, run: Open, phase: Phase, alive: frozenset[Token]) -> None:
-    """Asks anew for what `phase` awaits and nobody has in flight; parts that have ended are left alone."""
+def send_parts_again(draft: Draft, run: Open, phase: Phase, is_lost: Callable[[Token], bool]) -> None:
+    """Asks anew for what `phase` awaits and `is_lost`; parts that have ended are left alone."""
     program = draft.program_of(run)
     match phase:
-        case Resolving() if draft.token(run, CallKind.RESOLVE, phase.serial) not in alive:
+        case Resolving() if is_lost(draft.token(run, CallKind.RESOLVE, phase.serial)):
             look_for_instance(draft, run, program.steps[phase.step], phase)
         case PartsOpen():
-            lost = [part for part in phase.parts if part.end is None]
-            for part in lost:
-                if _token(draft, run, part) not in alive:
+            waiting = [part for part in phase.parts if part.end is None]
+            for part in waiting:
+                if is_lost(_token(draft, run, part)):
                     draft.effects.append(_ask_again(draft, run, program.steps[phase.step], phase, part))
         case _:
             pass  # what lies in a queue is durable by itself

@@ -1,5 +1,7 @@
 """After a crash or a failed write: calls that nobody runs are sent again, or their execution is lost."""
 
+from collections.abc import Callable
+
 from scheduler_service.domain.document import Calling, Checking, Context, Open
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.events import Adopted
@@ -38,7 +40,17 @@ def resume_calls(draft: Draft, alive: frozenset[Token], away: frozenset[Holder] 
             continue
         if run.holder != draft.holder:
             run, context = _take_over(draft, run, context)
-        _send_again(draft, run, context, alive)
+        _send_again(draft, run, context, lambda token: token not in alive)
+
+
+def send_unsent(draft: Draft, token: Token) -> Reply:
+    """Makes a call that never left, byte for byte, where it is awaited and this node has its execution."""
+    run = draft.opens.get(token.execute_number)
+    context = draft.contexts.get(token.execute_number)
+    if run is None or context is None or run.holder != draft.holder:
+        return Unchanged()
+    _send_again(draft, run, context, token.__eq__)
+    return Taken()
 
 
 def adopt(draft: Draft, event: Adopted) -> Reply:
@@ -81,12 +93,12 @@ def _take_over(draft: Draft, run: Open, context: Context) -> tuple[Open, Context
     return taken, draft.adjust(run.execute_number, deadline=max(context.deadline, least))
 
 
-def _send_again(draft: Draft, run: Open, context: Context, alive: frozenset[Token]) -> None:
+def _send_again(draft: Draft, run: Open, context: Context, is_lost: Callable[[Token], bool]) -> None:
     token = token_of(draft, run, context.phase)
     if token is None:
-        send_parts_again(draft, run, context.phase, alive)
+        send_parts_again(draft, run, context.phase, is_lost)
         return
-    if token in alive:
+    if not is_lost(token):
         return
     assert isinstance(context.phase, (Calling, Checking))
     draft.effects.append(Call(token, context.phase.request))

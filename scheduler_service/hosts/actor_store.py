@@ -16,14 +16,8 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.known import Known
 from scheduler_service.hosts.sidecar import Sidecar
-from scheduler_service.persistence.shared.envelope import (
-    FORMAT,
-    Envelope,
-    as_batches,
-    as_unwritten,
-    seal,
-    unseal,
-)
+from scheduler_service.hosts.tenure import Tenure
+from scheduler_service.persistence.shared.envelope import Envelope, as_batches, seal, unseal
 from scheduler_service.persistence.shared.store import Claim, SharedStore
 from scheduler_service.ports import (
     Batch,
@@ -49,8 +43,9 @@ Found = Callable[[Sequence[Batch], Sequence[Delivery]], None]
 class ActorStore:
     """ports.StateStore for turns. `begin` opens each turn; `found` gets what an earlier writer left undone.
 
-    `is_current` says whether this node's heartbeat is fresh. `epoch` is the highest number of a start of any
-    node; sequences begin above it, and `next_epoch` draws a new one where another node's are higher.
+    `tenure` says whether another node may have taken over what was begun here. `epoch` is the highest number
+    of a start of any node; sequences begin above it, and `next_epoch` draws a new one where another node's
+    are higher.
     """
 
     def __init__(
@@ -62,7 +57,7 @@ class ActorStore:
         holder: Holder,
         epoch: int,
         next_epoch: Callable[[], Awaitable[int]],
-        is_current: Callable[[], bool],
+        tenure: Tenure,
         found: Found,
         log: Log,
         most: int = 50_000,
@@ -73,7 +68,7 @@ class ActorStore:
         self._holder = holder
         self._epoch = epoch
         self._next_epoch = next_epoch
-        self._is_current = is_current
+        self._tenure = tenure
         self._found = found
         self._log = log
         self._most = most
@@ -92,7 +87,7 @@ class ActorStore:
         if known is None:
             return False
         self._known.move_to_end(job_id)
-        known.began = now
+        known.began, known.tenure = now, self._tenure.number
         if known.doubts == self._doubts and now - known.seen < FRESH:
             return True
         raw = await self._sidecar.get(job_id)
@@ -101,6 +96,11 @@ class ActorStore:
             return False
         known.seen, known.doubts = now, self._doubts
         return True
+
+    def tenure_of(self, job_id: str) -> int:
+        """The stretch of this node's life in which the job's present turn was begun; -1: there is none."""
+        known = self._known.get(job_id)
+        return -1 if known is None else known.tenure
 
     def doubt(self) -> None:
         """The sidecar began anew, or this process stood still: everything cached is looked at again."""
@@ -111,12 +111,12 @@ class ActorStore:
 
         Where the actor store has none, the catalogue's entry comes alone: a living one has lost its state.
         """
+        began, tenure, doubts = self._clock.now().steady, self._tenure.number, self._doubts
         before = self._known.get(job_id)
         raw = before.read if before is not None and before.read is not None else None
         if raw is None:
             raw = await self._sidecar.get(job_id)
-        now = self._clock.now().steady
-        known = self._known[job_id] = Known(raw=raw, began=now, seen=now, doubts=self._doubts)
+        known = self._known[job_id] = Known(raw=raw, began=began, tenure=tenure, doubts=doubts)
         self._forget_oldest()
         if not raw:
             return await self._load_row(job_id, known)
@@ -233,18 +233,7 @@ class ActorStore:
     async def _save(self, known: Known, commit: Commit, left: int) -> None:
         if commit.batch is not None:
             self._await_history(known, commit.batch)
-        envelope = Envelope(
-            format=FORMAT,
-            sequence=commit.sequence,
-            writer=self._holder,
-            entry=commit.entry,
-            due=commit.due,
-            document=commit.document,
-            batches=as_unwritten(known.batches.values()),
-            deliveries=(*known.deliveries, *commit.deliveries),
-            remembered=(*known.answers, *(() if commit.remembered is None else (commit.remembered,))),
-        )
-        raw = seal(envelope)
+        raw = seal(known.envelope(commit, self._holder))
         await self._sidecar.save(commit.entry.job_id, raw, left)
         self.saves += 1
         known.raw, known.sequence = raw, commit.sequence
@@ -271,7 +260,7 @@ class ActorStore:
         left = known.began + LONGEST_TURN - self._clock.now().steady
         if left < LEAST_WRITE:
             raise StoreUnavailable("the turn took longer than 2 s and was given up; ask again in a moment")
-        if not self._is_current():
+        if not self._tenure.lasts(known.tenure):
             raise StoreUnavailable("this node is past its own heartbeat and commits nothing; ask again")
         return left
 

@@ -1,14 +1,15 @@
 """Turns on the jobs whose actors live in this process: what comes to it as a message, taken to its end."""
 
 import secrets
+from collections.abc import Callable
 
 import msgspec
 
-from scheduler_service.domain.events import Adopted, AlarmRang, Created, Event
+from scheduler_service.domain.events import Adopted, AlarmRang, Created, Event, Unsent
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.wire import Holder
+from scheduler_service.domain.replies import Reply, Unchanged
+from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.actor_store import ActorStore
 from scheduler_service.hosts.actors import Actors
@@ -42,7 +43,10 @@ TRIES = 3
 
 
 class ClusterTurns:
-    """Takes turns for this node, `holder`; a job that another node still runs is waited for."""
+    """Takes turns for this node, `holder`; a job that another node still runs is waited for.
+
+    `alive` names the calls of a life that are in flight, here or where they were handed over from.
+    """
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class ClusterTurns:
         actors: Actors,
         handovers: Handovers,
         alarms: ReminderAlarms,
+        alive: Callable[[str], tuple[Token, ...]],
         clock: Clock,
         holder: Holder,
         log: Log,
@@ -63,6 +68,7 @@ class ClusterTurns:
         self._actors = actors
         self._handovers = handovers
         self._alarms = alarms
+        self._alive = alive
         self._clock = clock
         self._holder = holder
         self._log = log
@@ -134,11 +140,18 @@ class ClusterTurns:
                 self._handovers.take(job_id, uid, event.holder, event.flight)
             else:
                 await self._await_handover(held)
+            if isinstance(event, Unsent) and self._flies(event):
+                return Unchanged()
             return await self._turn.run(
                 held, event, definition=definition, remembered=remembered, answer=write_json
             )
         finally:
             self._actors.leave(actor)
+
+    def _flies(self, event: Unsent) -> bool:
+        """Whether some other node, or this one, has made the call meanwhile and awaits its answer."""
+        self._handovers.land(event.token.uid, event.holder, event.token)
+        return event.token in self._alive(event.token.uid)
 
     async def _prepare(self, held: Held) -> None:
         """Brings `held` to what lies in the store, a lost state from the catalogue. Raises StoreError."""

@@ -4,9 +4,10 @@ from scheduler_service.domain.events import CallEnded
 from scheduler_service.domain.wire import OutboundRequest, Token
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.errands import Errand, Errands
+from scheduler_service.hosts.gate import Gate
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.sending import send_once
-from scheduler_service.ports import Sender, StoreError
+from scheduler_service.ports import MayGo, NotSent, Sender, StoreError
 
 INFORMS = 1_000
 
@@ -17,10 +18,12 @@ class Crew:
     """Sends requests and brings their outcomes home as `CallEnded`.
 
     A call is alive from its start until its job has taken the outcome; one that is alive is not sent twice.
+    One that the `gate` does not let out is alive no more.
     """
 
-    def __init__(self, *, sender: Sender, insistence: Insistence, log: Log) -> None:
+    def __init__(self, *, sender: Sender, gate: Gate, insistence: Insistence, log: Log) -> None:
         self._sender = sender
+        self._gate = gate
         self._deliver = insistence.deliver
         self._log = log
         self._calls: dict[str, Calls] = {}
@@ -42,7 +45,8 @@ class Crew:
             calls = self._calls[token.uid] = {}
         elif token in calls:
             return
-        calls[token] = self._running.start_soon(self._run(job_id, token, request))
+        may_go = self._gate.admit(job_id)
+        calls[token] = self._running.start_soon(self._run(job_id, token, request, may_go))
 
     def abandon(self, token: Token) -> None:
         """Stops a call that nobody awaits any more; one that is answered already is left to end by itself."""
@@ -66,8 +70,13 @@ class Crew:
         await self._informs.wait_for_all()
         self._calls.clear()
 
-    async def _run(self, job_id: str, token: Token, request: OutboundRequest) -> None:
-        outcome = await send_once(self._sender, request, self._log)
+    async def _run(self, job_id: str, token: Token, request: OutboundRequest, may_go: MayGo) -> None:
+        try:
+            outcome = await send_once(self._sender, request, self._log, may_go)
+        except NotSent:
+            self._forget(token)
+            self._gate.turn_back(job_id, token)
+            return
         calls = self._calls.get(token.uid)
         if calls is None or token not in calls:
             return

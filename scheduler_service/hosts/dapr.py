@@ -14,6 +14,7 @@ from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.draining import close_history, wait_for_rest
 from scheduler_service.hosts.handover import Handovers
 from scheduler_service.hosts.leaving import Leaving
+from scheduler_service.hosts.node_gate import NodeGate
 from scheduler_service.hosts.outgoing import Outgoing
 from scheduler_service.hosts.presence import DRAINING, Presence
 from scheduler_service.hosts.reach import Reach
@@ -50,6 +51,7 @@ class DaprHost:
         store: ActorStore,
         alarms: ReminderAlarms,
         outgoing: Outgoing,
+        gate: NodeGate,
         sweeper: Sweep,
         presence: Presence,
         history: History,
@@ -62,6 +64,7 @@ class DaprHost:
         self._leaving = leaving
         self._actors = actors
         self._handovers = handovers
+        self._gate = gate
         self._presence = presence
         self._history = history
         self._clock = clock
@@ -156,12 +159,13 @@ class DaprHost:
         await self.sweeper.stop()
         await self.alarms.stop()
         await self.outgoing.stop()
+        await self._gate.stop()
         await self._tasks.wait_for_all()
         await self._presence.stop()
         await close_history(self._history, self._log)
 
     def _is_at_work(self) -> bool:
-        turns = self.alarms.is_ringing or len(self._tasks) > 0
+        turns = self.alarms.is_ringing or len(self._tasks) + len(self._gate) > 0
         return turns or self._actors.live > 0 or not self.outgoing.is_idle
 
     def _look_after_flights(self) -> None:

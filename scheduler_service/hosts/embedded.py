@@ -17,6 +17,7 @@ from scheduler_service.hosts.counting import Count
 from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.draining import STARTING, STOPPING, close_history, wait_for_rest
 from scheduler_service.hosts.foresight import Foresight
+from scheduler_service.hosts.gate import OpenGate
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.life import Lives, NewLives
 from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
@@ -75,6 +76,7 @@ class EmbeddedHost:
         insistence = Insistence(take=self._take, clock=clock, lease=limits.lease)
         self.outgoing = Outgoing(
             sender=sender,
+            gate=OpenGate(),
             router=router,
             stir=stir,
             store=store,

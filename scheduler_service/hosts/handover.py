@@ -61,6 +61,12 @@ class Handovers:
             self._flights[uid] = (holder, flight)
             self._jobs[uid] = job_id
 
+    def land(self, uid: str, holder: Holder, token: Token) -> None:
+        """A call that `holder` was said to have in flight was never made there."""
+        known = self._flights.get(uid)
+        if known is not None and known[0] == holder:
+            self._flights[uid] = (holder, tuple(one for one in known[1] if one != token))
+
     def broken_off(self) -> list[str]:
         """The jobs here whose calls flew on a node that has died."""
         return [self._jobs[uid] for uid, (holder, _) in self._flights.items() if holder not in self._others()]

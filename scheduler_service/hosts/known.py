@@ -1,25 +1,53 @@
 """What the store of the dapr host remembers of a job between two turns."""
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.ports import Batch, Remembered
+from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.shared.envelope import FORMAT, Envelope, as_unwritten
+from scheduler_service.ports import Batch, Commit, Remembered
 
 
 class Known:
     """`raw` is the state as it lay in the store when it was `seen` (steady ms), `sequence` its turn.
 
-    `read`: what was found instead, until it is loaded. `began`: the start of the present turn. `batches` are
-    those that the history has not confirmed, `deliveries` and `answers` those that SQL did not take.
+    `read`: what was found instead, until it is loaded. `began`: the start of the present turn, `tenure` the
+    stretch of the node's life in which that was. `batches` are those that the history has not confirmed,
+    `deliveries` and `answers` those that SQL did not take.
     """
 
-    __slots__ = ("answers", "batches", "began", "deliveries", "doubts", "raw", "read", "seen", "sequence")
+    __slots__ = (
+        "answers",
+        "batches",
+        "began",
+        "deliveries",
+        "doubts",
+        "raw",
+        "read",
+        "seen",
+        "sequence",
+        "tenure",
+    )
 
-    def __init__(self, *, raw: bytes, began: int, seen: int, doubts: int) -> None:
+    def __init__(self, *, raw: bytes, began: int, tenure: int, doubts: int) -> None:
         self.raw = raw
-        self.began = began
-        self.seen = seen
+        self.began = self.seen = began
+        self.tenure = tenure
         self.doubts = doubts
         self.read: bytes | None = None
         self.sequence = 0
         self.batches: dict[tuple[str, int], Batch] = {}
         self.deliveries: list[Delivery] = []
         self.answers: list[Remembered] = []
+
+    def envelope(self, commit: Commit, writer: Holder) -> Envelope:
+        """The document of a turn, with all that the history and SQL may not have yet."""
+        return Envelope(
+            format=FORMAT,
+            sequence=commit.sequence,
+            writer=writer,
+            entry=commit.entry,
+            due=commit.due,
+            document=commit.document,
+            batches=as_unwritten(self.batches.values()),
+            deliveries=(*self.deliveries, *commit.deliveries),
+            remembered=(*self.answers, *(() if commit.remembered is None else (commit.remembered,))),
+        )

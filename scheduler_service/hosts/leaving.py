@@ -1,14 +1,14 @@
 """Jobs that leave this process: what only its memory knows of them follows them to their next node."""
 
 import asyncio
+from collections.abc import Callable
 
 from scheduler_service.domain.events import Adopted
-from scheduler_service.domain.wire import Holder
+from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.hosts.actors import Actor, Actors
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.handover import Handovers
 from scheduler_service.hosts.insist import Insistence
-from scheduler_service.hosts.outgoing import Outgoing
 from scheduler_service.hosts.reminders import ReminderAlarms
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports import StoreError
@@ -17,7 +17,7 @@ GOODBYE_LIMIT = 1.0
 
 
 class Leaving:
-    """Hands the executions of a job over; `holder` is this node."""
+    """Hands the executions of a job over; `holder` is this node, `alive` names its calls of a life."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Leaving:
         actors: Actors,
         alarms: ReminderAlarms,
         handovers: Handovers,
-        outgoing: Outgoing,
+        alive: Callable[[str], tuple[Token, ...]],
         insistence: Insistence,
         holder: Holder,
         tasks: Tasks,
@@ -34,11 +34,18 @@ class Leaving:
         self._actors = actors
         self._alarms = alarms
         self._handovers = handovers
-        self._outgoing = outgoing
+        self._alive = alive
         self._insistence = insistence
         self._holder = holder
         self._tasks = tasks
         self._log = log
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+
+    async def wait_for(self, job_id: str) -> None:
+        """Returns when no handover of this job is under way."""
+        handing = self._under_way.get(job_id)
+        if handing is not None:
+            await asyncio.wait({handing})
 
     async def let_go(self, job_id: str) -> None:
         """The job leaves this process. Never raises.
@@ -65,9 +72,9 @@ class Leaving:
         if held.document is not None and held.doubt is None:
             uid = held.document.head.uid
             if held.is_live:
-                event = Adopted(self._holder, self._outgoing.alive(uid), held.document)
+                event = Adopted(self._holder, self._alive(uid), held.document)
                 self._handovers.begin(held.job_id, self._holder)
-                self._tasks.start(self._hand_over(held.job_id, event))
+                self._under_way[held.job_id] = self._tasks.start(self._hand_over(held.job_id, event))
             self._handovers.forget(held.job_id, uid)
         held.forget()
 
@@ -78,3 +85,5 @@ class Leaving:
             self._log("handover_failed", jobId=job_id, error=str(error))
         finally:
             self._handovers.end(job_id)
+            if self._under_way.get(job_id) is asyncio.current_task():
+                del self._under_way[job_id]

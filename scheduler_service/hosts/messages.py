@@ -20,6 +20,7 @@ from scheduler_service.domain.events import (
     Paused,
     Released,
     Triggered,
+    Unsent,
     Updated,
 )
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
@@ -68,11 +69,15 @@ class Handover(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one node asks of a job on another; without any event: how the job stands."""
+    """What one node asks of a job on another; without any event: how the job stands.
+
+    A node that does not know `unsent` yet takes it for the question how the job stands.
+    """
 
     event: Plain | None = None
     ended: Ended | None = None
     handover: Handover | None = None
+    unsent: Unsent | None = None
     definition: bytes | None = None
     remembered: Remembered | None = None
 
@@ -107,6 +112,8 @@ def write_ask(event: Event | None, definition: bytes | None, remembered: Remembe
             ask = Ask(ended=Ended(token, fault=fault))
         case Adopted(document=Document() as document):
             ask = Ask(handover=Handover(msgspec.structs.replace(event, document=None), encode_all(document)))
+        case Unsent():
+            ask = Ask(unsent=event)
         case _:
             ask = Ask(event=event, definition=definition, remembered=remembered)  # type: ignore[arg-type]
     return _ENCODER.encode(ask)
@@ -128,7 +135,7 @@ def event_of(ask: Ask) -> Event | None:
         return CallEnded(ask.ended.token, outcome)
     if ask.handover is not None:
         return msgspec.structs.replace(ask.handover.event, document=decode(ask.handover.document))
-    return ask.event
+    return ask.unsent or ask.event
 
 
 def write_reply(reply: Reply) -> bytes:

@@ -7,6 +7,7 @@ from scheduler_service.hosts.core import Log, Redact
 from scheduler_service.hosts.counting import Count, Counter
 from scheduler_service.hosts.courier import Courier
 from scheduler_service.hosts.crew import Crew
+from scheduler_service.hosts.gate import Gate
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.hosts.part_crew import PartCrew, Stir
@@ -21,6 +22,7 @@ class Outgoing:
         self,
         *,
         sender: Sender,
+        gate: Gate,
         router: Router,
         stir: Stir,
         store: StateStore,
@@ -32,8 +34,10 @@ class Outgoing:
         log: Log,
         limits: HostLimits,
     ) -> None:
-        self.crew = Crew(sender=sender, insistence=insistence, log=log)
-        self.parts = PartCrew(sender=sender, router=router, insistence=insistence, log=log, stir=stir)
+        self.crew = Crew(sender=sender, gate=gate, insistence=insistence, log=log)
+        self.parts = PartCrew(
+            sender=sender, gate=gate, router=router, insistence=insistence, log=log, stir=stir
+        )
         self.counter = Counter(count=count, insistence=insistence, log=log)
         self.courier = Courier(
             sender=sender,

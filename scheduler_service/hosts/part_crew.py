@@ -18,9 +18,10 @@ from scheduler_service.domain.effects import (
 from scheduler_service.domain.events import CallEnded, Event, InstancesResolved
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.gate import Gate
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.sending import send_once
-from scheduler_service.ports import Sender, StoreError
+from scheduler_service.ports import MayGo, NotSent, Sender, StoreError
 from scheduler_service.ports.instances import Router
 
 Tasks = dict[Token, asyncio.Task[None] | None]
@@ -40,9 +41,10 @@ class PartCrew:
     """
 
     def __init__(
-        self, *, sender: Sender, router: Router, insistence: Insistence, log: Log, stir: Stir
+        self, *, sender: Sender, gate: Gate, router: Router, insistence: Insistence, log: Log, stir: Stir
     ) -> None:
         self._sender = sender
+        self._gate = gate
         self._stir = stir
         self._router = router
         self._insistence = insistence
@@ -64,7 +66,10 @@ class PartCrew:
             case ResolveInstances(token=token):
                 self._begin(token, lambda: self._search(job_id, effect))
             case CallPart(token=token):
-                self._begin(token, lambda: self._call(job_id, effect, self._router.take_place(effect)))
+                may_go = self._gate.admit(job_id)
+                self._begin(
+                    token, lambda: self._call(job_id, effect, self._router.take_place(effect), may_go)
+                )
             case AbandonPart(token=token):
                 self._abandon(token)
             case MarkDraining(tenant=tenant, service=service, instance=instance):
@@ -107,11 +112,15 @@ class PartCrew:
             # The turn has started the call, which took the place over, or it has no use for it.
             self._router.leave(search.token)
 
-    async def _call(self, job_id: str, call: CallPart, has_place: bool) -> None:
+    async def _call(self, job_id: str, call: CallPart, has_place: bool, may_go: MayGo) -> None:
         try:
             if not has_place:
                 await self._router.enter(call)
-            outcome = await send_once(self._sender, call.request, self._log)
+            outcome = await send_once(self._sender, call.request, self._log, may_go)
+        except NotSent:
+            self._forget(call.token)
+            self._gate.turn_back(job_id, call.token)
+            return
         finally:
             self._router.leave(call.token)
         await self._bring_home(job_id, call.token, CallEnded(call.token, outcome))

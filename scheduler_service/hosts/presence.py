@@ -9,14 +9,14 @@ from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.tenure import BEAT, OFFLINE, Tenure
 from scheduler_service.persistence.shared.nodes import Node, Nodes
 from scheduler_service.ports import StoreError, StoreUnavailable
 
-BEAT = 3 * SECOND
-OFFLINE = 10 * SECOND
 LOOK = SECOND // 2
 STANDSTILL = 2 * SECOND
 RUNNING, DRAINING, CUT_OFF, OFF = "running", "draining", "cut off", "offline"
+GONE = (OFF, CUT_OFF)
 
 Figures = Callable[[], tuple[int, int]]
 
@@ -24,6 +24,7 @@ Figures = Callable[[], tuple[int, int]]
 class Presence:
     """Writes the heartbeat every 3 s; a node that was not seen for 10 s is offline (SPEC section 14).
 
+    `tenure` tells what the others think of this node. One without its sidecar is gone for them.
     `figures` are jobsHeld and running; `on_standstill` is called when this process did not run for over 2 s,
     `on_look` after each look at the others.
     """
@@ -33,6 +34,7 @@ class Presence:
         self._clock = clock
         self._node = node
         self._log = log
+        self.tenure = Tenure(clock=clock)
         self._figures: Figures = lambda: (0, 0)
         self._on_standstill: Callable[[], None] = lambda: None
         self._on_look: Callable[[], None] = lambda: None
@@ -51,11 +53,6 @@ class Presence:
         """The other nodes that live, as of the last heartbeat."""
         return self._alive - {self.holder}
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the others take this node for alive: its last heartbeat is fresh."""
-        return self._clock.now().steady - self._beaten < OFFLINE - BEAT // 3
-
     async def enter(self) -> None:
         """Takes this node's place. Raises StoreUnavailable where a live node has the same name.
 
@@ -71,6 +68,7 @@ class Presence:
                 )
             seen = again
         self._beaten = self._looked = self._clock.now().steady
+        self.tenure.extend(self._beaten)
         await self._refresh()
 
     def start(
@@ -84,6 +82,8 @@ class Presence:
     async def say(self, state: str) -> None:
         """Tells the others of a new state at once; where that fails, the next heartbeat does."""
         self._node = msgspec.structs.replace(self._node, state=state)
+        if state in GONE:
+            self.tenure.end()
         await self._beat()
 
     async def stop(self) -> None:
@@ -127,6 +127,8 @@ class Presence:
         self._on_look()
         if kept:
             self._beaten = now
+            if not {node.state, self._node.state} & set(GONE):  # it may have changed while this was written
+                self.tenure.extend(now)
         else:
             self._log("node_replaced", node=node.node_id)
 
@@ -141,4 +143,4 @@ class Presence:
 
 def lives(node: Node, now: int) -> bool:
     """Whether a node is taken for alive at `now` (steady ms); one without its sidecar reaches no job."""
-    return node.state not in (OFF, CUT_OFF) and now - node.seen_at < OFFLINE
+    return node.state not in GONE and now - node.seen_at < OFFLINE

@@ -91,6 +91,9 @@ class Sweep:
             await self._presence.forget_old()
 
     async def _has_lease(self) -> bool:
+        """One that is not heard of, or is without its sidecar, leaves the lease to another node."""
+        if not self._presence.tenure.is_current:
+            return False
         now = self._clock.now().steady
         return await self._nodes.lease(LEASE_NAME, self._presence.holder, now, now + LEASE)
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.ports import Sender
+from scheduler_service.ports import MayGo, Sender, always
 from scheduler_service.transport.services import Directory
 
 NOT_DELIVERED = "ERR_DIRECT_INVOKE"
@@ -28,9 +28,9 @@ class InvocationSender:
     def __init__(self, *, sender: Sender) -> None:
         self._sender = sender
 
-    async def send(self, request: OutboundRequest) -> Outcome:
-        """The target's answer, or why there is none. Raises nothing but CancelledError."""
-        outcome = await self._sender.send(request)
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
+        """The target's answer, or why there is none. Raises nothing but CancelledError and NotSent."""
+        outcome = await self._sender.send(request, may_go)
         if not isinstance(outcome, Answer) or outcome.status != INTERNAL:
             return outcome
         if request.url[:8].lower() != "service:" or not _is_sidecars(outcome.body):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
+from scheduler_service.ports import MayGo, NotSent, always
 from scheduler_service.transport.addresses import Place, read_url
 from scheduler_service.transport.connection import Connection
 from scheduler_service.transport.deadlines import Deadlines
@@ -68,12 +69,12 @@ class HttpSender:
         self._places: dict[str, Place] = {}
         self._is_closed = False
 
-    async def send(self, request: OutboundRequest) -> Outcome:
-        """The target's answer, or why there is none. Raises nothing but CancelledError."""
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
+        """The target's answer, or why there is none. Raises nothing but CancelledError and NotSent."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            reply, url = await self._answer(request, started + request.timeout / 1000)
+            reply, url = await self._answer(request, started + request.timeout / 1000, may_go)
         except TransportError as error:
             return Fault(error.kind, str(error), _milliseconds(loop.time() - started))
         return Answer(
@@ -91,22 +92,26 @@ class HttpSender:
         self._pool.close(_STOPPING)
         self._deadlines.close()
 
-    async def _answer(self, request: OutboundRequest, deadline: float) -> tuple[Reply | Answer, str]:
+    async def _answer(
+        self, request: OutboundRequest, deadline: float, may_go: MayGo
+    ) -> tuple[Reply | Answer, str]:
         if self._is_closed:
             raise ConnectFailed(_STOPPING)
         if request.url.startswith(PREFIX):
+            if not may_go():
+                raise NotSent
             # A task of its own, as for the opening below: timeouts need one, and a call may have none.
             return await asyncio.create_task(self._call_system(request, deadline)), request.url
         is_service = request.url[:8].lower() == "service:"
         place = self._services.locate(request.url, request.base) if is_service else self._read(request.url)
         hop = Hop(request.method, place, request.headers, request.body, is_service)
-        reply = await self._exchange(hop, request.trace, deadline)
+        reply = await self._exchange(hop, request.trace, deadline, may_go)
         for _ in range(request.redirects):
             following = follow(hop, reply)
             if following is None:
                 break
             hop = following
-            reply = await self._exchange(hop, request.trace, deadline)
+            reply = await self._exchange(hop, request.trace, deadline, may_go)
         return reply, request.url if hop.place is place and not is_service else write_url(hop.place)
 
     async def _call_system(self, request: OutboundRequest, deadline: float) -> Answer:
@@ -127,11 +132,14 @@ class HttpSender:
                 self._places[url] = place
         return place
 
-    async def _exchange(self, hop: Hop, trace: str, deadline: float) -> Reply:
+    async def _exchange(self, hop: Hop, trace: str, deadline: float, may_go: MayGo) -> Reply:
         data = self._scribe.write(hop, trace)
         connection = self._pool.take(hop.place.site, hop.trusted)
         if connection is None:
             connection = await asyncio.create_task(self._open(hop, deadline))
+        if not may_go():
+            self._pool.release(connection)
+            raise NotSent
         future = connection.start(data, method=hop.method, deadline=deadline)
         try:
             outcome = await future

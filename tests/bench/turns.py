@@ -17,7 +17,7 @@ from scheduler_service.domain.events import Created
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded import EmbeddedHost
-from scheduler_service.ports import Batch, Commit
+from scheduler_service.ports import Batch, Commit, MayGo, always
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms
@@ -75,7 +75,7 @@ class Target:
     def __init__(self) -> None:
         self._group = Group(lambda: Answer(200, HEADERS, b"{}", False, 1, "http://127.0.0.1:9/run"))
 
-    async def send(self, request: OutboundRequest) -> Outcome:
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         """The answer, with those of the same moment."""
         outcome: Outcome = await self._group.join()
         return outcome

@@ -23,7 +23,7 @@ from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import OutboundRequest, Outcome
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.history.sqlite import IN_MEMORY
-from scheduler_service.ports import Sender
+from scheduler_service.ports import MayGo, Sender, always
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import EventLog
 
@@ -85,9 +85,9 @@ class TappedSender(Sender):
         self._sender = sender
         self._points = points
 
-    async def send(self, request: OutboundRequest) -> Outcome:
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         self._points.before("send")
-        outcome = await self._sender.send(request)
+        outcome = await self._sender.send(request, may_go)
         self._points.after("send")
         return outcome
 

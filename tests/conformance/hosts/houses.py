@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from dapr.actor.runtime.manager import ActorManager
+
 from scheduler_service.app.dapr_host import Cluster, Ground, make_dapr_host
 from scheduler_service.domain.records import ExecutionRecord, Record
 from scheduler_service.hosts.dapr import DaprHost
@@ -18,6 +20,7 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.standin import StandIn, StandInClient
+from tests.conformance.hosts.stillness import ProcessClock, Stillness
 from tests.unit.hosts.house import CORE, Handles, House, MemoryHistory
 from tests.unit.hosts.scripted_sender import ScriptedSender
 
@@ -28,11 +31,15 @@ PATIENCE = 20.0
 class DaprNode:
     """One scheduler process of the stand-in's cluster."""
 
-    def __init__(self, name: str, host: DaprHost, client: StandInClient, history: MemoryHistory) -> None:
+    def __init__(
+        self, name: str, host: DaprHost, client: StandInClient, history: MemoryHistory, stillness: Stillness
+    ) -> None:
         self.name = name
         self.host = host
         self.client = client
         self.history = history
+        self.stillness = stillness
+        self.manager: ActorManager | None = None
         self.tasks: set[asyncio.Task[Any]] = set()
 
 
@@ -65,7 +72,9 @@ class DaprHouse(Handles):
         epoch = await nodes.next_epoch()
         now = self.clock.now()
         said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0)
-        presence = Presence(nodes=nodes, clock=self.clock, node=said, log=self._write_log)
+        stillness = Stillness()
+        clock = ProcessClock(self.clock, stillness)
+        presence = Presence(nodes=nodes, clock=clock, node=said, log=self._write_log)
         await presence.enter()
         client = StandInClient(self.world, name)
         history = MemoryHistory(None, self.journal)  # type: ignore[arg-type]
@@ -75,8 +84,8 @@ class DaprHouse(Handles):
             sidecar=Sidecar(client=client, patience=PATIENCE),
             history=history,
             sender=self.sender,
-            router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=self.clock),
-            clock=self.clock,
+            router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
+            clock=clock,
             redact=Masking().redact_all,
             count=count_missed,
             log=self._write_log,
@@ -88,9 +97,26 @@ class DaprHouse(Handles):
         before = asyncio.all_tasks()
         await self.world.join(name, host)
         await host.start()
-        node = self.nodes[name] = DaprNode(name, host, client, history)
+        node = self.nodes[name] = DaprNode(name, host, client, history, stillness)
         node.tasks = asyncio.all_tasks() - before
         return node
+
+    def freeze(self, name: str) -> None:
+        """A process and its sidecar stand still; what needs them goes on elsewhere, where there is a node."""
+        node = self.nodes[name]
+        node.stillness.begin()
+        node.client.stillness.begin()
+        node.manager = self.world.nodes[name]
+        self.world.kill(name)
+
+    async def thaw(self, name: str) -> None:
+        """They go on, the sidecar last, and find out what has become of the actors that they had."""
+        node = self.nodes[name]
+        node.stillness.end()
+        await self.settle()
+        node.client.stillness.end()
+        assert node.manager is not None
+        await self.world.come_back(name, node.manager)
 
     async def crash(self, name: str = "one") -> None:
         """A node dies where it stands; where it was the only one, another start of it comes up."""
@@ -129,7 +155,8 @@ class DaprHouse(Handles):
                 await asyncio.sleep(0)
             await self.database.write(lambda connection: None)
             await self.database.read(lambda connection: None)
-            calm = 0 if any(len(node.host._tasks) for node in self.nodes.values()) else calm + 1
+            at_work = (len(node.host._tasks) for node in self.nodes.values() if not node.stillness.is_on)
+            calm = 0 if any(at_work) else calm + 1
             if calm == 8:
                 return
 

@@ -14,6 +14,7 @@ from dapr.clients.exceptions import DaprInternalError
 from scheduler_service.hosts.actor import Turns, register
 from scheduler_service.hosts.clock import Alarm, ManualClock
 from scheduler_service.hosts.sidecar import ACTOR_TYPE
+from tests.conformance.hosts.stillness import Stillness
 
 Line = tuple[str, str]
 
@@ -35,6 +36,7 @@ class StandIn:
         self.active: dict[str, str] = {}
         self.is_down = False
         self.before_save: Callable[[str, str], asyncio.Future[None] | None] | None = None
+        self.after_save: Callable[[str, str], None] | None = None
         self.journal: list[Line] = []
         self._locks: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -58,6 +60,13 @@ class StandIn:
         self.nodes.pop(node, None)
         self.active = {one: owner for one, owner in self.active.items() if owner != node}
         self._locks.clear()
+
+    async def come_back(self, node: str, manager: ActorManager) -> None:
+        """A sidecar that stood still finds that its actors live elsewhere, and tells its process so."""
+        self.nodes[node] = manager
+        for actor_id in list(manager._active_actors):
+            async with self._lock(actor_id):
+                await manager.deactivate_actor(ActorId(actor_id))
 
     async def rebalance(self) -> None:
         """Moves each active actor to where it belongs now."""
@@ -105,6 +114,8 @@ class StandIn:
         else:
             self.state[actor_id] = value
         self.journal.append(("saved", actor_id))
+        if self.after_save is not None:
+            self.after_save(node, actor_id)
 
     def _plan(self, actor_id: str, name: str, pause: int) -> Alarm:
         return self.clock.call_after(pause, lambda: self._fire_soon(actor_id, name))
@@ -138,8 +149,9 @@ class StandIn:
 class StandInClient(DaprActorClientBase):
     """One node's client."""
 
-    def __init__(self, world: StandIn, node: str) -> None:
+    def __init__(self, world: StandIn, node: str, stillness: Stillness | None = None) -> None:
         self.world = world
+        self.stillness = stillness or Stillness()
         self.node = node
         self.is_cut = False
 
@@ -147,24 +159,31 @@ class StandInClient(DaprActorClientBase):
         self, actor_type: str, actor_id: str, method: str, data: bytes | None = None
     ) -> bytes:
         self._check(actor_type)
-        return await self.world.invoke(actor_id, method, data or b"")
+        try:
+            return await self.world.invoke(actor_id, method, data or b"")
+        finally:
+            await self.stillness.over()
 
     async def save_state_transactionally(self, actor_type: str, actor_id: str, data: bytes) -> None:
         self._check(actor_type)
         (operation,) = json.loads(data)
         value = operation["request"].get("value")
         await self.world.save(self.node, actor_id, None if value is None else json.dumps(value).encode())
+        await self.stillness.over()
 
     async def get_state(self, actor_type: str, actor_id: str, name: str) -> bytes:
         self._check(actor_type)
         await asyncio.sleep(0)
-        return self.world.state.get(actor_id, b"")
+        found = self.world.state.get(actor_id, b"")
+        await self.stillness.over()
+        return found
 
     async def register_reminder(self, actor_type: str, actor_id: str, name: str, data: bytes) -> None:
         self._check(actor_type)
         reminder = json.loads(data)
         base64.b64decode(reminder["data"])
         self.world.remind(actor_id, name, int(reminder["dueTime"].removesuffix("ms")))
+        await self.stillness.over()
 
     async def unregister_reminder(self, actor_type: str, actor_id: str, name: str) -> None:
         self._check(actor_type)

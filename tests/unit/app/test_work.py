@@ -28,7 +28,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.state.rows import batch_row
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import Commit
+from scheduler_service.ports import Commit, MayGo, always
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms
@@ -47,7 +47,7 @@ class Sender:
     def __init__(self) -> None:
         self.sent = 0
 
-    async def send(self, request: OutboundRequest) -> Outcome:
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         """200 and a small JSON object."""
         self.sent += 1
         return Answer(200, (("content-type", "application/json"),), b"{}", False, 1, request.url)

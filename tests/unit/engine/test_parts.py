@@ -20,6 +20,7 @@ from scheduler_service.domain.events import (
     InstancesResolved,
     Paused,
     Triggered,
+    Unsent,
 )
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.parts import Chosen
@@ -580,3 +581,13 @@ def test_a_gone_job_that_is_paused_stays_as_it_was_paused() -> None:
     assert rig.execution(1).reason == "gone"
     assert rig.document is not None
     assert rig.document.head.pause_reason != "gone"
+
+
+def test_a_part_that_was_never_asked_is_asked() -> None:
+    """That one alone, with its own request; one that has ended is left alone."""
+    rig = parted(None, "a", "b", "c")
+    first, second, third = rig.calls()
+    rig.deliver(CallEnded(first.token, Answer(200)))
+    assert rig.deliver(Unsent(second.token, rig.holder)).effects == (second,)
+    assert rig.deliver(Unsent(first.token, rig.holder)).effects == ()
+    assert third.token != second.token

@@ -6,7 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler_service.domain.document import Checking, CheckWaiting, Context, Document
-from scheduler_service.domain.events import Adopted, AlarmRang, CallEnded, FeedbackArrived, Resumed, Triggered
+from scheduler_service.domain.events import (
+    Adopted,
+    AlarmRang,
+    CallEnded,
+    FeedbackArrived,
+    Resumed,
+    Triggered,
+    Unsent,
+)
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Holder
@@ -223,3 +231,39 @@ def test_what_moved_on_meanwhile_is_not_given_away() -> None:
     other = elsewhere(rig)
     assert other.deliver(Adopted(Holder("third", "boot-1"), (), rig.document)).reply == Taken()
     assert other.open(1).holder == rig.holder
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_a_call_that_was_never_made_is_made(qos: int) -> None:
+    """Byte for byte, at either qos, as often as it stayed; nothing else of the job is touched (DESIGN 4)."""
+    rig = running(qos)
+    before = rig.call
+    document = rig.document
+    rig.effects.clear()
+    assert rig.deliver(Unsent(before.token, Holder("other", "boot-1"))).reply == Taken()
+    assert rig.effects == [before]
+    assert rig.document == document
+
+
+def test_a_call_that_nobody_awaits_is_not_made() -> None:
+    """Of a step that was answered, an attempt that is over, an execution that ended, another life."""
+    rig = running(1)
+    first, second = (call.token for call in rig.calls())
+    for token in (first, replace(second, request_counts=9), replace(second, execute_number=9)):
+        assert rig.deliver(Unsent(token, rig.holder)).effects == ()
+    assert rig.deliver(Unsent(replace(second, uid="another life"), rig.holder)).effects == ()
+    rig.answer(200)
+    assert rig.deliver(Unsent(second, rig.holder)).effects == ()
+    assert rig.deliver(Unsent(second, rig.holder)).reply == Unchanged()
+
+
+def test_a_call_of_an_execution_that_another_node_has_is_left_to_it() -> None:
+    """It will be handed over, or its node has died and all its calls are looked after (SPEC section 8)."""
+    rig = running(1)
+    other = elsewhere(rig)
+    assert other.deliver(Unsent(rig.call.token, rig.holder)).effects == ()
+    assert rig.document is not None
+    other.deliver(Adopted(rig.holder, (rig.call.token,), decode(encode_all(rig.document))))
+    assert [call.token for call in other.calls()] == []
+    other.deliver(Unsent(rig.call.token, rig.holder))
+    assert [call.token for call in other.calls()] == [rig.call.token]

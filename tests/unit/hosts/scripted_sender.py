@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
-from scheduler_service.ports import Sender
+from scheduler_service.ports import MayGo, NotSent, Sender, always
 from tests.unit.hosts.memory_store import Entry
 
 
@@ -19,6 +19,7 @@ class ScriptedSender(Sender):
         self.requests: list[OutboundRequest] = []
         self.script: dict[str, deque[Outcome]] = {}
         self._gates: dict[str, asyncio.Event] = {}
+        self._walls: dict[str, asyncio.Event] = {}
 
     def answers(self, url: str, *outcomes: Outcome | int) -> None:
         """What `url` answers next; a number is a status."""
@@ -33,8 +34,24 @@ class ScriptedSender(Sender):
         """They answer again."""
         self._gates.pop(url).set()
 
-    async def send(self, request: OutboundRequest) -> Outcome:
+    def wall_off(self, url: str) -> None:
+        """No connection comes about there for now; `open_up` lets those through that wait."""
+        self._walls[url] = asyncio.Event()
+
+    def open_up(self, url: str) -> None:
+        """Connections come about again."""
+        self._walls.pop(url).set()
+
+    def take_down(self, url: str) -> asyncio.Event:
+        """Connections come about again for those that come from now on; the event lets the others through."""
+        return self._walls.pop(url)
+
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         place = request.base or request.url
+        if place in self._walls:
+            await self._walls[place].wait()
+        if not may_go():
+            raise NotSent
         self.journal.append(("send", place))
         self.requests.append(request)
         gate = self._gates.get(place)

@@ -4,13 +4,18 @@ import asyncio
 
 import pytest
 
+from scheduler_service.domain.effects import CallPart
 from scheduler_service.domain.events import CallEnded, Event
 from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Token
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.crew import Crew
+from scheduler_service.hosts.gate import OpenGate
 from scheduler_service.hosts.insist import Insistence
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.hosts.part_crew import PartCrew, stir_nobody
+from scheduler_service.ports import MayGo, StoreUnavailable
+from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.router import Router, Terms
 from tests.unit.hosts.scripted_sender import ScriptedSender
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +36,7 @@ class Bridge:
         self.is_away = False
         self.log: list[str] = []
         insistence = Insistence(take=self._take, clock=self.clock, lease=lease)
-        self.crew = Crew(sender=self.sender, insistence=insistence, log=self._write)
+        self.crew = Crew(sender=self.sender, gate=OpenGate(), insistence=insistence, log=self._write)
 
     async def advance(self, pause: int) -> None:
         """From call to call."""
@@ -156,3 +161,55 @@ async def test_stopping_ends_what_is_in_flight() -> None:
     await bridge.crew.stop()
     assert bridge.taken == []
     assert len(bridge.crew) == 0
+
+
+class ClosedGate:
+    """Lets nothing out, and knows what it turned back."""
+
+    def __init__(self) -> None:
+        self.turned_back: list[tuple[str, Token]] = []
+
+    def admit(self, job_id: str) -> MayGo:
+        """Nothing may leave."""
+        return lambda: False
+
+    def turn_back(self, job_id: str, token: Token) -> None:
+        """One more."""
+        self.turned_back.append((job_id, token))
+
+
+async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
+    """Nothing was sent and nothing comes home; the gate hears of it, and it may be made anew."""
+    bridge, gate = Bridge(), ClosedGate()
+    insistence = Insistence(take=bridge._take, clock=bridge.clock)
+    crew = Crew(sender=bridge.sender, gate=gate, insistence=insistence, log=bridge._write)
+    for _ in range(2):
+        crew.call("job", TOKEN, REQUEST)
+        await bridge.settle()
+        assert crew.alive("uid") == ()
+    assert gate.turned_back == [("job", TOKEN)] * 2
+    assert (bridge.sender.urls(), bridge.taken) == ([], [])
+
+
+async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
+    """And it holds no place at its instance: the next call gets it."""
+    bridge, gate = Bridge(), ClosedGate()
+    instances = Instances()
+    instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
+    router = Router(roster=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
+    insistence = Insistence(take=bridge._take, clock=bridge.clock)
+    parts = PartCrew(
+        sender=bridge.sender,
+        gate=gate,
+        router=router,
+        insistence=insistence,
+        log=bridge._write,
+        stir=stir_nobody,
+    )
+    tokens = [Token("uid", number, number, CallKind.PART, 0) for number in (1, 2)]
+    for token in tokens:
+        parts.start("job", CallPart(token, "default", "shop", "a", REQUEST))
+        await bridge.settle()
+        assert parts.alive("uid") == ()
+    assert gate.turned_back == [("job", token) for token in tokens]
+    assert (bridge.sender.urls(), bridge.taken) == ([], [])

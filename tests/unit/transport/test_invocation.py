@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.ports import MayGo, always
 from scheduler_service.transport.invocation import InvocationDirectory, InvocationSender
 from scheduler_service.transport.services import StaticDirectory
 
@@ -18,7 +19,7 @@ class Fixed:
         self.outcome = outcome
         self.is_closed = False
 
-    async def send(self, request: OutboundRequest) -> Outcome:
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         return self.outcome
 
     async def close(self) -> None:

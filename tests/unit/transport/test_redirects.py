@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
+from scheduler_service.ports import NotSent
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.services import StaticDirectory
 from tests.unit.transport.servers import Handler, Peer, Stage, repeating
@@ -120,3 +121,13 @@ async def test_other_3xx_are_answers(stage: Stage, status: int) -> None:
     outcome = await stage.sender().send(request(server.url))
     assert isinstance(outcome, Answer)
     assert outcome.status == status
+
+
+async def test_the_next_hop_may_stay(stage: Stage) -> None:
+    """A redirect is followed only where the request may still go (DESIGN section 4)."""
+    server = await stage.server(repeating(OK))
+    moved = await stage.server(redirecting(server.url, 307))
+    turns = iter([True, False])
+    with pytest.raises(NotSent):
+        await stage.sender().send(request(moved.url), lambda: next(turns))
+    assert (len(moved.requests), server.requests) == (1, [])

@@ -1,5 +1,6 @@
 """What the sender sends, and what it makes of ordinary answers."""
 
+import asyncio
 import re
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Headers, OutboundRequest
+from scheduler_service.ports import NotSent
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.services import StaticDirectory
 from tests.unit.transport.servers import Peer, Stage, TableResolver, answering, repeating
@@ -258,3 +260,45 @@ async def test_system_functions(stage: Stage) -> None:
     missing = await sender.send(request("system://other"))
     assert isinstance(missing, Fault)
     assert missing.kind is FaultKind.NO_INSTANCE
+
+
+async def test_a_request_that_may_not_go_leaves_nothing(stage: Stage) -> None:
+    """It is asked when the connection is there, new or kept; the connection serves the next one."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender()
+    for _ in range(2):
+        with pytest.raises(NotSent):
+            await sender.send(request(server.url), lambda: False)
+    assert (server.requests, server.connections) == ([], 1)
+    assert isinstance(await sender.send(request(server.url), lambda: True), Answer)
+    with pytest.raises(NotSent):
+        await sender.send(request(server.url), lambda: False)
+    assert (len(server.requests), server.connections) == (1, 1)
+
+
+async def test_who_may_go_is_asked_after_the_wait_for_a_connection(stage: Stage) -> None:
+    """What stood still while it waited in line must not leave on an answer from before (DESIGN section 4)."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender(connections=1)
+    asked: list[int] = []
+
+    def may_go() -> bool:
+        asked.append(server.connections)
+        return True
+
+    answers = await asyncio.gather(*(sender.send(request(server.url), may_go) for _ in range(3)))
+    assert all(isinstance(answer, Answer) for answer in answers)
+    assert asked == [1, 1, 1]
+
+
+async def test_a_system_function_may_stay(stage: Stage) -> None:
+    """The same for what runs in this process."""
+    called: list[bool] = []
+
+    async def function() -> Answer:
+        called.append(True)
+        return Answer(200)
+
+    with pytest.raises(NotSent):
+        await stage.sender(system={"one": function}).send(request("system://one"), lambda: False)
+    assert called == []
