@@ -1,0 +1,170 @@
+"""A cluster under measurement, as `./scripts/cluster` starts it, and what can be counted from outside."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+from redis import Redis
+
+from scheduler_service.demo.cluster import APP_ID, LocalCluster
+from scheduler_service.demo.programs import Part, find_programs, free_ports, tell_missing
+from scheduler_service.hosts.sidecar import ACTOR_TYPE, STATE
+from tests.bench.stage import ROOT
+from tests.sidecar.stage import Stage
+
+ARRAY = 250
+TRIES = 10
+REGISTERED = "dapr_scheduler_jobs_created_total"
+UNHEALTHY, MISSED = "entered un-healthy status", "App health probe could not complete"
+Arrival = tuple[str, str, float]
+
+
+class BareTarget:
+    """`tests.bench.target` in a process of its own, which takes a herd without being late itself."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.bench.target"],
+            cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        self.base = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+        self.url = f"{self.base}/run"
+
+    def count(self) -> int:
+        """How many requests came."""
+        return int(httpx.get(f"{self.base}/count", trust_env=False).json())
+
+    def arrivals(self) -> list[Arrival]:
+        """(jobId, Idempotency-Key, wall ms) of each."""
+        found = httpx.get(f"{self.base}/arrivals", timeout=60, trust_env=False).json()
+        return [(job, key, at) for job, key, at in found]
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+class Bench:
+    """A cluster that runs. `names` are its nodes."""
+
+    def __init__(self, stage: Stage, target: BareTarget, names: Sequence[str], metrics: int) -> None:
+        self.stage = stage
+        self.target = target
+        self.names = names
+        self._metrics = metrics
+
+    def create(self, definitions: Sequence[Mapping[str, Any]]) -> float:
+        """Posts definitions in arrays, to all nodes at once; how many a second."""
+        began = time.perf_counter()
+        arrays = [definitions[at : at + ARRAY] for at in range(0, len(definitions), ARRAY)]
+        with ThreadPoolExecutor(len(self.names)) as clients:
+            list(clients.map(self._post, range(len(arrays)), arrays))
+        return len(definitions) / (time.perf_counter() - began)
+
+    def _post(self, number: int, array: Sequence[Mapping[str, Any]]) -> None:
+        """Who is told that nothing was done for now asks again, as a client does."""
+        left = list(array)
+        for _ in range(TRIES):
+            name = self.names[number % len(self.names)]
+            status, answer = self.stage.call(name, "POST", "/jobs", left)
+            assert status == 200, answer
+            items = answer["data"]["items"]
+            wrong = [one for one in items if one["status"] == "refused" and one["problem"]["status"] != 503]
+            assert not wrong, wrong[:1]
+            left = [job for job, one in zip(left, items, strict=True) if one["status"] == "refused"]
+            if not left:
+                return
+        raise SystemExit(f"{len(left)} jobs could not be created: {items[-1]['problem']['detail']}")
+
+    def await_arrivals(self, count: int, seconds: float, *, after: float = 0) -> list[Arrival]:
+        """The arrivals when there are `count` or `seconds` are over, and `after` seconds more."""
+        deadline = time.monotonic() + seconds
+        while self.target.count() < count and time.monotonic() < deadline:
+            time.sleep(0.5)
+        time.sleep(after)
+        return self.target.arrivals()
+
+    def succeeded(self) -> int:
+        """How many executions the history has as succeeded."""
+        answer = self.stage.call(self.names[0], "GET", "/stats")[1]
+        return int(answer["data"]["byState"].get("succeeded", 0))
+
+    def registered(self) -> int:
+        """How many reminders the scheduler service has taken since its start."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=10) as answer:
+            return read_counter(answer.read().decode(), REGISTERED)
+
+    def writes(self, job_ids: Sequence[str]) -> int:
+        """How often the state of these jobs was written: the version that Dapr keeps beside each."""
+        with Redis(port=self.stage.cluster.ports.redis) as redis, redis.pipeline() as asked:
+            for job_id in job_ids:
+                asked.hget("||".join((APP_ID, ACTOR_TYPE, job_id, STATE)), "version")
+            versions = asked.execute()
+        assert None not in versions, "a job has no state in Redis"
+        return sum(map(int, versions))
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of CPU of the nodes and of their sidecars."""
+        cluster = self.stage.cluster
+        return {
+            "nodes": sum(map(_cpu, cluster.apps.values())),
+            "daprd": sum(map(_cpu, cluster.sidecars.values())),
+        }
+
+    def said(self, word: str) -> int:
+        """How often the sidecars have logged `word`."""
+        logs = [part.log.read_text(errors="replace") for part in self.stage.cluster.sidecars.values()]
+        return sum(log.count(word) for log in logs)
+
+
+@contextlib.contextmanager
+def measured(*names: str) -> Iterator[Bench]:
+    """A cluster of these nodes over a fresh folder, gone afterwards. Says what to install where it cannot."""
+    programs = find_programs(os.environ)
+    if missing := tell_missing(programs):
+        raise SystemExit("\n".join(missing))
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(BareTarget()) as target:
+        cluster = LocalCluster(folder=Path(folder), programs=programs)
+        cluster.add_database()
+        (metrics,) = free_ports(1)
+        tell_metrics(cluster.scheduler, metrics)
+        stage = Stage(cluster, target)
+        try:
+            stage.start(*names)
+            yield Bench(stage, target, names, metrics)
+        finally:
+            cluster.stop()
+
+
+def tell_metrics(part: Part, port: int) -> None:
+    """Makes a program of Dapr tell its counters on `port`."""
+    part.command.remove("--enable-metrics=false")
+    part.command += ["--metrics-listen-address", "127.0.0.1", "--metrics-port", str(port)]
+
+
+def read_counter(text: str, name: str) -> int:
+    """The sum of a counter over all its labels; 0 where it was never counted."""
+    lines = re.findall(rf"(?m)^{name}(?:\{{.*\}})? (\S+)$", text)
+    return int(sum(map(float, lines)))
+
+
+def each(spent: Mapping[str, float], before: Mapping[str, float], count: int) -> dict[str, float]:
+    """CPU in ms for one of `count`."""
+    return {f"{name}_cpu_ms": round((spent[name] - before[name]) / count * 1_000, 2) for name in spent}
+
+
+def _cpu(part: Part) -> float:
+    fields = Path(f"/proc/{part.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
