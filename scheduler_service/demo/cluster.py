@@ -1,20 +1,35 @@
 """A cluster on one machine, on loopback: Redis, PostgreSQL, placement, scheduler service, sidecars, nodes."""
 
+import argparse
 import os
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from scheduler_service.demo.postgres import Postgres
-from scheduler_service.demo.programs import PYTHON, Part, find_programs, free_ports, listens, tell_missing
+from scheduler_service.demo.programs import (
+    PYTHON,
+    Part,
+    find_programs,
+    free_ports,
+    is_ready,
+    listens,
+    tell_missing,
+)
+from scheduler_service.persistence.state.errors import StoreRefused
+from scheduler_service.persistence.state.folder import FolderLock
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+DATA = ROOT / "data" / "cluster"
 APP_ID = "scheduler"
+NEXT = 10
+NODE_PATIENCE = 90.0
+DESCRIPTION = "Two nodes on Dapr with all that they need, on loopback, without containers, until Ctrl-C."
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -118,6 +133,11 @@ class LocalCluster:
         for part in (*self.apps.values(), *self.sidecars.values(), *reversed(self.shared())):
             part.stop()
 
+    def kill(self) -> None:
+        """Ends what runs without a word: what was durable is there at the next start."""
+        for part in reversed(self.parts()):
+            part.kill()
+
     def _app(self, name: str, ports: NodePorts) -> Part:
         command = [PYTHON, "-m", "scheduler_service", "serve", "--runtime", "dapr"]
         command += ["--port", str(ports.api), "--data", str(self.folder / "data")]
@@ -128,7 +148,7 @@ class LocalCluster:
             "PUNCTUAL_DAPR__GRPC_PORT": str(ports.grpc),
             **self._environ,
         }
-        return Part(name, command, folder=self.folder, is_up=listens(ports.api), environ=environ)
+        return Part(name, command, folder=self.folder, is_up=is_ready(ports.api), environ=environ)
 
     def _redis(self) -> Part:
         data = self.folder / "redis"
@@ -177,32 +197,60 @@ def own_environ() -> Mapping[str, str]:
     return os.environ
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """`./scripts/cluster`: two nodes until Ctrl-C; an exit code."""
+    asked = _read(arguments)
     found = find_programs(own_environ())
     missing = tell_missing(found)
     if missing:
         print("\n".join(missing))
         return 2
-    folder = Path("data") / "cluster"
-    cluster = LocalCluster(folder=folder.absolute(), programs=found)
+    try:
+        FolderLock.claim(asked.data)  # until this process ends: two Redis on the same files would spoil them
+    except StoreRefused as refused:
+        print(refused)
+        return 3
+    cluster = LocalCluster(folder=asked.data.absolute(), programs=found)
     cluster.add_database()
-    for name, port in (("one", 8000), ("two", 8010)):
+    for name, port in (("one", asked.port), ("two", asked.port + NEXT)):
         cluster.add_node(name, port)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        if not _start(cluster):
-            return 1
-        print(f"Ctrl-C stops all of it; data and logs lie in {folder}")
-        while all(part.is_running for part in cluster.parts()):
-            time.sleep(1)
-        print(_tell_dead(cluster))
-        return 1
+        return _run(cluster)
     except KeyboardInterrupt:
         return 0
     finally:
-        print("stopping ...")
+        _end(cluster)
+
+
+def _read(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./scripts/cluster", description=DESCRIPTION)
+    parser.add_argument("--port", type=int, default=8000, help=f"of node one (8000); two has {NEXT} more")
+    parser.add_argument(
+        "--data", type=Path, default=ROOT / "data" / "cluster", help="folder of data and logs"
+    )
+    return parser.parse_args(arguments)
+
+
+def _run(cluster: LocalCluster) -> int:
+    """Until a part ends by itself."""
+    if not _start(cluster):
+        return 1
+    print(f"Ctrl-C stops all of it; data and logs lie in {cluster.folder}", flush=True)
+    while all(part.is_running for part in cluster.parts()):
+        time.sleep(1)
+    print(_tell_dead(cluster))
+    return 1
+
+
+def _end(cluster: LocalCluster) -> None:
+    """Lets all end in order; who cannot wait for it asks once more."""
+    try:
+        print("stopping ... (Ctrl-C once more: at once)", flush=True)
         cluster.stop()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        cluster.kill()
 
 
 def _start(cluster: LocalCluster) -> bool:
@@ -210,12 +258,15 @@ def _start(cluster: LocalCluster) -> bool:
         part.start()
         if not _tell(part, part.wait()):
             return False
-    for part in (*cluster.apps.values(), *cluster.sidecars.values()):
+    own = (*cluster.apps.values(), *cluster.sidecars.values())
+    for part in own:
         part.start()
-    own = [_tell(part, part.wait()) for part in (*cluster.apps.values(), *cluster.sidecars.values())]
+    are_up = [_tell(part, part.wait(NODE_PATIENCE)) for part in own]
+    if not all(are_up):
+        return False
     for name, ports in cluster.nodes.items():
         print(f"{name:10} http://127.0.0.1:{ports.api}")
-    return all(own)
+    return True
 
 
 def _tell(part: Part, is_up: bool) -> bool:

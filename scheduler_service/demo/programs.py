@@ -1,5 +1,6 @@
 """The programs of a cluster on one machine: where they are, how they are started, watched and stopped."""
 
+import http.client
 import os
 import shutil
 import signal
@@ -138,6 +139,22 @@ def listens(port: int) -> Callable[[], bool]:
                 return True
         except OSError:
             return False
+
+    return ask
+
+
+def is_ready(port: int) -> Callable[[], bool]:
+    """Whether the node that serves `port` takes work."""
+
+    def ask() -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        try:
+            connection.request("GET", "/health/ready")
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
 
     return ask
 

@@ -16,7 +16,7 @@ LATECOMERS = 15
 def main(count: int = 5_000, qos: int = 0) -> None:
     """Prints executions a second, lateness, what was lost or doubled, and how healthy the nodes looked."""
     with measured("one", "two") as bench:
-        moment = int(time.time()) + FAR + 5 + count // 100
+        moment = int(time.time()) + FAR + 5 + count // 60
         jobs = [one_shot(f"herd-{n}", moment, bench.target.base, qos) for n in range(count)]
         created = bench.create(jobs)
         if time.time() > moment - FAR:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SCRIPTS = ("scripts/run", "scripts/test", "scripts/check", ".ci/run")
+SCRIPTS = ("scripts/run", "scripts/test", "scripts/check", "scripts/cluster", ".ci/run")
 # Where sh is dash, as on Debian, once is enough.
 SHELLS = sorted(
     {str(Path(path).resolve()) for shell in ("sh", "dash", "bash") if (path := shutil.which(shell))}

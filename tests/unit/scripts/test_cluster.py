@@ -1,0 +1,131 @@
+"""`./scripts/cluster` where it cannot start: what is said, and that nothing is left behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.persistence.state.folder import FolderLock
+from tests.checkout import environ_of, make_checkout
+
+TOOLS = ("cat", "cksum", "dirname", "env", "sh", "sleep")
+PROGRAMS = ("redis-server", "placement", "scheduler", "daprd")
+
+
+def tools(folder: Path) -> Path:
+    """A folder for the PATH with what a script needs, and nothing else."""
+    folder.mkdir()
+    for tool in TOOLS:
+        (folder / tool).symlink_to(str(shutil.which(tool)))
+    return folder
+
+
+def run(tmp_path: Path, *arguments: str, there: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
+    """The script, where the only programs are `there`, which end at once."""
+    path = tools(tmp_path / "tools")
+    for name in there:
+        put(path, name, f"echo {name} cannot go on\nexit 1\n")
+    script = begin(tmp_path, path, *arguments)
+    said, complaints = script.communicate(timeout=60)
+    return subprocess.CompletedProcess(script.args, script.returncode, said, complaints)
+
+
+def begin(tmp_path: Path, path: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """The script with nothing on its PATH but `path`."""
+    return subprocess.Popen(
+        [str(make_checkout(tmp_path / "a check out") / "cluster"), *arguments],
+        cwd=tmp_path,
+        env=environ_of(PATH=str(path), HOME=str(tmp_path), PUNCTUAL_DAPR_BIN=""),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def put(path: Path, name: str, text: str) -> None:
+    """A program on the PATH."""
+    (path / name).write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
+    (path / name).chmod(0o755)
+
+
+def test_a_missing_program_is_named_with_what_to_install(tmp_path: Path) -> None:
+    """A line for each, exit code 2, and nothing was started or made."""
+    done = run(tmp_path, "--data", str(tmp_path / "data"))
+    assert done.returncode == 2, done.stderr
+    lines = done.stdout.splitlines()
+    assert "redis-server is missing: Debian, Ubuntu: apt-get install redis-server" in lines
+    for name in PROGRAMS[1:]:
+        assert f"{name} is missing: dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN" in lines
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_is_there_is_not_named(tmp_path: Path) -> None:
+    """On the PATH is as good as anywhere."""
+    done = run(tmp_path, there=("redis-server", "daprd"))
+    assert done.returncode == 2, done.stderr
+    named = [line.partition(" is missing")[0] for line in done.stdout.splitlines()]
+    assert [name for name in named if name != "initdb"] == ["placement", "scheduler"]
+
+
+def test_a_program_that_does_not_start_is_told_with_its_last_words(tmp_path: Path) -> None:
+    """Exit code 1; what had started is stopped."""
+    data = tmp_path / "data"
+    done = run(tmp_path, "--data", str(data), there=(*PROGRAMS, "initdb"))
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[:2] == ["redis      did not start:", "redis-server cannot go on"]
+    assert "stopping ..." in done.stdout
+    assert (data / "redis.log").exists()
+
+
+def test_two_clusters_on_one_folder_are_refused(tmp_path: Path) -> None:
+    """Exit code 3 with the process that has it, before anything is started."""
+    data = tmp_path / "data"
+    held = FolderLock.claim(data)
+    done = run(tmp_path, "--data", str(data), there=(*PROGRAMS, "initdb"))
+    held.release()
+    assert done.returncode == 3, done.stderr
+    assert f"is in use by process {os.getpid()}." in done.stdout
+    assert [path.name for path in data.iterdir()] == ["lock"]
+
+
+def test_ctrl_c_twice_ends_what_does_not_end_by_itself(tmp_path: Path) -> None:
+    """The first one asks, the second one kills: no process stays behind."""
+    path = tools(tmp_path / "tools")
+    note = tmp_path / "process"
+    for name in (*PROGRAMS, "initdb"):
+        put(path, name, f"trap '' TERM\necho $$ >{note}.new\nmv {note}.new {note}\nexec sleep 60\n")
+    (path / "mv").symlink_to(str(shutil.which("mv")))
+    script = begin(tmp_path, path, "--data", str(tmp_path / "data"))
+    assert script.stdout is not None
+    try:
+        assert until(note.exists)
+        script.send_signal(signal.SIGINT)
+        assert "stopping ..." in script.stdout.readline()
+        script.send_signal(signal.SIGINT)
+        assert script.wait(20) == 0
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(note.read_text()), 0)
+    finally:
+        script.kill()
+        script.communicate()
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    """Whether it came true within 30 s."""
+    end = time.monotonic() + 30
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.mark.parametrize("wrong", [["--nodes", "3"], ["--port", "x"]])
+def test_an_option_that_there_is_not_is_refused(tmp_path: Path, wrong: list[str]) -> None:
+    """With those that there are."""
+    done = run(tmp_path, *wrong)
+    assert done.returncode == 2
+    assert "[--port PORT] [--data DATA]" in done.stderr
