@@ -12,7 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from scheduler_service.demo.cluster import LocalCluster
+from scheduler_service.demo.programs import Part
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.persistence.history.entry import decode_entries
 
@@ -116,7 +119,10 @@ class Stage:
         return status
 
     def rows(self, query: str) -> list[Any]:
-        """What the history says."""
+        """What the history says, wherever it lies."""
+        if self.cluster.postgres is not None:
+            with psycopg.connect(self.cluster.postgres.url, connect_timeout=20) as held:
+                return held.execute(query).fetchall()
         place = self.cluster.folder / "data" / "history.db"
         with contextlib.closing(sqlite3.connect(place, timeout=20)) as db:
             return db.execute(query).fetchall()
@@ -141,6 +147,12 @@ def until(condition: Callable[[], bool], patience: float) -> bool:
             return True
         time.sleep(0.2)
     return condition()
+
+
+def comes_up(part: Part) -> bool:
+    """PostgreSQL refuses to start while a process of the server that was killed is still ending."""
+    part.start()
+    return part.wait()
 
 
 @contextlib.contextmanager

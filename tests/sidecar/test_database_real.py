@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from scheduler_service.demo.programs import Part
-from tests.sidecar.stage import Stage, definition, staged_on_postgres, until
+from tests.sidecar.stage import Stage, comes_up, definition, staged_on_postgres, until
 
 NAMES = ("one", "two")
 EXTERNAL = {"period": "external"}
@@ -13,12 +12,6 @@ def listed(stage: Stage, name: str) -> set[tuple[str, int]]:
     """What the history says on this node."""
     answer = stage.call(name, "GET", "/executions?state=succeeded&limit=100")[1]
     return {(one["jobId"], one["executeNumber"]) for one in answer["data"]["items"]} if answer else set()
-
-
-def comes_up(part: Part) -> bool:
-    """PostgreSQL refuses to start while a process of the server that was killed is still ending."""
-    part.start()
-    return part.wait()
 
 
 def test_nodes_share_one_history_which_may_restart(tmp_path: Path, programs: dict[str, str]) -> None:

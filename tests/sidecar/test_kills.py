@@ -4,15 +4,17 @@ import math
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from tests.sidecar.stage import Stage, definition, staged, until
+from tests.sidecar.stage import Stage, comes_up, definition, staged, staged_on_postgres, until
 
 JOBS, ASYNC = 50, 200
 BEFORE, AFTER = 6.0, 25.0
 PAUSE = 30.0
+Opening = Callable[..., AbstractContextManager[Stage]]
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -34,8 +36,7 @@ def restart(name: str) -> Callable[[Stage], None]:
     def work(stage: Stage) -> None:
         part = getattr(stage.cluster, name)
         part.kill()
-        part.start()
-        assert part.wait()
+        assert until(lambda: comes_up(part), 30), part.last_lines(20)
 
     return work
 
@@ -63,17 +64,24 @@ CASES: dict[str, Callable[[Stage], None]] = {
     "redis": restart("redis"),
     "scheduler service": restart("scheduler"),
     "placement": restart("placement"),
+    "database": restart("postgres"),
     "frozen for 30 s": freeze,
     "third node": join_and_leave,
 }
+ON_FILES = ("app and daprd",)
+"""Once more without a database, as nodes of one machine may share files."""
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "opening"),
+    [(case, staged_on_postgres) for case in CASES] + [(case, staged) for case in ON_FILES],
+    ids=[*CASES, *(f"{case}, on files" for case in ON_FILES)],
+)
 def test_nothing_is_lost_or_doubled(
-    case: str, tmp_path: Path, programs: dict[str, str], capsys: pytest.CaptureFixture[str]
+    case: str, opening: Opening, tmp_path: Path, programs: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """50 firings a second and 200 open asynchronous executions of qos 1 (SPEC sections 3 and 8)."""
-    with staged(tmp_path, programs, "one", "two") as stage:
+    with opening(tmp_path, programs, "one", "two") as stage:
         prepare(stage)
         time.sleep(BEFORE)
         hit = time.time() * 1000
