@@ -1,6 +1,10 @@
 """What `docker-compose.yml` and `Dockerfile` name is there, and pinned (no container is started here)."""
 
+import os
 import re
+import shutil
+import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +12,12 @@ import pytest
 import yaml
 
 from scheduler_service.cli.main import run
+from scheduler_service.demo.cluster import APP_ID, LocalCluster
+from scheduler_service.settings import Settings, load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
+NODES = ("one", "two")
+KEY = "0123456789abcdef"
 
 
 @pytest.fixture
@@ -29,11 +37,92 @@ def test_every_image_is_pinned(services: dict[str, Any]) -> None:
 
 def test_the_parts_are_those_of_a_cluster(services: dict[str, Any]) -> None:
     """A store that keeps, placement, a scheduler service that keeps, history, two nodes, a target."""
-    assert {"redis", "placement", "scheduler", "postgres", "one", "two", "example"} <= services.keys()
+    parts = {f"{name}-{part}" for name in NODES for part in ("punctual", "dapr")}
+    assert {"redis", "placement", "scheduler", "postgres", "example-app", "example-dapr"} | parts <= set(
+        services
+    )
     assert services["redis"]["command"][-2:] == ["--appendonly", "yes"]
     assert services["scheduler"]["volumes"]
-    for name in ("one", "two", "example"):
-        assert services[f"{name}-dapr"]["network_mode"] == f"service:{name}"
+    assert services["postgres"]["volumes"]
+
+
+def test_a_sidecar_outlives_the_end_of_its_application(services: dict[str, Any]) -> None:
+    """Both are in a network that neither holds: else it would be gone for one when the other starts anew."""
+    for name, application in (("one", "one-punctual"), ("two", "two-punctual"), ("example", "example-app")):
+        for part in (application, f"{name}-dapr"):
+            assert services[part]["network_mode"] == f"service:{name}"
+            assert "ports" not in services[part]
+        assert "build" not in services[name]
+        assert services[name]["command"] == ["sleep", "infinity"]
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_node_ends_before_what_it_needs_to_end_well(services: dict[str, Any], name: str) -> None:
+    """What depends on another one is stopped first; the drain is shorter than the patience for it."""
+    node = services[f"{name}-punctual"]
+    assert node["depends_on"][f"{name}-dapr"] == {"condition": "service_started"}
+    assert {"redis", "placement", "scheduler"} <= set(services[f"{name}-dapr"]["depends_on"])
+    assert int(node["stop_grace_period"].rstrip("s")) > Settings().server.drain_seconds
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_node_waits_for_its_database(services: dict[str, Any], name: str) -> None:
+    """It does not start without its history (exit code 3)."""
+    assert services[f"{name}-punctual"]["depends_on"]["postgres"] == {"condition": "service_healthy"}
+    assert services["postgres"]["healthcheck"]["test"][:2] == ["CMD", "pg_isready"]
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_feedback_reaches_a_node_whichever_lives(services: dict[str, Any], name: str) -> None:
+    """Not the loopback of who reports: a name of both nodes in their network, a published port outside."""
+    environ = services[f"{name}-punctual"]["environment"]
+    environ = {key: re.sub(r"\$\{\w+:-(.*)\}", r"\1", value) for key, value in environ.items()}
+    settings = load_settings({}, environ | {"PUNCTUAL_SERVER__KEY": KEY}).settings
+    assert settings.feedback.internal_url == "http://punctual:8000"
+    assert settings.feedback.external_url == "http://127.0.0.1:8000"
+    assert services["one"]["ports"] == ["127.0.0.1:8000:8000"]
+    assert f"{settings.server.external_url}:8000".removeprefix("http://") in services[name]["ports"]
+    assert services[name]["networks"]["default"]["aliases"] == ["punctual"]
+    assert settings.node.id == name
+
+
+def test_a_sidecar_is_told_what_it_is_told_without_containers(
+    services: dict[str, Any], tmp_path: Path
+) -> None:
+    """The options of `./scripts/cluster`, but for addresses, folders and logs."""
+    programs = {name: name for name in ("redis-server", "placement", "scheduler", "daprd")}
+    cluster = LocalCluster(folder=tmp_path, programs=programs)
+    cluster.add_node("one")
+    command = cluster.sidecars["one"].command
+    given = {option[2:]: value for option, value in pairwise(command)}
+    told = dict(option[2:].split("=") for option in services["one-dapr"]["command"][1:] if "=" in option)
+    assert told["app-id"] == given["app-id"] == APP_ID
+    assert int(told["app-port"]) == Settings().dapr.app_port
+    common = [name for name in given if name.startswith(("app-health", "app-max", "max-"))]
+    assert len(common) == 6
+    assert {name: told[name] for name in common} == {name: given[name] for name in common}
+    assert "--enable-app-health-check" in services["one-dapr"]["command"]
+    assert services["two-dapr"]["command"] == services["one-dapr"]["command"]
+
+
+@pytest.mark.elsewhere
+def test_compose_reads_the_file() -> None:
+    """Where a client is there; without a key it says what to set."""
+    client = shutil.which("docker-compose")
+    if client is None:
+        pytest.skip("docker-compose is missing (Debian: apt-get install docker-compose)")
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("PUNCTUAL_")}
+
+    def check(environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+        command = [client, "--file", str(ROOT / "docker-compose.yml"), "config", "--quiet"]
+        return subprocess.run(
+            command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    refused, taken = check(environ), check(environ | {"PUNCTUAL_SERVER__KEY": KEY})
+    assert refused.returncode != 0
+    assert "an admin key of 16 characters or more" in refused.stderr
+    assert (taken.returncode, taken.stderr) == (0, "")
 
 
 def test_what_is_mounted_and_copied_is_there(services: dict[str, Any]) -> None:
@@ -47,12 +136,12 @@ def test_what_is_mounted_and_copied_is_there(services: dict[str, Any]) -> None:
     assert set(" ".join(copied).split()) == let_in
 
 
-@pytest.mark.parametrize("name", ["one", "two"])
+@pytest.mark.parametrize("name", NODES)
 def test_the_nodes_are_started_by_a_command_there_is(
     services: dict[str, Any], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every option is one of `punctual serve`."""
-    program, command, *options = services[name]["command"]
+    program, command, *options = services[f"{name}-punctual"]["command"]
     assert (program, command) == ("punctual", "serve")
     assert run(["serve", "--help"]) == 0
     offered = capsys.readouterr().out
