@@ -19,8 +19,15 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms
 from scheduler_service.timing.misfire import count_missed
+from tests.conformance.hosts.process import (
+    Points,
+    Process,
+    ProcessDatabase,
+    ProcessSender,
+    ProcessStore,
+)
 from tests.conformance.hosts.standin import StandIn, StandInClient
-from tests.conformance.hosts.stillness import ProcessClock, Stillness
+from tests.conformance.hosts.stillness import ProcessClock
 from tests.unit.hosts.house import CORE, Handles, House, MemoryHistory
 from tests.unit.hosts.scripted_sender import ScriptedSender
 
@@ -32,15 +39,20 @@ class DaprNode:
     """One scheduler process of the stand-in's cluster."""
 
     def __init__(
-        self, name: str, host: DaprHost, client: StandInClient, history: MemoryHistory, stillness: Stillness
+        self,
+        process: Process,
+        host: DaprHost,
+        client: StandInClient,
+        history: MemoryHistory,
+        shared: SharedStore,
     ) -> None:
-        self.name = name
+        self.name = process.name
+        self.process = process
         self.host = host
+        self.shared = shared
         self.client = client
         self.history = history
-        self.stillness = stillness
         self.manager: ActorManager | None = None
-        self.tasks: set[asyncio.Task[Any]] = set()
 
 
 class DaprHouse(Handles):
@@ -49,13 +61,14 @@ class DaprHouse(Handles):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.world = StandIn(self.clock)
+        self.points = Points(self.freeze)
         self.nodes: dict[str, DaprNode] = {}
         self.gone: list[DaprNode] = []
+        self.targets = [self.sender]
 
     async def start(self) -> "DaprHouse":
         """Opens the shared database and starts one node."""
         self.database = await SharedDatabase.open(url="sqlite://")
-        self.shared = SharedStore(database=self.database)
         self.catalogue = SharedCatalogue(database=self.database)
         self.node = await self.add("one")
         await self.settle()
@@ -68,22 +81,24 @@ class DaprHouse(Handles):
 
     async def add(self, name: str) -> DaprNode:
         """Starts another node."""
-        nodes = Nodes(database=self.database)
+        process = Process(name, self.points)
+        database = ProcessDatabase(self.database, process)
+        shared = ProcessStore(database=database, process=process)
+        nodes = Nodes(database=database)
         epoch = await nodes.next_epoch()
         now = self.clock.now()
         said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0)
-        stillness = Stillness()
-        clock = ProcessClock(self.clock, stillness)
+        clock = ProcessClock(self.clock, process.stillness)
         presence = Presence(nodes=nodes, clock=clock, node=said, log=self._write_log)
         await presence.enter()
-        client = StandInClient(self.world, name)
+        client = StandInClient(self.world, name, process.doing)
         history = MemoryHistory(None, self.journal)  # type: ignore[arg-type]
         ground = Ground(
             core=CORE,
-            cluster=Cluster(shared=self.shared, nodes=nodes, presence=presence, epoch=epoch),
+            cluster=Cluster(shared=shared, nodes=nodes, presence=presence, epoch=epoch),
             sidecar=Sidecar(client=client, patience=PATIENCE),
             history=history,
-            sender=self.sender,
+            sender=ProcessSender(lambda: self.sender, process),
             router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
             clock=clock,
             redact=Masking().redact_all,
@@ -94,17 +109,15 @@ class DaprHouse(Handles):
         )
         host = make_dapr_host(ground)
         history.store = host.store
-        before = asyncio.all_tasks()
         await self.world.join(name, host)
         await host.start()
-        node = self.nodes[name] = DaprNode(name, host, client, history, stillness)
-        node.tasks = asyncio.all_tasks() - before
+        node = self.nodes[name] = DaprNode(process, host, client, history, shared)
         return node
 
     def freeze(self, name: str) -> None:
         """A process and its sidecar stand still; what needs them goes on elsewhere, where there is a node."""
         node = self.nodes[name]
-        node.stillness.begin()
+        node.process.stillness.begin()
         node.client.stillness.begin()
         node.manager = self.world.nodes[name]
         self.world.kill(name)
@@ -112,7 +125,7 @@ class DaprHouse(Handles):
     async def thaw(self, name: str) -> None:
         """They go on, the sidecar last, and find out what has become of the actors that they had."""
         node = self.nodes[name]
-        node.stillness.end()
+        node.process.stillness.end()
         await self.settle()
         node.client.stillness.end()
         assert node.manager is not None
@@ -133,11 +146,13 @@ class DaprHouse(Handles):
         await node.host._tasks.cancel()
         for _, timer in node.host.alarms._timers.values():
             timer.cancel()
+        await node.host._gate.stop()
         await node.host.outgoing.crew.stop()
         await node.host.outgoing.parts.stop()
         await node.host.courier.stop()
         if not self.nodes:
             self.sender = ScriptedSender(self.journal)
+            self.targets.append(self.sender)
             self.clock.advance(10_001)  # until then a node of this name is taken for alive
             self.node = await self.add(name)
         else:
@@ -153,9 +168,9 @@ class DaprHouse(Handles):
         for _ in range(1_000):
             for _ in range(8):
                 await asyncio.sleep(0)
-            await self.database.write(lambda connection: None)
-            await self.database.read(lambda connection: None)
-            at_work = (len(node.host._tasks) for node in self.nodes.values() if not node.stillness.is_on)
+            at_work = (
+                len(node.host._tasks) for node in self.nodes.values() if not node.process.stillness.is_on
+            )
             calm = 0 if any(at_work) else calm + 1
             if calm == 8:
                 return

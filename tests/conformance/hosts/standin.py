@@ -3,7 +3,8 @@
 import asyncio
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from zlib import crc32
 
 from dapr.actor import ActorId, ActorRuntime
@@ -17,6 +18,7 @@ from scheduler_service.hosts.sidecar import ACTOR_TYPE
 from tests.conformance.hosts.stillness import Stillness
 
 Line = tuple[str, str]
+Doing = Callable[[str], AbstractAsyncContextManager[None]]
 
 
 class StandIn:
@@ -85,7 +87,13 @@ class StandIn:
         async with self._lock(actor_id):
             node = self.place(actor_id)
             self.active[actor_id] = node
-            return await self.nodes[node].dispatch(ActorId(actor_id), method, data)
+            try:
+                return await self.nodes[node].dispatch(ActorId(actor_id), method, data)
+            except asyncio.CancelledError:
+                asking = asyncio.current_task()
+                if node in self.nodes or (asking is not None and asking.cancelling()):
+                    raise
+                raise DaprInternalError(f"{node} has died over a turn of {actor_id}") from None
 
     def remind(self, actor_id: str, name: str, pause: int) -> None:
         """Registers or replaces a reminder."""
@@ -149,9 +157,10 @@ class StandIn:
 class StandInClient(DaprActorClientBase):
     """One node's client."""
 
-    def __init__(self, world: StandIn, node: str, stillness: Stillness | None = None) -> None:
+    def __init__(self, world: StandIn, node: str, doing: Doing | None = None) -> None:
         self.world = world
-        self.stillness = stillness or Stillness()
+        self.stillness = Stillness()
+        self._doing = doing or _nothing
         self.node = node
         self.is_cut = False
 
@@ -160,15 +169,19 @@ class StandInClient(DaprActorClientBase):
     ) -> bytes:
         self._check(actor_type)
         try:
-            return await self.world.invoke(actor_id, method, data or b"")
-        finally:
+            answer = await self.world.invoke(actor_id, method, data or b"")
+        except DaprInternalError:
             await self.stillness.over()
+            raise
+        await self.stillness.over()
+        return answer
 
     async def save_state_transactionally(self, actor_type: str, actor_id: str, data: bytes) -> None:
         self._check(actor_type)
         (operation,) = json.loads(data)
         value = operation["request"].get("value")
-        await self.world.save(self.node, actor_id, None if value is None else json.dumps(value).encode())
+        async with self._doing("save"):
+            await self.world.save(self.node, actor_id, None if value is None else json.dumps(value).encode())
         await self.stillness.over()
 
     async def get_state(self, actor_type: str, actor_id: str, name: str) -> bytes:
@@ -182,12 +195,14 @@ class StandInClient(DaprActorClientBase):
         self._check(actor_type)
         reminder = json.loads(data)
         base64.b64decode(reminder["data"])
-        self.world.remind(actor_id, name, int(reminder["dueTime"].removesuffix("ms")))
+        async with self._doing("reminder"):
+            self.world.remind(actor_id, name, int(reminder["dueTime"].removesuffix("ms")))
         await self.stillness.over()
 
     async def unregister_reminder(self, actor_type: str, actor_id: str, name: str) -> None:
         self._check(actor_type)
-        self.world.forget(actor_id)
+        async with self._doing("removal of a reminder"):
+            self.world.forget(actor_id)
 
     async def register_timer(self, actor_type: str, actor_id: str, name: str, data: bytes) -> None:
         raise AssertionError("no sidecar timers: they break after a rebalance")
@@ -198,3 +213,9 @@ class StandInClient(DaprActorClientBase):
     def _check(self, actor_type: str) -> None:
         if actor_type != ACTOR_TYPE or self.is_cut or self.world.is_down:
             raise DaprInternalError("the sidecar cannot be reached")
+
+
+@asynccontextmanager
+async def _nothing(what: str) -> AsyncIterator[None]:
+    """Nobody counts."""
+    yield

@@ -119,14 +119,15 @@ async def test_the_jobs_of_a_dead_node_go_on_elsewhere(cluster: DaprHouse) -> No
 async def freeze(cluster: DaprHouse) -> "asyncio.Future[None]":
     """The next turn's claim stands still before it reaches the database, until the future is set."""
     gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    original = cluster.shared.claim
+    shared = cluster.node.shared
+    original = shared.claim
 
     async def hold(claim: Claim) -> None:
-        cluster.shared.claim = original  # type: ignore[method-assign]
+        shared.claim = original  # type: ignore[method-assign]
         await gate
         await original(claim)
 
-    cluster.shared.claim = hold  # type: ignore[method-assign]
+    shared.claim = hold  # type: ignore[method-assign]
     return gate
 
 

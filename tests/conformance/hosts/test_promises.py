@@ -172,6 +172,21 @@ async def test_feedback_is_taken_while_the_request_is_open(house: AnyHouse) -> N
     assert any(isinstance(one, FeedbackSeen) and not one.stale for one in house.records())
 
 
+async def test_a_verdict_waits_for_the_answer_of_its_request(house: AnyHouse) -> None:
+    """Feedback that is faster than the answer is taken at once, and counts after it (SPEC section 5)."""
+    house.sender.hold(URL)
+    await house.create(**asynchronous())
+    await house.trigger()
+    await house.settle()
+    token = feedback_token(KEY, "uid1", 1)
+    assert await house.deliver(FeedbackArrived(1, token, {"status": "succeed"})) == Taken()
+    await house.settle()
+    assert house.executions() == {1: State.PROCESSING}
+    house.sender.release(URL)
+    await house.settle()
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
 async def test_checks_poll_until_the_end(house: AnyHouse) -> None:
     """The first check comes `checkRateSeconds` after the chain's end (SPEC section 5)."""
     check = "http://target.test/check"

@@ -1,0 +1,120 @@
+"""One process of a cluster as its world sees it: what it does is counted, and it can die at any of that."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome
+from scheduler_service.persistence.shared.database import SharedDatabase
+from scheduler_service.persistence.shared.store import Claim, SharedStore
+from scheduler_service.ports import MayGo, Remembered, Sender, Settlement, StoreError, always
+from tests.conformance.hosts.stillness import Stillness
+
+T = TypeVar("T")
+Work = Callable[[Any], T]
+
+
+class Points:
+    """Counts what all processes do to their world; at point `chosen` the process that comes there dies."""
+
+    def __init__(self, die: Callable[[str], None]) -> None:
+        self._die = die
+        self.chosen = 0
+        self.count = 0
+        self.died: tuple[str, str] | None = None
+
+    async def pass_by(self, process: str, what: str) -> None:
+        """One more point; at the chosen one nothing follows."""
+        self.count += 1
+        if self.count == self.chosen:
+            self.died = (process, what)
+            self._die(process)
+            await asyncio.get_running_loop().create_future()
+
+
+class Process:
+    """What a process does passes by here; while it stands still, nothing does."""
+
+    def __init__(self, name: str, points: Points) -> None:
+        self.name = name
+        self.stillness = Stillness()
+        self._points = points
+
+    @asynccontextmanager
+    async def doing(self, what: str) -> AsyncIterator[None]:
+        """A point before, and one after which the process has not yet heard of it."""
+        await self.stillness.over()
+        await self._points.pass_by(self.name, f"before {what}")
+        yield
+        await self._points.pass_by(self.name, f"after {what}")
+        await self.stillness.over()
+
+
+class ProcessDatabase(SharedDatabase):
+    """The shared database in the hands of one process; work is done at once, by the caller's own thread."""
+
+    def __init__(self, database: SharedDatabase, process: Process) -> None:
+        self._database = database
+        self._process = process
+        self.dialect = database.dialect
+
+    async def write(self, work: Work[T]) -> T:
+        """Runs `work` in a transaction. Raises StoreError."""
+        await self._process.stillness.over()
+        (found,) = self._database._serve([work])
+        await asyncio.sleep(0)
+        await self._process.stillness.over()
+        if isinstance(found, StoreError):
+            raise found
+        return found  # type: ignore[return-value]
+
+    async def read(self, work: Work[T]) -> T:
+        """What `work` reads."""
+        await self._process.stillness.over()
+        found = self._database._read(work)
+        await asyncio.sleep(0)
+        await self._process.stillness.over()
+        return found
+
+
+class ProcessStore(SharedStore):
+    """The shared tables, with points at what turns and deliveries write."""
+
+    def __init__(self, *, database: SharedDatabase, process: Process) -> None:
+        super().__init__(database=database)
+        self._process = process
+
+    async def claim(self, claim: Claim) -> None:
+        """Claims a turn."""
+        async with self._process.doing("claim"):
+            await super().claim(claim)
+
+    async def keep(
+        self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
+    ) -> list[Delivery]:
+        """Keeps what a committed turn brought."""
+        async with self._process.doing("outbox"):
+            return await super().keep(deliveries, answers, holder)
+
+    async def settle(self, settlements: Sequence[Settlement], now: int) -> None:
+        """Writes what became of deliveries."""
+        async with self._process.doing("settlement"):
+            await super().settle(settlements, now)
+
+
+class ProcessSender(Sender):
+    """What a process sends to the targets of its house, whichever these are at the moment."""
+
+    def __init__(self, targets: Callable[[], Sender], process: Process) -> None:
+        self._targets = targets
+        self._process = process
+
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
+        """The target's answer."""
+        async with self._process.doing("send"):
+            return await self._targets().send(request, may_go)
+
+    async def close(self) -> None:
+        """Nothing is held open."""

@@ -1,0 +1,228 @@
+"""A node of a cluster is killed before and after all that it does to its world (SPEC sections 3 and 8).
+
+Claims, state writes, reminders, outbox, settlements and sends are counted over a story; each of them is once
+the place where the process that does it dies. Another node goes on, or, where there is none, its next start.
+"""
+
+import asyncio
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.document import Calling, Document
+from scheduler_service.domain.events import Created, Triggered
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.execution import FiringOutcome
+from scheduler_service.domain.records import FiringRecord, StepEnded
+from scheduler_service.domain.replies import Recalled, Reply, Started, Taken, Unchanged
+from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.engine.snapshot import decode
+from scheduler_service.persistence.shared.envelope import unseal
+from scheduler_service.persistence.shared.store import SharedStore
+from scheduler_service.ports import Remembered, StoreError
+from tests.conformance.hosts.houses import DaprHouse
+from tests.unit.hosts.house import describe
+
+pytestmark = pytest.mark.anyio
+
+JOB = "job"
+ONE, TWO, HOOK = "http://target.test/one", "http://target.test/two", "http://target.test/hook"
+STEPS = (ONE, TWO)
+# Beyond 30 s a firing waits as a reminder.
+FAR, STEP, END = 33_000, 500, 90_000
+GROUPS = 8
+
+Identity = tuple[int, int, str]
+Ask = Callable[[], Coroutine[Any, Any, Reply]]
+
+
+class Story:
+    """A job of two steps, the second of which fails at first; one trigger with a key, one far firing."""
+
+    def __init__(self, house: DaprHouse, qos: int) -> None:
+        self.house = house
+        self.qos = qos
+        self.before: list[OutboundRequest] = []
+        self.awaited: set[Identity] = set()
+        self.outbox = SharedStore(database=house.database)
+        house.sender.answers(TWO, 500)
+
+    async def play(self) -> None:
+        """To its end, whoever dies on the way."""
+        notification = {"url": HOOK, "stateEquals": ["finalSucceed", "finalFailed"], "guarantee": "outbox"}
+        definition = describe(
+            jobId=JOB,
+            qos=self.qos,
+            timer={"dueTime": f"{FAR // 1_000}s", "period": "0s"},
+            request=[{"url": ONE}, {"url": TWO}],
+            retry=[{"errorEquals": "500", "intervalSeconds": 1}],
+            notification=[notification],
+        )
+        created = await self.ask(lambda: self.house.host(JOB, Created("", b""), definition=definition))
+        assert created in (Taken(), Unchanged())
+        now = self.house.clock.now().wall
+        remembered = Remembered("trigger/job", "once", b"digest", b"", now)
+        reply = await self.ask(lambda: self.house.host(JOB, Triggered(), remembered=remembered))
+        number = msgspec.json.decode(reply.answer)["execute_number"] if isinstance(reply, Recalled) else None
+        assert number == 1 or (isinstance(reply, Started) and reply.execute_number == 1), reply
+        while self.house.clock.now().wall - now < END and not await self.is_done():
+            await self.pass_time()
+        await self.pass_time(5_000)
+
+    async def ask(self, ask: Ask) -> Reply:
+        """As a caller does who gets no answer, or 503: again."""
+        while True:
+            asked = self.house.host
+            asking = asyncio.ensure_future(ask())
+            while not asking.done():
+                await self.pass_time(100)
+                if self.house.host is not asked:
+                    asking.cancel()  # who was asked is dead
+            try:
+                return asking.result()
+            except (StoreError, asyncio.CancelledError):
+                await self.pass_time()
+
+    async def pass_time(self, pause: int = STEP) -> None:
+        """The clock goes on; who has died by then is cleared away."""
+        await self.house.advance(pause)
+        died = self.house.points.died
+        if died is not None and died[0] in self.house.nodes and not self.before:
+            self.note()
+            await self.house.crash(died[0])
+
+    def note(self) -> None:
+        """What the dead process left: which calls were awaited, and what had been sent by then."""
+        self.before = [*self.requests(), OutboundRequest("", "", ())]
+        raw = self.house.world.state.get(JOB)
+        stored = None if raw is None else unseal(raw_of(raw)).document
+        self.awaited = set() if stored is None else awaited(decode(stored))
+
+    def requests(self) -> list[OutboundRequest]:
+        """All that any target of the house has seen."""
+        return [request for target in self.house.targets for request in target.requests]
+
+    async def is_done(self) -> bool:
+        """Both executions have ended, and nothing that should be told of them waits any more."""
+        states = self.house.executions(JOB)
+        if set(states) != {1, 2} or not set(states.values()) <= {State.SUCCEEDED, State.TERMINATED}:
+            return False
+        return self.told() == {1, 2} and not await self.outbox.deliveries("", 1)
+
+    def told(self) -> set[int]:
+        """The executions of which a final notification has arrived."""
+        bodies = [json.loads(one.body or b"{}") for one in self.requests() if one.url == HOOK]
+        return {body["executeNumber"] for body in bodies}
+
+    def check(self) -> None:
+        """Nothing is lost, no firing doubled, no recorded step sent again."""
+        states = self.house.executions(JOB)
+        assert set(states) == {1, 2}, states
+        lost = [number for number, state in states.items() if state is not State.SUCCEEDED]
+        assert len(lost) <= (self.qos == 0 and bool(self.before)), states
+        assert self.told() == {1, 2}
+        self.check_firings()
+        self.check_requests()
+
+    def check_firings(self) -> None:
+        """One planned moment, one execution."""
+        ledger = {
+            (batch.uid, batch.sequence): one
+            for batch in self.house.batches(JOB)
+            for one in batch.records
+            if isinstance(one, FiringRecord)
+        }
+        assert [one.outcome in (FiringOutcome.FIRED, FiringOutcome.LATE) for one in ledger.values()] == [True]
+
+    def check_requests(self) -> None:
+        """What was sent again was awaited in what the dead process left, and is equal byte by byte."""
+        steps = [request for request in self.requests() if request.url in STEPS]
+        before = [request for request in self.before if request.url in STEPS]
+        texts: dict[Identity, tuple[object, object]] = {}
+        for request in steps:
+            assert texts.setdefault(identity(request), (request.headers, request.body)) == (
+                request.headers,
+                request.body,
+            )
+        counts = Counter(map(identity, steps))
+        assert max(counts.values()) <= 2, counts
+        for one, times in counts.items():
+            if times > 1:
+                assert self.qos == 1, counts
+                assert one in set(map(identity, before)) & self.awaited, (one, self.awaited)
+        recorded = Counter(
+            (one.execute_number, one.request_counts, one.index)
+            for batch in {(b.uid, b.sequence): b for b in self.house.batches(JOB)}.values()
+            for one in batch.records
+            if isinstance(one, StepEnded)
+        )
+        assert not recorded or max(recorded.values()) == 1, recorded
+
+
+def identity(request: OutboundRequest) -> Identity:
+    """Execution, attempt and step."""
+    headers = dict(request.headers)
+    numbers = (headers["X-Scheduling-Execute-Number"], headers["X-Scheduling-Request-Counts"])
+    return (int(numbers[0]), int(numbers[1]), request.url)
+
+
+def awaited(document: Document) -> set[Identity]:
+    """The calls of which no answer is recorded yet."""
+    found = set()
+    for run in document.head.opens:
+        context = document.contexts.get(run.execute_number)
+        if context is not None and isinstance(context.phase, Calling):
+            found.add((run.execute_number, run.request_counts, STEPS[context.phase.step]))
+    return found
+
+
+def raw_of(state: bytes) -> bytes:
+    """The document as the sidecar has it: JSON, base64."""
+    return base64.b64decode(json.loads(state))
+
+
+async def live_through(point: int, qos: int, nodes: int) -> tuple[str, str] | None:
+    """One story, killed at `point`; who died where, None: the story was over before."""
+    house = await DaprHouse().start()
+    if nodes == 2:
+        await house.add("two")
+    house.points.count, house.points.chosen = 0, point
+    story = Story(house, qos)
+    try:
+        await story.play()
+        story.check()
+    except BaseException as error:
+        error.add_note(f"point {point}, died {house.points.died}")
+        raise
+    finally:
+        await house.close()
+    return house.points.died
+
+
+def groups() -> list[Any]:
+    """Every point with two nodes; with one, where the next start goes on, a quarter unless it is `--long`."""
+    chosen = []
+    for first in range(1, GROUPS + 1):
+        marks = () if first % 4 == 1 else pytest.mark.long
+        chosen += [pytest.param(2, first), pytest.param(1, first, marks=marks)]
+    return chosen
+
+
+@pytest.mark.parametrize(("nodes", "first"), groups())
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_whatever_a_node_is_killed_at_nothing_is_lost_or_doubled(
+    qos: int, nodes: int, first: int
+) -> None:
+    """Every point of the story, before and after; no recorded step is sent again."""
+    places = []
+    for point in range(first, 1_000, GROUPS):
+        died = await live_through(point, qos, nodes)
+        if died is None:
+            break
+        places.append(died[1])
+    assert len(places) >= 5, places
