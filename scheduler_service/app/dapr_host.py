@@ -196,7 +196,7 @@ class _Rooms:
             presence=self._cluster.presence,
             clock=self._ground.clock,
             ring=self.alarms.ring,
-            adopt=self.outgoing.courier.adopt,
+            found=self._take_up,
             log=self._ground.log,
         )
 

@@ -162,7 +162,7 @@ class ActorStore:
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         """Writes what became of deliveries. Raises StoreError."""
-        return self._shared.settle(settlements, self._clock.now().steady)
+        return self._shared.settle(settlements, self._clock.now().steady, self._holder)
 
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
         """The answer kept under this Idempotency-Key since `since` (wall ms). Raises StoreUnavailable."""
@@ -177,7 +177,16 @@ class ActorStore:
         return await self._shared.deliveries(after, limit)
 
     async def written(self, keys: Sequence[tuple[str, int]]) -> None:
-        """The history has these batches: they go from the job's state with its next commit."""
+        """The history has these batches: they go from the job's state with its next commit.
+
+        Those below 0 are tries of deliveries. Where SQL does not forget them, they are told once more.
+        """
+        tries = [key for key in keys if key[1] < 0]
+        if tries:
+            try:
+                await self._shared.untold.forget(tries)
+            except StoreError as error:
+                self._log("told_not_noted", error=str(error))
         for key in keys:
             known = self._known.get(self._jobs.pop(key, ""))
             if known is not None:

@@ -1,4 +1,4 @@
-"""Finds what reminders and nodes left lying: overdue jobs, those of dead nodes, deliveries nobody sends.
+"""Finds what reminders and nodes left lying: overdue jobs, those of dead nodes, deliveries, their records.
 
 One node at a time sweeps, by a lease in SQL: unlike an actor of its own, it goes on while no reminder rings.
 """
@@ -6,9 +6,9 @@ One node at a time sweeps, by a lease in SQL: unlike an actor of its own, it goe
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.actor_store import Found
 from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.presence import Presence
@@ -26,11 +26,13 @@ DELIVERIES = 500
 LEASE_NAME = "sweep"
 
 Ring = Callable[[str], Awaitable[None]]
-Adopt = Callable[[Iterable[Delivery]], None]
 
 
 class Sweep:
-    """`ring` takes a turn on a job wherever it lives, and never raises. At most 200 rings a second."""
+    """`ring` takes a turn on a job wherever it lives, and never raises; at most 200 rings a second.
+
+    `found` gets the records and deliveries that dead nodes left.
+    """
 
     def __init__(
         self,
@@ -40,7 +42,7 @@ class Sweep:
         presence: Presence,
         clock: Timekeeper,
         ring: Ring,
-        adopt: Adopt,
+        found: Found,
         log: Log,
     ) -> None:
         self._shared = shared
@@ -48,7 +50,7 @@ class Sweep:
         self._presence = presence
         self._clock = clock
         self._ring = ring
-        self._adopt = adopt
+        self._found = found
         self._log = log
         self._woken: dict[str, int] = {}
         self._tidy_at = 0
@@ -82,9 +84,9 @@ class Sweep:
         alive = (self._presence.holder, *self._presence.others)
         found |= dict.fromkeys(await self._abandoned(alive, now))
         await self._ring_all(list(found))
+        batches = await self._shared.untold.adopt(alive, self._presence.holder, DELIVERIES)
         deliveries = await self._shared.adopt(alive, self._presence.holder, DELIVERIES)
-        if deliveries:
-            self._adopt(deliveries)
+        self._found(batches, deliveries)
         if now.steady >= self._tidy_at:
             self._tidy_at = now.steady + HOUR
             await self._shared.prune(now)

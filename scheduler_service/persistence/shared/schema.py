@@ -90,6 +90,18 @@ outbox = sa.Table(
 sa.Index("outbox_holder", outbox.c.node, outbox.c.boot)
 sa.Index("outbox_done", outbox.c.done_at)
 
+# What deliveries came to, until the history has it.
+untold = sa.Table(
+    "untold",
+    metadata,
+    sa.Column("uid", _text(64), primary_key=True),
+    sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+    sa.Column("node", sa.String(64), nullable=False),
+    sa.Column("boot", sa.String(64), nullable=False),
+)
+sa.Index("untold_holder", untold.c.node, untold.c.boot)
+
 nodes = sa.Table(
     "nodes",
     metadata,

@@ -14,6 +14,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.shared.database import SharedDatabase
 from scheduler_service.persistence.shared.rows import entry_values, read_entry
 from scheduler_service.persistence.shared.schema import definitions, jobs, outbox, remembered
+from scheduler_service.persistence.shared.untold import Untold
 from scheduler_service.persistence.state.rows import pack_delivery
 from scheduler_service.ports import CatalogueEntry, Remembered, Settlement, StoreConflict
 
@@ -53,6 +54,7 @@ class SharedStore:
 
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
+        self.untold = Untold(database=database)
         self._insert = postgresql.insert if database.dialect == "postgresql" else sqlite.insert
 
     async def claim(self, claim: Claim) -> None:
@@ -110,10 +112,12 @@ class SharedStore:
 
         return await self._database.write(work)
 
-    async def settle(self, settlements: Sequence[Settlement], now: int) -> None:
+    async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
         """Writes what became of deliveries; those that are done go within the hour (`now` steady ms)."""
+        batches = [one.batch for one in settlements if one.batch is not None]
 
         def work(connection: sa.Connection) -> None:
+            self.untold.put(connection, batches, holder)
             for one in settlements:
                 ended = one.done or one.delivery.state not in ("pending", "outbox")
                 connection.execute(

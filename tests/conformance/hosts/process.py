@@ -98,10 +98,10 @@ class ProcessStore(SharedStore):
         async with self._process.doing("outbox"):
             return await super().keep(deliveries, answers, holder)
 
-    async def settle(self, settlements: Sequence[Settlement], now: int) -> None:
+    async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
         """Writes what became of deliveries."""
         async with self._process.doing("settlement"):
-            await super().settle(settlements, now)
+            await super().settle(settlements, now, holder)
 
 
 class ProcessSender(Sender):

@@ -18,7 +18,7 @@ from scheduler_service.domain.document import Calling, Document
 from scheduler_service.domain.events import Created, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
-from scheduler_service.domain.records import FiringRecord, StepEnded
+from scheduler_service.domain.records import DeliveryRecord, FiringRecord, StepEnded
 from scheduler_service.domain.replies import Recalled, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import decode
@@ -112,12 +112,18 @@ class Story:
         states = self.house.executions(JOB)
         if set(states) != {1, 2} or not set(states.values()) <= {State.SUCCEEDED, State.TERMINATED}:
             return False
-        return self.told() == {1, 2} and not await self.outbox.deliveries("", 1)
+        settled = not await self.outbox.deliveries("", 1)
+        return settled and self.told() == {1, 2} and self.recorded_as_delivered() == {1, 2}
 
     def told(self) -> set[int]:
         """The executions of which a final notification has arrived."""
         bodies = [json.loads(one.body or b"{}") for one in self.requests() if one.url == HOOK]
         return {body["executeNumber"] for body in bodies}
+
+    def recorded_as_delivered(self) -> set[int]:
+        """The executions whose final notification stands in the history as delivered."""
+        found = [one for one in self.house.records() if isinstance(one, DeliveryRecord)]
+        return {one.execute_number for one in found if one.state == "delivered"}
 
     def check(self) -> None:
         """Nothing is lost, no firing doubled, no recorded step sent again."""
@@ -126,6 +132,7 @@ class Story:
         lost = [number for number, state in states.items() if state is not State.SUCCEEDED]
         assert len(lost) <= (self.qos == 0 and bool(self.before)), states
         assert self.told() == {1, 2}
+        assert self.recorded_as_delivered() == {1, 2}
         self.check_firings()
         self.check_requests()
 

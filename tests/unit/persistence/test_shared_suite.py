@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.shared.catalogue import SharedCatalogue
 from scheduler_service.persistence.shared.database import SharedDatabase
 from scheduler_service.persistence.shared.nodes import Node, Nodes
 from scheduler_service.persistence.shared.store import Claim, SharedStore
-from scheduler_service.ports import Commit, Settlement, StoreConflict
+from scheduler_service.ports import Batch, Commit, Settlement, StoreConflict
 from tests.unit.persistence import test_catalogue_suite as suite
 from tests.unit.persistence.samples import delivery, entry
 from tests.unit.persistence.servers import postgres_server, shared_urls
@@ -88,7 +90,7 @@ async def test_a_delivery_that_is_done_does_not_come_back(store: Shelf) -> None:
     """A job's state that is read late may bring it again: it was known (DESIGN section 5)."""
     assert len(await store.shared.keep([delivery(1)], [], ONE)) == 1
     assert [one.delivery_id for one in await store.shared.deliveries("", 10)] == ["d1"]
-    await store.shared.settle([Settlement(delivery(1), done=True)], 5)
+    await store.shared.settle([Settlement(delivery(1), done=True)], 5, ONE)
     assert await store.shared.deliveries("", 10) == []
     assert await store.shared.keep([delivery(1)], [], TWO) == []
     await store.shared.prune(Now(10_000_000, 10_000_000))
@@ -102,6 +104,20 @@ async def test_deliveries_of_dead_nodes_find_a_new_sender(store: Shelf) -> None:
     taken = await store.shared.adopt([TWO], TWO, 10)
     assert [one.delivery_id for one in taken] == ["d1"]
     assert await store.shared.adopt([TWO], TWO, 10) == []
+
+
+async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: Shelf) -> None:
+    """It is written with the settlement, once, and goes when the history has it (SPEC section 7)."""
+    record = DeliveryRecord("d1", 1, 1, "succeed", "http://t", DeliveryState.DELIVERED)
+    batch = Batch("uid", "job", "default", -257, 5, (record,))
+    for _ in range(2):
+        await store.shared.settle([Settlement(delivery(1), done=True, batch=batch)], 5, ONE)
+    await store.shared.settle([Settlement(delivery(2), done=False)], 5, ONE)
+    assert await store.shared.untold.adopt([ONE, TWO], TWO, 10) == []
+    assert await store.shared.untold.adopt([TWO], TWO, 10) == [batch]
+    assert await store.shared.untold.adopt([TWO], TWO, 10) == []
+    await store.shared.untold.forget([("uid", -257), ("uid", -513)])
+    assert await store.shared.untold.adopt([ONE], ONE, 10) == []
 
 
 async def test_overdue_and_abandoned_jobs_are_found(store: Shelf) -> None:
