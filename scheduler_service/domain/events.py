@@ -155,12 +155,14 @@ class Resumed(Event, frozen=True):
 class Adopted(Event, frozen=True):
     """Another node, `holder`, gives the job away: `document` is all that its memory knew of it.
 
-    Its calls in `flight` go on there, and their answers are delivered as any other.
+    Its calls in `flight` go on there, and their answers are delivered as any other; so do those that nodes
+    before it still have in flight, `beyond`.
     """
 
     holder: Holder
     flight: tuple[Token, ...] = ()
     document: Document | None = None
+    beyond: tuple[tuple[Holder, tuple[Token, ...]], ...] = ()
 
 
 class Unsent(Event, frozen=True):

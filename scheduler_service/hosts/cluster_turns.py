@@ -136,8 +136,7 @@ class ClusterTurns:
             held = actor.held
             await self._prepare(held)
             if isinstance(event, Adopted):
-                uid = "" if event.document is None else event.document.head.uid
-                self._handovers.take(job_id, uid, event.holder, event.flight)
+                self._handovers.take(job_id, event)
             else:
                 await self._await_handover(held)
             if isinstance(event, Unsent) and self._flies(event):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from scheduler_service.domain.document import Document
+from scheduler_service.domain.events import Adopted
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.states import LIVE
@@ -20,7 +21,7 @@ class Handovers:
         self._since: dict[str, int] = {}
         self._own: dict[str, Holder] = {}
         self._given_up: dict[str, frozenset[Holder]] = {}
-        self._flights: dict[str, tuple[Holder, tuple[Token, ...]]] = {}
+        self._flights: dict[str, dict[Holder, tuple[Token, ...]]] = {}
         self._jobs: dict[str, str] = {}
 
     def away(self, job_id: str) -> tuple[Holder, ...]:
@@ -53,42 +54,53 @@ class Handovers:
         self._given_up[job_id] = self._given_up.get(job_id, frozenset()) | _holders(document)
         self._since.pop(job_id, None)
 
-    def take(self, job_id: str, uid: str, holder: Holder, flight: tuple[Token, ...]) -> None:
-        """A handover has come: its calls in flight go on where they are."""
+    def take(self, job_id: str, event: Adopted) -> None:
+        """A handover has come: the calls in flight go on where they are."""
         self._since.pop(job_id, None)
         self._own.pop(job_id, None)
-        if flight and holder in self._others():
-            self._flights[uid] = (holder, flight)
-            self._jobs[uid] = job_id
+        if event.document is None:
+            return
+        given = {holder: tokens for holder, tokens in event.beyond if tokens}
+        if event.flight:
+            given[event.holder] = event.flight
+        others = self._others()
+        flights = {holder: tokens for holder, tokens in given.items() if holder in others}
+        if flights:
+            uid = event.document.head.uid
+            self._flights[uid], self._jobs[uid] = flights, job_id
 
     def land(self, uid: str, holder: Holder, token: Token) -> None:
         """A call that `holder` was said to have in flight was never made there."""
-        known = self._flights.get(uid)
-        if known is not None and known[0] == holder:
-            self._flights[uid] = (holder, tuple(one for one in known[1] if one != token))
+        known = self._flights.get(uid, {})
+        if holder in known:
+            known[holder] = tuple(one for one in known[holder] if one != token)
+
+    def flights(self, uid: str) -> tuple[tuple[Holder, tuple[Token, ...]], ...]:
+        """The calls of this life that other nodes have in flight, by node."""
+        return tuple(self._flights.get(uid, {}).items())
 
     def broken_off(self) -> list[str]:
         """The jobs here whose calls flew on a node that has died."""
-        return [self._jobs[uid] for uid, (holder, _) in self._flights.items() if holder not in self._others()]
+        others = self._others()
+        return [self._jobs[uid] for uid, flights in self._flights.items() if not flights.keys() <= others]
 
     def flying(self, uid: str) -> tuple[Token, ...]:
-        """The calls of this life that other nodes have in flight."""
+        """The calls of this life that other nodes have in flight; those of the dead are forgotten."""
         known = self._flights.get(uid)
         if known is None:
             return ()
-        if known[0] in self._others():
-            return known[1]
-        del self._flights[uid], self._jobs[uid]
-        return ()
+        for holder in known.keys() - self._others():
+            del known[holder]
+        if not known:
+            del self._flights[uid], self._jobs[uid]
+        return tuple(token for tokens in known.values() for token in tokens)
 
     def is_broken(self, holder: Holder, document: Document | None) -> bool:
         """Whether a node that ran something of this job for `holder` or itself has died."""
         if document is None:
             return False
-        known = self._flights.get(document.head.uid)
-        if known is not None and known[0] not in self._others():
-            return True
-        return not (_holders(document) - {holder} <= self._others())
+        running = (_holders(document) - {holder}) | self._flights.get(document.head.uid, {}).keys()
+        return not running <= self._others()
 
     def forget(self, job_id: str, uid: str) -> None:
         """The job has left this node."""

@@ -72,7 +72,8 @@ class Leaving:
         if held.document is not None and held.doubt is None:
             uid = held.document.head.uid
             if held.is_live:
-                event = Adopted(self._holder, self._alive(uid), held.document)
+                beyond = self._handovers.flights(uid)
+                event = Adopted(self._holder, self._alive(uid), held.document, beyond)
                 self._handovers.begin(held.job_id, self._holder)
                 self._under_way[held.job_id] = self._tasks.start(self._hand_over(held.job_id, event))
             self._handovers.forget(held.job_id, uid)

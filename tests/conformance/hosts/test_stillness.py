@@ -151,6 +151,44 @@ async def test_a_call_that_was_handed_over_and_stayed_is_made_by_its_new_node(
     assert cluster.executions(job) == {1: State.SUCCEEDED}
 
 
+def moved_twice(cluster: DaprHouse) -> str:
+    """An id whose actor moves to the second node when that comes, and to the third when that does."""
+    known = dict(cluster.world.nodes)
+    found = set(map(str, range(200)))
+    for up, home in ((("one", "two"), "two"), (("one", "two", "three"), "three")):
+        cluster.world.nodes = dict.fromkeys(up)  # type: ignore[arg-type]
+        found = {name for name in found if cluster.world.place(name) == home}
+    cluster.world.nodes = known
+    return min(found)
+
+
+@pytest.mark.parametrize("end", ["answered", "turned back", "dead"])
+async def test_a_call_is_known_to_fly_though_its_job_moved_twice(cluster: DaprHouse, end: str) -> None:
+    """From the first node to the second and on to the third, which hears of its answer, or looks after it."""
+    job = moved_twice(cluster)
+    await cluster.create(job, qos=1)
+    cluster.sender.wall_off(URL)
+    await cluster.trigger(job)
+    await cluster.settle()
+    for name in ("two", "three"):
+        await cluster.add(name)
+        await cluster.advance(1_000)
+    assert cluster.nodes["three"].host.running == 1
+    if end == "answered":
+        cluster.sender.open_up(URL)
+    elif end == "turned back":
+        cluster.nodes["one"].host._presence.tenure.end()
+        cluster.sender.open_up(URL)
+        await cluster.advance(3_000)  # until it is heard of again
+    else:
+        cluster.sender.take_down(URL)
+        await cluster.crash("one")
+        await cluster.advance(DEAD)
+    await cluster.advance(SOON)
+    assert cluster.sender.urls() == [URL]
+    assert cluster.executions(job) == {1: State.SUCCEEDED}
+
+
 async def test_what_a_node_that_was_taken_for_dead_has_in_its_hands_stays(cluster: DaprHouse) -> None:
     """The new node makes the call and records it; that the first one is heard of again changes nothing."""
     job = await hand_over_a_call_without_connection(cluster, 1)
