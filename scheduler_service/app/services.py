@@ -105,7 +105,8 @@ class ServiceRoom:
         if service is None:
             return Terms(fixed=fixed, address=self._fallback(name))
         address = service.address or self._fallback(name)
-        return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit)
+        awaits = self.registry.awaits_instances(tenant, name)
+        return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit, awaits)
 
     async def check_timers(self) -> Mapping[str, int]:
         """`system://check-timers`. Raises StoreError."""

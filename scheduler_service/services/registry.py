@@ -42,12 +42,26 @@ class Registry:
         self._table = table
         self._clock = clock
         self._services: dict[tuple[str, str], Service] = {}
+        self._inherited: frozenset[tuple[str, str]] = frozenset()
+        self._whole_at = 0
         self._writing = asyncio.Lock()
 
     async def load(self) -> None:
         """Reads all services. Raises StoreUnavailable."""
         found = await self._table.services()
         self._services = {(one.tenant, one.name): one for one in found}
+        self._inherited = frozenset(self._services)
+        self._whole_at = self._clock.now().steady + self.instances.offline_after
+
+    def awaits_instances(self, tenant: str, name: str) -> bool:
+        """Whether instances may live that have not registered anew since the start of this process.
+
+        So it is with a service that was registered before, as long as an instance that says nothing is not
+        offline. After that who lives has been heard of.
+        """
+        if (tenant, name) not in self._inherited or self._clock.now().steady >= self._whole_at:
+            return False
+        return self.find(tenant, name) is not None
 
     def find(self, tenant: str, name: str) -> Service | None:
         """This service, or None; a removed one is none."""

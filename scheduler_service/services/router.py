@@ -24,6 +24,7 @@ class Terms(msgspec.Struct, frozen=True):
 
     `fixed` are the addresses that settings give it: each is an instance, and no other one counts, so that
     whoever may register cannot draw its calls elsewhere. `address` is asked where no instance takes work.
+    `awaits_instances`: the scheduler has just started, and some of those that live have not said so yet.
     """
 
     route: str = RANDOM
@@ -31,6 +32,7 @@ class Terms(msgspec.Struct, frozen=True):
     fixed: tuple[str, ...] = ()
     address: str | None = None
     rate: RateLimit | None = None
+    awaits_instances: bool = False
 
 
 class Roster(Protocol):
@@ -61,16 +63,14 @@ class Router:
         self._lines = Lines(clock=clock)
 
     async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
-        """Who gets the step, and by which policy; waits while all that it could get are full.
+        """Who gets the step, and by which policy; waits while all that it could get are full, and after a
+        start for those that are not back yet.
 
         One that is chosen alone has its place held for `search.token` until the call takes it over.
         """
-        terms = self._terms(search.tenant, search.service)
-        route = search.route or terms.route
+        route = search.route or self._terms(search.tenant, search.service).route
         key = (search.tenant, search.service)
-        found = await self._lines.pass_through(
-            (*key, *search.tags), key, lambda: self._look(search, terms, route)
-        )
+        found = await self._lines.pass_through((*key, *search.tags), key, lambda: self._look(search, route))
         return found, route
 
     def take_place(self, call: CallPart) -> bool:
@@ -96,14 +96,17 @@ class Router:
         if not self._roster.mark_draining(tenant, service, instance):
             self._avoided[tenant, service, instance] = self._clock.now().steady + AVOIDED
 
-    def _look(self, search: ResolveInstances, terms: Terms, route: str) -> tuple[Chosen, ...] | None:
-        """Who gets the step, nobody where nobody is there; None: all are full."""
+    def _look(self, search: ResolveInstances, route: str) -> tuple[Chosen, ...] | None:
+        """Who gets the step, nobody where nobody is there; None: all are full, or not back after a start."""
+        terms = self._terms(search.tenant, search.service)
         there = [
             one
             for one in self._candidates(search.tenant, search.service, terms)
             if one.instance not in search.excluded
         ]
         wanted = narrow(there, search.tags or terms.tags)
+        if not wanted and terms.awaits_instances:
+            return None
         if route in SPREAD and not search.single:
             return tuple(Chosen(one.instance, one.address) for one in wanted)
         free = [one for one in wanted if one.has_room]

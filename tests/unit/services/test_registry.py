@@ -182,3 +182,23 @@ async def test_a_service_is_where_settings_say_else_an_instance_else_its_own_add
     forged = msgspec.structs.replace(instance("i3", clock), service="static")
     await registry.announce(forged, None)
     assert directory.address("static") == "http://static.test"
+
+
+async def test_instances_of_before_are_awaited_until_they_would_be_offline(
+    registry: Registry, table: MemoryTable, clock: StandingClock
+) -> None:
+    """After a start, and for services that were registered before it; nobody else is waited for."""
+    await registry.register(SAID, None)
+    await registry.register(msgspec.structs.replace(SAID, name="left"), None)
+    assert not registry.awaits_instances(TENANT, NAME)
+    again = Registry(table=table, instances=Instances(offline_after=7_000), clock=clock)
+    clock.steady = 60_000
+    await again.load()
+    await again.register(msgspec.structs.replace(SAID, name="new"), None)
+    await again.remove(TENANT, "left")
+    awaited = [again.awaits_instances(TENANT, name) for name in (NAME, "new", "left", "nobody")]
+    assert awaited == [True, False, False, False]
+    clock.steady += 6_999
+    assert again.awaits_instances(TENANT, NAME)
+    clock.steady += 1
+    assert not again.awaits_instances(TENANT, NAME)

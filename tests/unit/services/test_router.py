@@ -139,6 +139,34 @@ async def test_a_full_instance_gets_nothing(scene: Scene) -> None:
     assert waiting.result()[0] == (Chosen("a", "http://a.test"),)
 
 
+async def test_after_a_start_a_step_waits_for_those_that_are_not_back(scene: Scene) -> None:
+    """Nobody with the tags yet is not nobody: the step goes to the first one that registers anew."""
+    scene.terms = Terms(awaits_instances=True)
+    scene.announce("plain")
+    waiting = await scene.begin(scene.router.resolve(scene.search(tags=("eu",))))
+    assert not waiting.done()
+    scene.announce("back", tags=("eu",))
+    scene.clock.advance(250)
+    await scene.settle()
+    assert waiting.result()[0] == (Chosen("back", "http://back.test"),)
+
+
+async def test_who_does_not_come_back_in_time_is_not_there(scene: Scene) -> None:
+    """Whoever lives has said so by then: the step finds nobody, as ever."""
+    scene.terms = Terms(awaits_instances=True)
+    waiting = await scene.begin(scene.router.resolve(scene.search()))
+    scene.terms = Terms()
+    scene.clock.advance(250)
+    await scene.settle()
+    assert waiting.result()[0] == ()
+
+
+async def test_a_service_with_an_address_is_called_there_at_once(scene: Scene) -> None:
+    """After a start too: an address that takes calls waits for no instance."""
+    scene.terms = Terms(address="http://front.test", awaits_instances=True)
+    assert await scene.find() == ["http://front.test"]
+
+
 async def test_those_who_wait_come_in_order(scene: Scene) -> None:
     """Where all are full the steps wait in line, and nobody overtakes."""
     scene.announce("a", capacity=1)

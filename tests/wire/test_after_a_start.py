@@ -1,0 +1,76 @@
+"""A scheduler that has just started knows no instance yet, and ends nothing for it (SPEC sections 8, 13)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.wire.service import World, data_of, definition, running
+from tests.wire.target import Target
+
+pytestmark = pytest.mark.anyio
+OFFLINE = 10.0
+STEP = {"url": "service://shop/run"}
+
+
+async def register(world: World, target: Target) -> None:
+    """What an instance sends first, and again when its heartbeat is answered 404."""
+    answer = await world.client.put("/services/shop/instances/a", json={"address": target.url})
+    data_of(answer, 201)
+
+
+async def first_life(folder: Path) -> None:
+    """A scheduler that knew the shop and its instance, and is no more."""
+    async with running(store={"data": str(folder)}) as world:
+        await register(world, world.target)
+        data_of(await world.client.post("/jobs/j", json=definition(request=[STEP], timeoutSeconds=30)), 201)
+
+
+async def trigger(world: World) -> str:
+    """One execution; its id."""
+    return str(data_of(await world.client.post("/jobs/j/trigger"))["executionId"])
+
+
+async def is_waiting(world: World) -> bool:
+    """Whether its step looks for an instance."""
+    host: Any = world.service._parts.host
+    return len(host.outgoing.parts) == 1
+
+
+async def test_a_step_waits_for_the_instances_of_before(tmp_path: Path) -> None:
+    """Its first attempt is sent as soon as the instance is back, though it was triggered before that."""
+    await first_life(tmp_path)
+    async with running(store={"data": str(tmp_path)}) as world:
+        heartbeat = "/services/shop/instances/a/heartbeat"
+        execution = await trigger(world)
+        await world.until(lambda: is_waiting(world))
+        world.clock.advance(3_000)
+        assert (await world.client.post(heartbeat)).status_code == 404
+        await register(world, world.target)
+        world.clock.advance(250)
+        ended = await world.ended(execution)
+    assert (ended["state"], ended["attemptCount"]) == ("succeeded", 1)
+
+
+async def test_who_is_not_back_in_time_is_not_there(tmp_path: Path) -> None:
+    """`no_instance` after `services.offline_seconds`, and from then on at once."""
+    await first_life(tmp_path)
+    async with running(store={"data": str(tmp_path)}) as world:
+        execution = await trigger(world)
+        await world.until(lambda: is_waiting(world))
+        world.clock.advance(round(OFFLINE * 1_000) - 1)
+        assert await is_waiting(world)
+        world.clock.advance(250)
+        ended = await world.ended(execution)
+        assert (ended["state"], ended["error"]) == ("terminated", "no_instance")
+        assert (await world.ended(await trigger(world)))["error"] == "no_instance"
+
+
+async def test_nobody_is_awaited_who_never_registered(tmp_path: Path) -> None:
+    """After a start too, a service that nobody has registered is not there."""
+    await first_life(tmp_path)
+    async with running(store={"data": str(tmp_path)}) as world:
+        posted = definition(request=[{"url": "service://other/run"}])
+        data_of(await world.client.post("/jobs/k", json=posted), 201)
+        answer = data_of(await world.client.post("/jobs/k/trigger"))
+        assert (await world.ended(str(answer["executionId"])))["error"] == "no_instance"
