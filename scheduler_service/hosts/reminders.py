@@ -17,6 +17,8 @@ from scheduler_service.ports import StoreError
 NEAR = 30 * SECOND
 LIMITS = 90 * SECOND
 AGAIN = SECOND
+# Fewer than daprd lets run at once (100): what waits there is given up and asked again, what waits here not.
+AT_ONCE = 64
 SULK = SECOND
 
 Ring = Callable[[str], Coroutine[object, object, None]]
@@ -33,6 +35,8 @@ class ReminderAlarms:
         self._timers: dict[str, tuple[int, Alarm]] = {}
         self._reminders: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: set[str] = set()
+        self._places = asyncio.Semaphore(AT_ONCE)
         self._quiet_until = 0
         self.registered = 0
 
@@ -66,12 +70,21 @@ class ReminderAlarms:
             self._set(job_id, now.steady + pause, now)
 
     async def ring(self, job_id: str) -> None:
-        """Rings now; where nobody can be reached, again in a second. Never raises."""
+        """Rings as soon as there is a place; where nobody can be reached, again in a second. Never raises."""
+        if job_id in self._waiting:
+            return  # the ring that waits will see whatever is due by then
+        self._waiting.add(job_id)
+        try:
+            await self._places.acquire()
+        finally:
+            self._waiting.discard(job_id)
         try:
             await self._take(job_id)
         except StoreError as error:
             self._log("look_failed", jobId=job_id, error=str(error))
             self.again(job_id)
+        finally:
+            self._places.release()
 
     def rang(self, job_id: str) -> None:
         """The reminder has rung, and is gone with it."""
