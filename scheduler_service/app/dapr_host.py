@@ -105,6 +105,7 @@ class _Rooms:
             epoch=self._cluster.epoch,
             next_epoch=self._cluster.nodes.next_epoch,
             tenure=self._cluster.presence.tenure,
+            others=lambda: self._cluster.presence.others,
             found=self._take_up,
             log=self._ground.log,
         )

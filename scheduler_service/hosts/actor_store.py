@@ -15,6 +15,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.known import Known
+from scheduler_service.hosts.lineage import LATEST_WRITE, Lineage
 from scheduler_service.hosts.sidecar import Sidecar
 from scheduler_service.hosts.tenure import Tenure
 from scheduler_service.persistence.shared.envelope import Envelope, as_batches, seal, unseal
@@ -29,6 +30,7 @@ from scheduler_service.ports import (
     StoredJob,
     StoreError,
     StoreUnavailable,
+    StoreUncertain,
 )
 
 LONGEST_TURN = 2 * SECOND
@@ -43,9 +45,9 @@ Found = Callable[[Sequence[Batch], Sequence[Delivery]], None]
 class ActorStore:
     """ports.StateStore for turns. `begin` opens each turn; `found` gets what an earlier writer left undone.
 
-    `tenure` says whether another node may have taken over what was begun here. `epoch` is the highest number
-    of a start of any node; sequences begin above it, and `next_epoch` draws a new one where another node's
-    are higher.
+    `tenure` says whether another node may have taken over what was begun here, `others` which nodes live.
+    `epoch` is the highest number of a start of any node; sequences begin above it, and `next_epoch` draws a
+    new one where another node's are higher.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class ActorStore:
         epoch: int,
         next_epoch: Callable[[], Awaitable[int]],
         tenure: Tenure,
+        others: Callable[[], frozenset[Holder]],
         found: Found,
         log: Log,
         most: int = 50_000,
@@ -69,6 +72,7 @@ class ActorStore:
         self._epoch = epoch
         self._next_epoch = next_epoch
         self._tenure = tenure
+        self._lineage = Lineage(sidecar=sidecar, shared=shared, holder=holder, others=others, log=log)
         self._found = found
         self._log = log
         self._most = most
@@ -91,16 +95,17 @@ class ActorStore:
         if known.doubts == self._doubts and now - known.seen < FRESH:
             return True
         raw = await self._sidecar.get(job_id)
-        if raw != known.raw and not await self._heal(job_id, known, raw):
+        if raw != known.raw and not await self._lineage.heal(job_id, known, raw):
             known.read = raw
+            return False
+        if known.doubts != self._doubts and await self._lineage.is_overtaken(job_id, known.sequence):
             return False
         known.seen, known.doubts = now, self._doubts
         return True
 
     def tenure_of(self, job_id: str) -> int:
         """The stretch of this node's life in which the job's present turn was begun; -1: there is none."""
-        known = self._known.get(job_id)
-        return -1 if known is None else known.tenure
+        return self._known[job_id].tenure if job_id in self._known else -1
 
     def doubt(self) -> None:
         """The sidecar began anew, or this process stood still: everything cached is looked at again."""
@@ -116,6 +121,7 @@ class ActorStore:
         raw = before.read if before is not None and before.read is not None else None
         if raw is None:
             raw = await self._sidecar.get(job_id)
+        raw, is_in_danger = await self._lineage.newest(job_id, raw)
         known = self._known[job_id] = Known(raw=raw, began=began, tenure=tenure, doubts=doubts)
         self._forget_oldest()
         if not raw:
@@ -126,6 +132,7 @@ class ActorStore:
         elif before is not None:
             known.batches = before.batches
         known.sequence = envelope.sequence
+        known.copies_until = began + LATEST_WRITE if is_in_danger else 0
         return StoredJob(envelope.entry, self._above(envelope.sequence), envelope.document, envelope.due)
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
@@ -143,6 +150,7 @@ class ActorStore:
         if known is None:
             raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again")
         self._check_age(known)
+        raw = seal(known.envelope(commit, self._holder))
         claim = Claim(
             entry=commit.entry,
             due=commit.due,
@@ -151,13 +159,14 @@ class ActorStore:
             holder=self._holder,
             at=self._clock.now().steady,
             definition=commit.definition,
+            copy=raw if known.began < known.copies_until else None,
         )
         try:
             await self._shared.claim(claim)
         except StoreConflict:
             del self._known[job_id]
             raise
-        await self._save(known, commit, self._check_age(known))
+        await self._save(known, commit, raw)
         await self._keep(job_id, known, commit.deliveries, commit.remembered)
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
@@ -193,11 +202,11 @@ class ActorStore:
                 known.batches.pop(key, None)
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        """Alarms are reminders here, and the sweep reads the catalogue."""
+        """Alarms are reminders here."""
         return []
 
     async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        """Alarms are reminders here, and the sweep reads the catalogue."""
+        """Alarms are reminders here."""
         return []
 
     async def open_jobs(self, after: str, limit: int) -> list[str]:
@@ -228,23 +237,17 @@ class ActorStore:
         new = await self._shared.keep(envelope.deliveries, envelope.remembered, self._holder)
         self._found(batches, new)
 
-    async def _heal(self, job_id: str, known: Known, raw: bytes) -> bool:
-        """A sidecar that woke up wrote something older over what this node committed: it is put right."""
-        if not raw or not known.raw or unseal(raw).sequence >= known.sequence:
-            return False
-        row = await self._shared.find(job_id)
-        if row is None or row.sequence != known.sequence or row.holder != self._holder:
-            return False
-        await self._sidecar.save(job_id, known.raw, LONGEST_TURN)
-        self._log("older_state_replaced", jobId=job_id)
-        return True
-
-    async def _save(self, known: Known, commit: Commit, left: int) -> None:
+    async def _save(self, known: Known, commit: Commit, raw: bytes) -> None:
+        """Raises StoreUncertain, too, where this process stood still meanwhile and another node went on."""
+        job_id = commit.entry.job_id
+        left = self._check_age(known, StoreUncertain if known.copies_until else StoreUnavailable)
         if commit.batch is not None:
             self._await_history(known, commit.batch)
-        raw = seal(known.envelope(commit, self._holder))
-        await self._sidecar.save(commit.entry.job_id, raw, left)
+        await self._sidecar.save(job_id, raw, left)
         self.saves += 1
+        if not self._tenure.lasts(known.tenure) and await self._lineage.is_overtaken(job_id, commit.sequence):
+            del self._known[job_id]
+            raise StoreUncertain(f"another node went on with the job {job_id!r}; look how it stands")
         known.raw, known.sequence = raw, commit.sequence
         known.seen = self._clock.now().steady
 
@@ -264,13 +267,13 @@ class ActorStore:
         else:
             known.deliveries, known.answers = [], []
 
-    def _check_age(self, known: Known) -> int:
-        """What is left of the turn, in ms. Raises StoreUnavailable where it must not commit any more."""
+    def _check_age(self, known: Known, error: type[StoreError] = StoreUnavailable) -> int:
+        """What is left of the turn, in ms. Raises `error` where it must not commit any more."""
         left = known.began + LONGEST_TURN - self._clock.now().steady
         if left < LEAST_WRITE:
-            raise StoreUnavailable("the turn took longer than 2 s and was given up; ask again in a moment")
+            raise error("the turn took longer than 2 s and was given up; ask again in a moment")
         if not self._tenure.lasts(known.tenure):
-            raise StoreUnavailable("this node is past its own heartbeat and commits nothing; ask again")
+            raise error("this node is past its own heartbeat and commits nothing; ask again")
         return left
 
     def _above(self, sequence: int) -> int:

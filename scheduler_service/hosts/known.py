@@ -11,13 +11,15 @@ class Known:
 
     `read`: what was found instead, until it is loaded. `began`: the start of the present turn, `tenure` the
     stretch of the node's life in which that was. `batches` are those that the history has not confirmed,
-    `deliveries` and `answers` those that SQL did not take.
+    `deliveries` and `answers` those that SQL did not take. `copies_until`: till then (steady ms) somebody
+    who is taken for dead may write over the state.
     """
 
     __slots__ = (
         "answers",
         "batches",
         "began",
+        "copies_until",
         "deliveries",
         "doubts",
         "raw",
@@ -33,6 +35,7 @@ class Known:
         self.tenure = tenure
         self.doubts = doubts
         self.read: bytes | None = None
+        self.copies_until = 0
         self.sequence = 0
         self.batches: dict[tuple[str, int], Batch] = {}
         self.deliveries: list[Delivery] = []
@@ -40,6 +43,7 @@ class Known:
 
     def envelope(self, commit: Commit, writer: Holder) -> Envelope:
         """The document of a turn, with all that the history and SQL may not have yet."""
+        own = () if commit.batch is None else (commit.batch,)
         return Envelope(
             format=FORMAT,
             sequence=commit.sequence,
@@ -47,7 +51,7 @@ class Known:
             entry=commit.entry,
             due=commit.due,
             document=commit.document,
-            batches=as_unwritten(self.batches.values()),
+            batches=as_unwritten((*self.batches.values(), *own)),
             deliveries=(*self.deliveries, *commit.deliveries),
             remembered=(*self.answers, *(() if commit.remembered is None else (commit.remembered,))),
         )

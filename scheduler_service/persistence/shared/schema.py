@@ -102,6 +102,18 @@ untold = sa.Table(
 )
 sa.Index("untold_holder", untold.c.node, untold.c.boot)
 
+# The state of jobs that were taken over from a dead node, with their latest claim: what that node may still
+# write late over it is told from it. `at` is steady.
+copies = sa.Table(
+    "copies",
+    metadata,
+    sa.Column("job_id", _text(260), primary_key=True),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.LargeBinary, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+)
+sa.Index("copies_at", copies.c.at)
+
 nodes = sa.Table(
     "nodes",
     metadata,

@@ -13,7 +13,7 @@ from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.shared.database import SharedDatabase
 from scheduler_service.persistence.shared.rows import entry_values, read_entry
-from scheduler_service.persistence.shared.schema import definitions, jobs, outbox, remembered
+from scheduler_service.persistence.shared.schema import copies, definitions, jobs, outbox, remembered
 from scheduler_service.persistence.shared.untold import Untold
 from scheduler_service.persistence.state.rows import pack_delivery
 from scheduler_service.ports import CatalogueEntry, Remembered, Settlement, StoreConflict
@@ -27,7 +27,8 @@ KEPT = 24 * HOUR
 class Claim(msgspec.Struct, frozen=True):
     """One turn before its commit: `sequence` follows `expected`, the one that was read, by `holder`.
 
-    `at` is the steady moment of the claim. `definition`: the text, where the turn brings a revision.
+    `at` is the steady moment of the claim. `definition`: the text, where the turn brings a revision. `copy`:
+    the state that will be written, where somebody may write over it late.
     """
 
     entry: CatalogueEntry
@@ -37,6 +38,7 @@ class Claim(msgspec.Struct, frozen=True):
     holder: Holder
     at: int
     definition: bytes | None = None
+    copy: bytes | None = None
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -77,6 +79,8 @@ class SharedStore:
                 )
             if claim.definition is not None:
                 self._put_definition(connection, claim)
+            if claim.copy is not None:
+                self._put_copy(connection, claim)
             if claim.entry.state is JobState.DESTROYED:  # its life's answers are forgotten with it
                 connection.execute(sa.delete(remembered).where(remembered.c.job_id == claim.entry.job_id))
             return None
@@ -91,6 +95,16 @@ class SharedStore:
             return None
         due = Due(row.due_wall, row.due_steady)
         return Claimed(read_entry(row), row.sequence, Holder(row.node, row.boot), row.claimed_at, due)
+
+    async def latest(self, job_id: str) -> tuple[Holder, bytes | None] | None:
+        """Who claimed the job last, and the state that the claim brought, if any; None: no such job."""
+        is_its = (copies.c.job_id == jobs.c.job_id) & (copies.c.sequence == jobs.c.sequence)
+        statement = sa.select(jobs.c.node, jobs.c.boot, copies.c.state)
+        statement = statement.select_from(jobs.outerjoin(copies, is_its)).where(jobs.c.job_id == job_id)
+        row = await self._database.read(lambda connection: connection.execute(statement).first())
+        if row is None:
+            return None
+        return Holder(row.node, row.boot), None if row.state is None else bytes(row.state)
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, or None."""
@@ -200,16 +214,18 @@ class SharedStore:
             if gone:
                 connection.execute(sa.delete(definitions).where(definitions.c.job_id == job_id))
                 connection.execute(sa.delete(remembered).where(remembered.c.job_id == job_id))
+                connection.execute(sa.delete(copies).where(copies.c.job_id == job_id))
             return bool(gone)
 
         return await self._database.write(work)
 
     async def prune(self, now: Now) -> None:
-        """Removes kept answers after 24 h, and deliveries that are done after one."""
+        """Removes kept answers after 24 h; deliveries that are done, and copies of states, after one."""
 
         def work(connection: sa.Connection) -> None:
             connection.execute(sa.delete(remembered).where(remembered.c.created_at < now.wall - KEPT))
             connection.execute(sa.delete(outbox).where(outbox.c.done_at < now.steady - HOUR))
+            connection.execute(sa.delete(copies).where(copies.c.at < now.steady - HOUR))
 
         await self._database.write(work)
 
@@ -241,6 +257,16 @@ class SharedStore:
             set_={"text": claim.definition, "created_at": entry.updated_at},
         )
         connection.execute(statement)
+
+    def _put_copy(self, connection: sa.Connection, claim: Claim) -> None:
+        values = {
+            "job_id": claim.entry.job_id,
+            "sequence": claim.sequence,
+            "state": claim.copy,
+            "at": claim.at,
+        }
+        statement = self._insert(copies).values(values)
+        connection.execute(statement.on_conflict_do_update(index_elements=[copies.c.job_id], set_=values))
 
     def _put_delivery(self, connection: sa.Connection, delivery: Delivery, holder: Holder) -> bool:
         statement = self._insert(outbox).values(

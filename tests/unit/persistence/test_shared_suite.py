@@ -76,6 +76,20 @@ async def test_a_claim_stands_for_five_seconds(store: Shelf) -> None:
     assert (row.sequence, row.holder) == (7, TWO)
 
 
+async def test_a_copy_counts_with_the_latest_claim_alone(store: Shelf) -> None:
+    """A claim that brings none makes the one before it worthless; it goes with its job, or after an hour."""
+    assert await store.shared.latest("job") is None
+    await store.shared.claim(Claim(entry(), Due(), 0, 1, ONE, 10, copy=b"first"))
+    assert await store.shared.latest("job") == (ONE, b"first")
+    await store.shared.claim(Claim(entry(), Due(), 1, 2, TWO, 20, copy=b"second"))
+    assert await store.shared.latest("job") == (TWO, b"second")
+    await store.shared.claim(Claim(entry(), Due(), 2, 3, TWO, 30))
+    assert await store.shared.latest("job") == (TWO, None)
+    await store.shared.claim(Claim(entry(), Due(), 3, 4, TWO, 40, copy=b"third"))
+    await store.shared.prune(Now(10_000_000, 10_000_000))
+    assert await store.shared.latest("job") == (TWO, None)
+
+
 async def test_what_cannot_be_stored_fails_alone(store: Shelf) -> None:
     """Writes that wait together are one transaction; a bad one does not take the others with it."""
     bad = entry("bad", job_name=None)
