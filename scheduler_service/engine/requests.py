@@ -18,7 +18,9 @@ from scheduler_service.language.urls import ForeignOrigin, NotAUrl, resolve_whol
 from scheduler_service.language.values import as_json, as_text, scrub
 
 OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")
+OWN_BEHIND = re.compile(r"((?i:service)://\{serviceGateway\}/)\{serviceName\}(?=[/?#]|$)")
 FORM = "application/x-www-form-urlencoded"
+NOBODY = "{serviceName} stands for the service that declares the job, and none does; write the service's name"
 NOTHING = Scope(system={}, environment={}, root={}, aliases={})
 JSON_TYPE = re.compile(r"\s*[a-z]+/(?:json|[^;\s]*\+json)\s*(?:;|$)")
 
@@ -57,11 +59,14 @@ def make_request(
     sent = _body(target, scope, place.headers)
     if isinstance(sent, Refused):
         return sent
+    url = at_owner(place.url, head.owner)
+    if isinstance(url, Refused):
+        return url
     content, kind = sent
     own = own_headers(program, run, None if place.brings_key else key)
     return OutboundRequest(
         method=target.method,
-        url=at_owner(place.url, head.owner),
+        url=url,
         headers=(*own, *place.headers, *kind),
         body=content,
         timeout=timeout,
@@ -124,11 +129,15 @@ def through_service(name: str, url: str) -> str:
     return f"service://{name}/{rest.lstrip('/')}"
 
 
-def at_owner(url: str, owner: str) -> str:
+def at_owner(url: str, owner: str) -> str | Refused:
     """`service:/path` and `service://{serviceName}/path` of a job that the service `owner` declares.
 
-    Where none does (empty) they stay as they are: they mean this scheduler (SPEC section 9).
+    Where none does (empty) they stay as they are: they mean this scheduler (SPEC section 9). Behind the
+    gateway `{serviceName}` is the owner's name, and the scheduler has none there.
     """
+    behind = OWN_BEHIND.match(url)
+    if behind is not None:
+        return f"{behind[1]}{owner}{url[behind.end() :]}" if owner else Refused("template", NOBODY)
     own = OWN.match(url) if owner else None
     return url if own is None else f"service://{owner}{url[own.end() :]}"
 

@@ -12,6 +12,8 @@ from scheduler_service.ports import Commit, Definition, StateStore, StoreConflic
 
 AT_ONCE = 50
 """So many turns are taken before other work has its turn."""
+NEW = Created(uid="", key=b"")
+"""A life without an owner, whose uid and key are still to be made."""
 
 Answer = Reply | StoreError
 Take = Callable[[str, Created, Definition], Awaitable[Reply]]
@@ -31,34 +33,39 @@ class Creation:
         self._turn = turn
         self._take = take
 
-    async def take(self, definition: Definition) -> Reply:
-        """The turn for one definition. Raises StoreError."""
-        answer = (await self.run([definition]))[0]
+    async def take(self, definition: Definition, event: Created = NEW) -> Reply:
+        """The turn `event` for one definition. Raises StoreError."""
+        answer = (await self.run([definition], event))[0]
         if isinstance(answer, StoreError):
             raise answer
         return answer
 
-    async def run(self, definitions: Sequence[Definition]) -> list[Answer]:
-        """A reply for each, or the StoreError that its turn raised."""
+    async def run(self, definitions: Sequence[Definition], event: Created = NEW) -> list[Answer]:
+        """A reply for each, or the StoreError that its turn raised.
+
+        `event` says what all have in common, as their owner; uid and key are made for each.
+        """
         fresh = {
             place: actor
             for place, definition in enumerate(definitions)
             if (actor := self._actors.seize(definition.program.job_id)) is not None
         }
         try:
-            answers = await self._create(fresh, definitions)
+            answers = await self._create(fresh, definitions, event)
         finally:
             for actor in fresh.values():
                 self._actors.leave(actor)
         if len(answers) < len(definitions):
-            await self._take_others(definitions, answers)
+            await self._take_others(definitions, answers, event)
         return [answers[place] for place in range(len(definitions))]
 
-    async def _create(self, fresh: dict[int, Actor], definitions: Sequence[Definition]) -> dict[int, Answer]:
+    async def _create(
+        self, fresh: dict[int, Actor], definitions: Sequence[Definition], event: Created
+    ) -> dict[int, Answer]:
         answers: dict[int, Answer] = {}
         begun: dict[int, Prepared] = {}
         for place, actor in fresh.items():
-            prepared = self._turn.begin_life(actor.held, definitions[place])
+            prepared = self._turn.begin_life(actor.held, event, definitions[place])
             if isinstance(prepared, Prepared):
                 await self._turn.expect(actor.held, prepared)
                 begun[place] = prepared
@@ -79,15 +86,17 @@ class Creation:
         except StoreError as error:
             return [error] * len(commits)
 
-    async def _take_others(self, definitions: Sequence[Definition], answers: dict[int, Answer]) -> None:
+    async def _take_others(
+        self, definitions: Sequence[Definition], answers: dict[int, Answer], event: Created
+    ) -> None:
         places = [place for place in range(len(definitions)) if place not in answers]
         for start in range(0, len(places), AT_ONCE):
             some = places[start : start + AT_ONCE]
-            found = await asyncio.gather(*(self._take_one(definitions[place]) for place in some))
+            found = await asyncio.gather(*(self._take_one(definitions[place], event) for place in some))
             answers.update(zip(some, found, strict=True))
 
-    async def _take_one(self, definition: Definition) -> Answer:
+    async def _take_one(self, definition: Definition, event: Created) -> Answer:
         try:
-            return await self._take(definition.program.job_id, Created(uid="", key=b""), definition)
+            return await self._take(definition.program.job_id, event, definition)
         except StoreError as error:
             return error

@@ -131,7 +131,7 @@ class EmbeddedHost:
         if self._is_draining and isinstance(event, STARTING):
             raise StoreUnavailable(STOPPING)
         if isinstance(event, Created) and not event.uid and definition is not None and remembered is None:
-            return await self._end(self._creation.take(definition))
+            return await self._end(self._creation.take(definition, event))
         return await self._end(self._take(job_id, event, definition, remembered, answer))
 
     async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:

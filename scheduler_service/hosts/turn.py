@@ -91,7 +91,7 @@ class Turn:
                 return Recalled(known.answer, known.digest == remembered.digest)
         return await self._take(held, event, definition, remembered, answer)
 
-    def begin_life(self, held: Held, definition: Definition) -> Prepared | Reply:
+    def begin_life(self, held: Held, event: Created, definition: Definition) -> Prepared | Reply:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
 
         A Prepared goes by `expect`, its commit to the store, and `settle`. Where the store refuses it,
@@ -100,8 +100,8 @@ class Turn:
         held.loaded = True
         held.committed = NOTHING
         now = self._clock.now()
-        event, programs = bind(held, Created(uid="", key=b""), definition, self._lives)
-        decision = stamp(held.job_id, self._core.decide(Job(None, programs, self._holder), event, now))
+        born, programs = bind(held, event, definition, self._lives)
+        decision = stamp(held.job_id, self._core.decide(Job(None, programs, self._holder), born, now))
         if decision.document is None:
             held.forget()
             return decision.reply

@@ -10,6 +10,7 @@ import pytest
 from scheduler_service.domain.events import (
     Activated,
     CancelRequested,
+    Created,
     Destroyed,
     FeedbackArrived,
     Paused,
@@ -54,6 +55,27 @@ async def test_a_trigger_is_sent_answered_and_recorded(house: AnyHouse) -> None:
     await house.settle()
     assert house.sender.urls() == [URL]
     assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_who_declares_a_job_is_its_owner(house: AnyHouse) -> None:
+    """From its creation on, over a restart and an update (SPEC sections 9 and 11)."""
+    declared = describe(jobId="job", request=[{"url": "service:/run"}])
+    born = Created(uid="", key=b"", owner="billing")
+    assert await house.host("job", born, definition=declared) == Taken()
+    await house.crash()
+    await house.recover()
+    assert await owner_of(house) == "billing"
+    changed = describe(jobId="job", request=[{"url": "service:/another"}])
+    assert await house.host("job", Updated(0), definition=changed) == Taken()
+    assert await owner_of(house) == "billing"
+
+
+async def owner_of(house: AnyHouse, job_id: str = "job") -> str:
+    """Which service the job belongs to."""
+    job = await house.host.read(job_id)
+    assert job is not None
+    assert job.document is not None
+    return job.document.head.owner
 
 
 async def test_a_timer_fires_on_time_each_moment_once(house: AnyHouse) -> None:

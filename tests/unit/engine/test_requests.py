@@ -12,7 +12,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.requests import at_owner, encode_body
+from scheduler_service.engine.requests import Refused, at_owner, encode_body
 from tests.unit.engine.rig import START, Rig
 
 URL = "http://target.test/"
@@ -321,12 +321,38 @@ def test_cancel_url_has_a_key_of_its_own() -> None:
         ("service://oa/main/api", "service://oa/main/api"),
         ("service://{serviceGateway}/oa/main", "service://{serviceGateway}/oa/main"),
         ("http://target.test/service:/x", "http://target.test/service:/x"),
+        ("service://{serviceGateway}/{serviceName}x/main", "service://{serviceGateway}/{serviceName}x/main"),
+        ("service://{serviceGateway}/oa/{serviceName}", "service://{serviceGateway}/oa/{serviceName}"),
     ],
 )
 def test_the_owner_of_a_job_is_what_service_path_means(url: str, reached: str) -> None:
     """`service:/path` and `{serviceName}`: who declares the job, else this scheduler (SPEC section 9)."""
     assert at_owner(url, "billing") == reached
     assert at_owner(url, "") == url
+
+
+@pytest.mark.parametrize("rest", ["/main/api?a=1", "?a=1", ""])
+def test_behind_the_gateway_the_owner_is_named(rest: str) -> None:
+    """`{serviceName}` there is the owner's own name; a job without an owner has none (SPEC section 9)."""
+    url = "service://{serviceGateway}/{serviceName}" + rest
+    assert at_owner(url, "billing") == "service://{serviceGateway}/billing" + rest
+    refused = at_owner(url, "")
+    assert isinstance(refused, Refused)
+    assert refused.code == "template"
+    assert "none does" in refused.message
+
+
+def test_a_job_without_owner_names_none_to_the_gateway() -> None:
+    """The attempt fails before anything is sent (SPEC section 9)."""
+    rig = Rig(request=[{"url": "service://{serviceGateway}/{serviceName}/x"}])
+    rig.create()
+    rig.deliver(Triggered())
+    assert rig.calls() == []
+    assert rig.record_of(AttemptEnded).error == "template"
+    declared = Rig(request=[{"url": "service://{serviceGateway}/{serviceName}/x"}])
+    declared.deliver(Created("uid", b"key", owner="billing"))
+    declared.deliver(Triggered())
+    assert declared.request.url == "service://{serviceGateway}/billing/x"
 
 
 def test_a_declared_job_calls_its_own_service() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.events import Destroyed
+from scheduler_service.domain.events import Created, Destroyed, Updated
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
 from scheduler_service.ports import Definition, StoreError, StoreUnavailable, StoreUncertain
@@ -32,6 +32,33 @@ async def test_each_is_created_and_durable() -> None:
     assert sorted(house.disk.jobs) == ["a", "b", "c"]
     assert len({job.entry.uid for job in house.disk.jobs.values()}) == 3
     assert house.store.loads == 0
+
+
+async def test_who_declares_a_job_is_its_owner() -> None:
+    """Also after a start, an update and where the creation meets a job that is gone (SPEC sections 9, 11)."""
+    house = await House().start()
+    declared = describe(jobId="a", request=[{"url": "service:/run"}])
+    born = Created(uid="", key=b"", owner="billing")
+    assert await house.host("a", born, definition=declared) == Taken()
+    assert await owner_of(house, "a") == "billing"
+    await house.crash()
+    await house.start()
+    assert await owner_of(house, "a") == "billing"
+    await house.host("a", Updated(0), definition=describe(jobId="a", maxRetries=9))
+    assert await owner_of(house, "a") == "billing"
+    await house.deliver(Destroyed(), "a")
+    assert await house.host("a", born, definition=declared) == Taken()
+    assert await owner_of(house, "a") == "billing"
+    assert await create(house, "b") == [Taken()]
+    assert await owner_of(house, "b") == ""
+
+
+async def owner_of(house: House, job_id: str) -> str:
+    """Which service the job belongs to."""
+    job = await house.host.read(job_id)
+    assert job is not None
+    assert job.document is not None
+    return job.document.head.owner
 
 
 async def test_they_fire_like_any_other() -> None:
