@@ -5,19 +5,15 @@ has it; a job that has it already, or awaits it no more, changes nothing.
 """
 
 import asyncio
-import hashlib
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
-
-import msgspec
 
 from scheduler_service.domain.effects import PublishParts, QueueWrite
 from scheduler_service.domain.events import PartEnded, PartProgressed
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.parts import PartEnd, as_said
+from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.replies import Refusal, Unchanged
 from scheduler_service.ports import Deliver, StoreError
 from scheduler_service.ports.instances import Queues
@@ -25,8 +21,6 @@ from scheduler_service.services.lines import Alarm, Key, Timekeeper
 
 PAGE = 500
 FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND
-REMEMBERED = 10_000
-"""How many completed leases are known, so that an answer that was lost can be asked for again."""
 
 NewLease = Callable[[], str]
 
@@ -58,7 +52,6 @@ class PullQueues:
         self._new_lease = new_lease
         self._waiting: dict[Key, set[asyncio.Future[None]]] = {}
         self._stirs = 0
-        self._completed: OrderedDict[str, bytes] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._takings: set[asyncio.Task[tuple[Leased, ...]]] = set()
         self._alarm: Alarm | None = None
@@ -123,11 +116,9 @@ class PullQueues:
     async def complete(self, lease: str, end: PartEnd) -> bool:
         """The part's end, durable when this returns True; False: the lease is lost. Raises StoreError.
 
-        The same end again is True, another one False: the first one counts.
+        The same end again is True, another one False: the first one counts. So it is for a day, also after
+        a restart, for as many leases as the store keeps.
         """
-        known = self._completed.get(lease)
-        if known is not None:
-            return known == _digest(end)
         try:
             said = await self._table.complete(lease, end, self._clock.now().steady)
         except StoreError:
@@ -135,8 +126,6 @@ class PullQueues:
             raise
         if isinstance(said, EndedPart):
             self._spawn(self._bring_home(said))
-        if said:
-            self._remember(lease, end)
         return bool(said)
 
     def stir(self, write: QueueWrite) -> None:
@@ -253,17 +242,7 @@ class PullQueues:
         finally:
             alarm.cancel()
 
-    def _remember(self, lease: str, end: PartEnd) -> None:
-        self._completed[lease] = _digest(end)
-        if len(self._completed) > REMEMBERED:
-            self._completed.popitem(last=False)
-
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _digest(end: PartEnd) -> bytes:
-    """Tells one completion from another without keeping its data."""
-    return hashlib.sha256(msgspec.msgpack.encode(as_said(end))).digest()

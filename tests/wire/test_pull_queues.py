@@ -1,6 +1,7 @@
 """Pull queues over the API: claimed, renewed, completed, lost (SPEC section 13)."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -192,6 +193,24 @@ async def test_completing_again_changes_nothing() -> None:
             answer = await complete(world, item["lease"], **other)
             assert (answer.status_code, pointers(answer)) == (409, [("/lease", "lease_lost")])
         assert (await world.ended(execution))["state"] == "succeeded"
+
+
+async def test_completing_again_after_a_restart(tmp_path: Path) -> None:
+    """An accepted completion whose answer was lost in a crash is answered 200 by the next scheduler; one that
+    says something else is not, nor is one of a lease that was never completed.
+    """
+    async with running(store={"data": str(tmp_path)}) as world:
+        await create(world)
+        execution = await trigger(world)
+        (item,) = await claim(world)
+        data_of(await complete(world, item["lease"], data=[1]))
+        await world.ended(execution)
+    async with running(store={"data": str(tmp_path)}) as world:
+        data_of(await complete(world, item["lease"], data=[1]))
+        for lease, said in ((item["lease"], {"data": [2]}), ("never", {"data": [1]})):
+            answer = await complete(world, lease, **said)
+            assert (answer.status_code, pointers(answer)) == (409, [("/lease", "lease_lost")])
+        assert (await world.ended(execution))["attemptCount"] == 1
 
 
 async def test_parallel_parts_go_to_different_instances() -> None:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.parts import PartEnd, digest_said
 from scheduler_service.persistence.redis.arguments import Step
 from scheduler_service.persistence.redis.parts import (
     queue_key,
@@ -17,10 +17,13 @@ from scheduler_service.persistence.redis.parts import (
 )
 from scheduler_service.persistence.redis.reader import Reader
 from scheduler_service.persistence.redis.rows import encode
+from scheduler_service.persistence.state.completions import KEPT, MOST_KEPT
 
 
 class RedisQueues:
-    """`ports.instances.Queues` by the scripts of the server."""
+    """`ports.instances.Queues` by the scripts of the server; `keeps` completed leases are known."""
+
+    keeps = MOST_KEPT
 
     def __init__(self, *, put: Callable[[Step], Awaitable[Any]], reader: Reader) -> None:
         self._put = put
@@ -39,7 +42,9 @@ class RedisQueues:
     def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
         """As in the port."""
         read = partial(read_completed, end)
-        return self._put(Step((b"complete", lease.encode(), b"%d" % now, encode(end)), read))
+        bounds = (b"%016d" % end.at, b"%016d" % max(end.at - KEPT, 0), b"%d" % self.keeps)
+        asked = (b"complete", lease.encode(), b"%d" % now, encode(end), digest_said(end), *bounds)
+        return self._put(Step(asked, read))
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         """As in the port."""

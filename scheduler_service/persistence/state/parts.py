@@ -10,6 +10,7 @@ from scheduler_service.domain.effects import PublishParts, QueueWrite, Reconfigu
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
 from scheduler_service.domain.parts import PartEnd, QueuedPart, QueueOptions, as_said, write_part_id
+from scheduler_service.persistence.state.completions import is_known, keep_completion
 
 FREE, LEASED, ENDED, CANCELLED = 0, 1, 2, 3
 """`state`: for anybody; in somebody's hands; over; in somebody's hands, and nobody awaits it."""
@@ -124,17 +125,20 @@ def renew_lease(connection: sqlite3.Connection, lease: str, now: int) -> Renewed
     return Renewed(until, options.lease, options.renew, row[1] == CANCELLED, part.job_id, part.name)
 
 
-def complete_lease(connection: sqlite3.Connection, lease: str, end: PartEnd, now: int) -> EndedPart | bool:
-    """As in `ports.instances.Queues`."""
+def complete_lease(
+    connection: sqlite3.Connection, lease: str, end: PartEnd, now: int, keeps: int
+) -> EndedPart | bool:
+    """As in `ports.instances.Queues`; of completed leases `keeps` are known afterwards."""
     text = "SELECT part_id, state, until, instance, content, ended FROM parts WHERE lease = ?"
     row = connection.execute(text, (lease,)).fetchone()
     if row is None:
-        return False
+        return is_known(connection, lease, end)
     part_id, state, until, instance, content, ended = row
     if state == ENDED:
         return as_said(_read_end(ended)) == as_said(end)
     if until <= now:
         return False
+    keep_completion(connection, lease, end, keeps)
     if state == CANCELLED:
         connection.execute("DELETE FROM parts WHERE part_id = ?", (part_id,))
         return True

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
+from scheduler_service.persistence.state.completions import COMPLETIONS
 from scheduler_service.persistence.state.errors import StoreDamaged, StoreTooNew
 from scheduler_service.persistence.state.parts import TABLE
 
@@ -96,6 +97,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
     TABLE,
     ("CREATE TABLE journal (page INTEGER PRIMARY KEY, content BLOB NOT NULL)",),
+    COMPLETIONS,
 )
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
 from scheduler_service.domain.parts import PartEnd
+from scheduler_service.persistence.state.completions import MOST_KEPT
 from scheduler_service.persistence.state.parts import (
     claim_parts,
     complete_lease,
@@ -27,7 +28,9 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 class SqliteQueues:
-    """`ports.instances.Queues` over the table `parts`."""
+    """`ports.instances.Queues` over the table `parts`; `keeps` is how many completed leases are known."""
+
+    keeps = MOST_KEPT
 
     def __init__(self, *, put: Callable[[Step], Awaitable[object]], reader: Reader) -> None:
         self._put = put
@@ -43,7 +46,8 @@ class SqliteQueues:
 
     def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
         """As in the port."""
-        return self._put(Step(partial(complete_lease, lease=lease, end=end, now=now)))  # type: ignore[return-value]
+        completing = partial(complete_lease, lease=lease, end=end, now=now, keeps=self.keeps)
+        return self._put(Step(completing))  # type: ignore[return-value]
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         """As in the port."""

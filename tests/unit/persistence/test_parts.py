@@ -1,6 +1,6 @@
 """What the queues of every store promise: who gets what, and how long (SPEC section 13)."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -150,6 +150,52 @@ async def test_completing_again_changes_nothing(bench: Bench) -> None:
     for other in (PartEnd(error="no"), PartEnd(body=b"2"), PartEnd()):
         assert await bench.queues.complete(leased.lease, other, 2) is False
     assert [one.end.body for one in await bench.queues.ended("", 10)] == [b"1"]
+
+
+async def test_what_was_completed_is_known_when_the_part_is_gone(bench: Bench) -> None:
+    """Its turn has withdrawn the step: the answer may have been lost all the same, and is given again."""
+    for is_wanted in (True, False):
+        await bench.publish()
+        (leased,) = await bench.claim()
+        withdrawn = WithdrawParts("uid", bench.executions)
+        if not is_wanted:
+            await bench.write(withdrawn)
+        assert await bench.queues.complete(leased.lease, DONE, 1)
+        await bench.write(withdrawn)
+        assert await bench.queues.complete(leased.lease, PartEnd(body=b"1", at=9), 90_000) is True
+        for other in (PartEnd(error="no"), PartEnd(body=b"2"), PartEnd()):
+            assert await bench.queues.complete(leased.lease, other, 2) is False
+    assert await bench.queues.ended("", 10) == []
+
+
+async def completed(bench: Bench, at: int = 0) -> str:
+    """A lease of a step that is over."""
+    await bench.publish()
+    (leased,) = await bench.claim()
+    assert await bench.queues.complete(leased.lease, PartEnd(body=b"1", at=at), 1)
+    await bench.write(WithdrawParts("uid", bench.executions))
+    return leased.lease
+
+
+async def are_known(bench: Bench, leases: list[str]) -> list[bool | EndedPart]:
+    """Whether the store knows of each that it was completed."""
+    return [await bench.queues.complete(lease, DONE, 1) for lease in leases]
+
+
+async def test_completions_are_known_for_a_day(bench: Bench) -> None:
+    """With the first one that comes later than that they are forgotten: the store does not grow for ever."""
+    day = 24 * 3_600_000
+    leases = [await completed(bench, at) for at in (1, 2, day + 1)]
+    assert await are_known(bench, leases) == [True, True, True]
+    leases.append(await completed(bench, day + 2))
+    assert await are_known(bench, leases) == [False, True, True, True]
+
+
+async def test_so_many_completions_are_known(bench: Bench) -> None:
+    """The newest ones: whoever completes very much within a day does not fill the store."""
+    cast("Any", bench.queues).keeps = 2
+    leases = [await completed(bench) for _ in range(4)]
+    assert await are_known(bench, leases) == [False, False, True, True]
 
 
 async def test_an_old_lease_is_no_key_to_the_next(bench: Bench) -> None:

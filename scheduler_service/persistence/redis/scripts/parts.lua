@@ -177,11 +177,29 @@ function writes.renew()
   return frames({ part.ends, part.state, part.options, part.content })
 end
 
+-- Which leases were completed, and how: by lease, and in their order, each behind its moment (as
+-- state/completions.py has it). Of the oldest a few go with each new one.
+local function keep_completion(lease, asked)
+  redis.call('HSET', key('parts:completed'), lease, asked.digest)
+  redis.call('RPUSH', key('parts:completions'), asked.at .. lease)
+  for _ = 1, 10 do
+    local first = redis.call('LINDEX', key('parts:completions'), 0)
+    local is_old = string.sub(first, 1, 16) < asked.oldest
+    if not is_old and redis.call('LLEN', key('parts:completions')) <= tonumber(asked.keeps) then break end
+    redis.call('LPOP', key('parts:completions'))
+    redis.call('HDEL', key('parts:completed'), string.sub(first, 17))
+  end
+end
+
 function writes.complete()
-  local part, now, finish = find_lease(take()), tonumber(take()), take()
-  if not part then return 'lost' end
+  local lease, now, finish = take(), tonumber(take()), take()
+  local asked, part = take_some({ 'digest', 'at', 'oldest', 'keeps' }), find_lease(lease)
+  if not part then
+    return redis.call('HGET', key('parts:completed'), lease) == asked.digest and 'known' or 'lost'
+  end
   if part.state == 'ended' then return 'before' .. part.finish end
   if tonumber(part.ends) <= now then return 'lost' end
+  keep_completion(lease, asked)
   if part.state == 'cancelled' then
     delete(part)
     return 'known'
