@@ -205,6 +205,7 @@ def _make_host(
             history=writer,
             sender=sender,
             router=services.router,
+            owner_of=services.owner_of,
             clock=clock,
             redact=make_masking(settings).redact_all,
             count=count_missed,

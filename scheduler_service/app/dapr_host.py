@@ -10,7 +10,7 @@ from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.actor_store import ActorStore
 from scheduler_service.hosts.actors import Actors
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.cluster_turns import ClusterTurns
+from scheduler_service.hosts.cluster_turns import ClusterTurns, OwnerOf, owned_by_nobody
 from scheduler_service.hosts.core import Core, Log, Redact
 from scheduler_service.hosts.counting import Count
 from scheduler_service.hosts.dapr import DaprHost
@@ -58,6 +58,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     redact: Redact
     count: Count
     log: Log
+    owner_of: OwnerOf = owned_by_nobody
     lives: Lives = msgspec.field(default_factory=NewLives)
     limits: HostLimits = DEFAULT_LIMITS
 
@@ -161,6 +162,7 @@ class _Rooms:
             alive=self._alive,
             clock=self._ground.clock,
             holder=self._holder,
+            owner_of=self._ground.owner_of,
             log=self._ground.log,
         )
 

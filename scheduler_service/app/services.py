@@ -46,6 +46,7 @@ class ServiceRoom:
         self.queues = queues
         self._table = SqlServiceTable(database=database)
         self._clock = clock
+        self._tenant = tenant
         self._fallback: Callable[[str], str | None] = lambda _: None
         instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
         self.registry = Registry(table=self._table, instances=instances, clock=clock)
@@ -97,6 +98,10 @@ class ServiceRoom:
     def fall_back_to(self, address_of: Callable[[str], str | None]) -> None:
         """Where no instance takes work and the service names no address, `address_of` its name is asked."""
         self._fallback = address_of
+
+    async def owner_of(self, job_id: str, uid: str) -> str:
+        """The service that declares this life of a job; empty: none does. Raises StoreUnavailable."""
+        return await self._table.owner(self._tenant, job_id, uid) or ""
 
     def _terms(self, tenant: str, name: str) -> Terms:
         """How a service wants to be called; addresses of the settings are for every tenant."""

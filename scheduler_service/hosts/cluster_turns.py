@@ -1,7 +1,7 @@
 """Turns on the jobs whose actors live in this process: what comes to it as a message, taken to its end."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -41,11 +41,20 @@ from scheduler_service.ports import (
 
 TRIES = 3
 
+OwnerOf = Callable[[str, str], Awaitable[str]]
+"""The service that declares a job, by its id and uid; empty: none does. Raises StoreUnavailable."""
+
+
+async def owned_by_nobody(job_id: str, uid: str) -> str:
+    """Where no service declares jobs."""
+    return ""
+
 
 class ClusterTurns:
     """Takes turns for this node, `holder`; a job that another node still runs is waited for.
 
-    `alive` names the calls of a life that are in flight, here or where they were handed over from.
+    `alive` names the calls of a life that are in flight, here or where they were handed over from, `owner_of`
+    the service that a restored job belongs to.
     """
 
     def __init__(
@@ -60,6 +69,7 @@ class ClusterTurns:
         alive: Callable[[str], tuple[Token, ...]],
         clock: Clock,
         holder: Holder,
+        owner_of: OwnerOf,
         log: Log,
     ) -> None:
         self._core = core
@@ -71,6 +81,7 @@ class ClusterTurns:
         self._alive = alive
         self._clock = clock
         self._holder = holder
+        self._owner_of = owner_of
         self._log = log
         self._is_stopping = False
 
@@ -176,6 +187,7 @@ class ClusterTurns:
             revision=entry.revision,
             execute_number=entry.execute_number,
             request_counts=entry.request_counts,
+            owner=await self._owner_of(held.job_id, entry.uid),
         )
         await self._turn.run(held, event, definition=Definition(text, self._core.compile(text)))
 

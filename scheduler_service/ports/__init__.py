@@ -248,8 +248,8 @@ class ServiceTable(Protocol):
     async def applied(self, tenant: str, name: str) -> Sequence[Applied]:
         """What was done about the jobs that the service declares or declared."""
 
-    async def owner(self, tenant: str, job_id: str) -> str | None:
-        """The service whose declaration made this job, or None."""
+    async def owner(self, tenant: str, job_id: str, uid: str) -> str | None:
+        """The service whose declaration made this life of a job, or took it over; None: there is none."""
 
     async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
         """Writes what was done: one transaction. A job has one row, whoever declares it."""

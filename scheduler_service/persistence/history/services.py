@@ -73,9 +73,10 @@ class SqlServiceTable:
         wanted = sa.select(applied).where(*mine).order_by(applied.c.job_id)
         return await self._read(lambda connection: [_read_applied(row) for row in connection.execute(wanted)])
 
-    async def owner(self, tenant: str, job_id: str) -> str | None:
-        """The service whose declaration made this job, or None."""
-        wanted = sa.select(applied.c.service).where(applied.c.tenant == tenant, applied.c.job_id == job_id)
+    async def owner(self, tenant: str, job_id: str, uid: str) -> str | None:
+        """The service whose declaration made this life of a job, or took it over; None: there is none."""
+        mine = (applied.c.tenant == tenant, applied.c.job_id == job_id, applied.c.uid == uid)
+        wanted = sa.select(applied.c.service).where(*mine)
         return await self._read(lambda connection: connection.execute(wanted).scalar())
 
     async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:

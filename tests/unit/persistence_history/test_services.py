@@ -63,8 +63,9 @@ async def test_what_was_done_is_read_back_per_service(table: SqlServiceTable) ->
     await table.note([DONE, other], [])
     assert await table.applied("default", "shop") == [DONE]
     assert await table.applied("default", "billing") == [other]
-    assert await table.owner("default", "job") == "shop"
-    assert await table.owner("other", "job") is None
+    assert await table.owner("default", "job", DONE.uid) == "shop"
+    assert await table.owner("default", "job", "another life") is None
+    assert await table.owner("other", "job", DONE.uid) is None
     taken = msgspec.structs.replace(DONE, service="billing")
     await table.note([taken], [])
     assert await table.applied("default", "shop") == []

@@ -56,10 +56,10 @@ class MemoryTable(ServiceTable):
         mine = [one for one in self.notes.values() if (one.tenant, one.service) == (tenant, name)]
         return sorted(mine, key=lambda one: one.job_id)
 
-    async def owner(self, tenant: str, job_id: str) -> str | None:
+    async def owner(self, tenant: str, job_id: str, uid: str) -> str | None:
         self._check()
         known = self.notes.get((tenant, job_id))
-        return None if known is None else known.service
+        return known.service if known is not None and known.uid == uid else None
 
     async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
         if not kept and not dropped:
