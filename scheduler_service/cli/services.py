@@ -1,19 +1,21 @@
 """`punctual services …`: register, read and compare what services declare."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from scheduler_service.cli.connection import connect
+from scheduler_service.cli.connection import Connection, connect
 from scheduler_service.cli.declarations import read_declaration
 from scheduler_service.cli.documents import read_document
-from scheduler_service.cli.errors import Exit
+from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Source, Timeout, Url, Wait
 from scheduler_service.cli.output import Format, show, show_page, tell, tell_warnings
 from scheduler_service.cli.waiting import check_success, wait_for
 
 app = typer.Typer(no_args_is_help=True, help="Register services, and see how their jobs differ.")
+KEPT = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")
+"""What `PUT /services/{name}` replaces where it is not said."""
 Name = Annotated[str, typer.Argument(help="The service's name.")]
 COLUMNS = ("name", "address", "onlineCount", "instanceCount", "updatedAt")
 DRIFT = ("jobId", "kind", "action", "message")
@@ -62,7 +64,7 @@ def apply_service(
     """
     connection = connect(url, key)
     query = {"force": "true" if force else None}
-    body = read_declaration(read_document(file).value)
+    body = _complete(connection, name, read_document(file).value)
     envelope = connection.exchange("PUT", place(name), query=query, body=body)
     tell_warnings(envelope)
     if wait:
@@ -93,6 +95,18 @@ def show_drift(
         show_page(page, output, DRIFT)
     if page["items"]:
         raise typer.Exit(Exit.REFUSED)
+
+
+def _complete(connection: Connection, name: str, given: Any) -> dict[str, Any]:
+    """What to register. A list says nothing but its timers: all else stays as the service has it."""
+    said = read_declaration(given)
+    if not isinstance(given, list):
+        return said
+    try:
+        known = connection.get(place(name))
+    except AbsentError:
+        return said
+    return {member: known[member] for member in KEPT if known.get(member) is not None} | said
 
 
 def place(name: str) -> str:

@@ -142,6 +142,29 @@ def test_a_service_is_applied_shown_and_compared(terminal: Terminal) -> None:
     assert terminal.enter("services", "apply", name, "-f", terminal.write("x.json", "1")).code == 2
 
 
+def test_a_list_of_timers_changes_nothing_else(terminal: Terminal) -> None:
+    """What an object leaves out is gone, as with PUT; a list speaks of the timers alone (SPEC section 13)."""
+    name, declared = f"kept-{terminal.folder.name}", terminal.definition()
+    rest = {
+        "address": terminal.service,
+        "route": "failover",
+        "tags": ["a"],
+        "onChange": "keep",
+        "graceSeconds": 5,
+        "rateLimit": {"count": 3, "perSeconds": 0.5},
+    }
+    file = terminal.write("whole.json", rest | {"timers": []})
+    terminal.done("services", "apply", name, "-f", file)
+    ended = terminal.done(
+        "services", "apply", name, "-f", terminal.write("list.json", [declared]), "-o", "json"
+    )
+    assert {member: ended.data[member] for member in rest} == rest
+    assert [one["jobId"] for one in ended.data["timers"]] == [declared["jobId"]]
+    terminal.done("services", "apply", name, "-f", terminal.write("alone.json", {"timers": []}))
+    shown = terminal.done("services", "get", name, "-o", "json").data
+    assert (shown["address"], shown["route"], shown["rateLimit"], shown["timers"]) == (None, None, None, [])
+
+
 def test_lists_are_filtered_and_go_on(terminal: Terminal) -> None:
     """By label, text and state; a cursor leads to the next page (16)."""
     label = f"t:{terminal.folder.name}"
