@@ -73,7 +73,8 @@ class Latest(msgspec.Struct, frozen=True, gc=False):
 class Ended(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An attempt of an asynchronous job that is over; late feedback belongs to its execution.
 
-    `digest` is that of the feedback that decided it: repeated, it is answered 200 (SPEC section 5).
+    `digest` is that of the feedback that decided it: repeated, it is answered 200 (SPEC section 5). Where
+    each part reported, it is theirs one after the other, in the order of the parts.
     """
 
     request_counts: int

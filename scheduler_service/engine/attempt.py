@@ -15,6 +15,8 @@ from scheduler_service.engine.retry import Failure, GiveUp, judge
 from scheduler_service.engine.states import LIVE
 
 ENDED_KEPT = 16
+DIGESTS_KEPT = 4_096
+"""Bytes of what ended attempts keep of the reports that decided them; the newest one keeps all of its own."""
 LOST_ORDINAL = 1_000_000
 """Where the deliveries of an execution without its context begin: those before may be on their way."""
 
@@ -182,7 +184,18 @@ def remember_end(draft: Draft, run: Open, digest: bytes) -> None:
     if not draft.program_of(run).asynchronous:
         return
     ended = Ended(run.request_counts, run.execute_number, digest)
-    draft.change(ended=(*draft.head.ended, ended)[-ENDED_KEPT:])
+    draft.change(ended=_shorten((*draft.head.ended, ended)[-ENDED_KEPT:]))
+
+
+def _shorten(kept: tuple[Ended, ...]) -> tuple[Ended, ...]:
+    """The head stays small: of older attempts with very many parts it is forgotten what these said."""
+    room = DIGESTS_KEPT
+    found: list[Ended] = []
+    for ended in reversed(kept):
+        is_newest = not found
+        room -= len(ended.digest)
+        found.append(ended if is_newest or room >= 0 else replace(ended, digest=b""))
+    return tuple(reversed(found))
 
 
 def _close_attempt(draft: Draft, run: Open) -> None:

@@ -22,7 +22,7 @@ from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.notices import notify, report_notice
 from scheduler_service.engine.reports import find_verdict, take_part_report
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.engine.verdicts import Unreadable, digest_of, read_report, settle
+from scheduler_service.engine.verdicts import Unreadable, has_decided, read_report, settle
 
 FEEDBACK_STATUS = "200"
 BY_PART = (PartsOpen, PartsQueued, PartsAwaited)
@@ -86,7 +86,7 @@ def _take(draft: Draft, run: Open, report: Report, shard: int | None) -> Reply:
 def _refuse_stale(draft: Draft, event: FeedbackArrived, report: Report) -> Reply:
     request_counts = event.request_counts
     ended = next((end for end in draft.head.ended if end.request_counts == request_counts), None)
-    if ended is not None and ended.digest == digest_of(report):
+    if ended is not None and has_decided(ended.digest, report, event.shard):
         return Unchanged()
     number = ended.execute_number if ended else 0
     _record(draft, number, request_counts, report, event.shard, stale=True)

@@ -12,7 +12,7 @@ from scheduler_service.engine.exchanges import exchange_of
 from scheduler_service.engine.notices import TIMEOUT, notify, plain_notice
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure
-from scheduler_service.engine.verdicts import FAILED_WORD, digest_of
+from scheduler_service.engine.verdicts import DIGEST, FAILED_WORD, digest_of
 from scheduler_service.language.values import as_json, parse_json
 
 PARTIAL = "partial"
@@ -116,7 +116,7 @@ def settle_reports(draft: Draft, run: Open, verdicts: Verdicts) -> None:
     counted = [report for report in verdicts if report is not None and report.status != DROPPED.status]
     failed = [report for report in counted if report.status == FAILED_WORD]
     if not failed:
-        succeed(draft, run, digest_of(counted[-1]))
+        succeed(draft, run, _digest(verdicts))
         return
     last = len(draft.program_of(run).steps) - 1
     if len(failed) < len(counted):
@@ -125,7 +125,15 @@ def settle_reports(draft: Draft, run: Open, verdicts: Verdicts) -> None:
     else:
         text = _said(failed[0])
         failure = Failure(failed[0].error or FAILED_WORD, FailureType.BUSINESS)
-    fail(draft, run, Broken(failure, text, last), digest_of(counted[-1]))
+    fail(draft, run, Broken(failure, text, last), _digest(verdicts))
+
+
+def _digest(verdicts: Verdicts) -> bytes:
+    """What each part has said, so that each may say it again; nothing fits a part that was dropped."""
+    return b"".join(
+        digest_of(report) if report is not None and report.status != DROPPED.status else bytes(DIGEST)
+        for report in verdicts
+    )
 
 
 def _judge(step: Step, ends: tuple[PartEnd, ...], total: int) -> Broken | None:

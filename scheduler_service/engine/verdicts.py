@@ -13,6 +13,8 @@ from scheduler_service.language.values import as_json, as_text
 
 SUCCEED_WORDS = frozenset({"succeed", "success", "succeeded"})
 FAILED_WORD = "failed"
+DIGEST = 12
+"""Bytes of a report's digest."""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -41,7 +43,17 @@ def read_report(value: object) -> Report | Unreadable:
 
 def digest_of(report: Report) -> bytes:
     """Tells whether a feedback is the deciding one, repeated."""
-    return hashlib.sha256(report.body).digest()[:12]
+    return hashlib.sha256(report.body).digest()[:DIGEST]
+
+
+def has_decided(digest: bytes, report: Report, shard: int | None) -> bool:
+    """Whether this report decided the attempt that ended with `digest`; of several parts, that of `shard`."""
+    place = 0
+    if len(digest) > DIGEST:
+        if shard is None or shard < 0:
+            return False
+        place = shard * DIGEST
+    return digest[place : place + DIGEST] == digest_of(report)
 
 
 def settle(draft: Draft, run: Open, report: Report) -> None:

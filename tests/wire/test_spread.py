@@ -220,7 +220,14 @@ async def test_feedback_names_its_part(route: str, said: str, state: str) -> Non
         for index, word in ((2, "succeed"), (0, "succeed"), (1, said)):
             assert data_of(await world.client.get(f"/executions/{execution}"))["endedAt"] is None
             url = urlsplit(urls[index])
-            data_of(await world.client.post(f"{url.path}?{url.query}", json={"status": word, "error": "E1"}))
+            body = {"status": word, "error": "E1", "data": index}
+            data_of(await world.client.post(f"{url.path}?{url.query}", json=body))
             await world.settle()
+            data_of(await world.client.post(f"{url.path}?{url.query}", json=body))  # a repetition
         ended = await world.ended(execution)
+        body = {"status": "succeed", "error": "E1", "data": 0}
+        for index, status in ((0, 200), (1, 409), (2, 409)):
+            url = urlsplit(urls[index])
+            answer = await world.client.post(f"{url.path}?{url.query}", json=body)
+            assert answer.status_code == status
     assert (ended["state"], ended["error"]) == (state, None if said == "succeed" else "partial")

@@ -491,6 +491,44 @@ def test_each_part_reports_for_itself() -> None:
     assert rig.states() == [S.SUCCEEDED]
 
 
+@pytest.mark.parametrize("said", ["succeed", "failed"])
+def test_each_part_may_repeat_what_it_has_said(said: str) -> None:
+    """The deciding feedback repeated is 200 for each part, also when all is over; what contradicts it, what
+    another part said, and what names no part is stale.
+    """
+    rig = asynchronous("a", "b", "c")
+    bodies = [{"status": "succeed", "data": {"i": index}} for index in range(3)]
+    bodies[1] |= {"status": said}
+    for index, body in enumerate(bodies):
+        assert isinstance(report(rig, index, **body), Taken)
+    assert rig.states() == [S.SUCCEEDED if said == "succeed" else S.TERMINATED]
+    rig.restart()
+    for index, body in enumerate(bodies):
+        assert isinstance(report(rig, index, **body), Unchanged)
+        for stranger in (None, -1, (index + 1) % 3, 3):
+            assert isinstance(report(rig, stranger, **body), Refusal)
+        again = report(rig, index, status="succeed", data={"i": 7})
+        assert isinstance(again, Refusal)
+        assert again.code is RefusalCode.STALE
+
+
+def test_what_very_many_parts_said_is_kept_of_the_newest_attempt() -> None:
+    """The head of a job stays small, however many parts its attempts have."""
+    rig = asynchronous(*(f"i{number}" for number in range(300)), maxConcurrency=9)
+    for counts in (1, 2):
+        if counts == 2:
+            rig.deliver(Triggered())
+            rig.resolve(*(f"i{number}" for number in range(300)), route="shard")
+            for index in range(300):
+                answer(rig, 300 + index, 202)
+        token = feedback_token(b"key", "uid", counts)
+        for index in range(300):
+            rig.deliver(FeedbackArrived(counts, token, {"status": "succeed", "data": index}, index))
+    assert rig.document is not None
+    first, second = rig.document.head.ended
+    assert (len(first.digest), len(second.digest)) == (0, 300 * 12)
+
+
 def test_reports_that_differ_are_partial() -> None:
     """Some succeed and some fail; where all fail the first one's code is the error."""
     mixed = asynchronous("a", "b")
