@@ -81,13 +81,38 @@ def _queue(step: RequestStep, begin: str, pointer: str, problems: list[Problem])
         text = "a queue is queue://NAME, a name of letters, digits, '.', '_' and '-'"
         problems.append(Problem(f"{pointer}/url", "invalid", text))
     options = _options(step)
-    if options.parallelism > MOST_PARTS:
-        text = f"parallelism {options.parallelism} is more than {MOST_PARTS} parts; split the step"
-        problems.append(Problem(f"{pointer}/parallelism", "range", text))
+    problems.extend(_doubled(step, f"{pointer}/specificInstances"))
+    problems.extend(_too_many(options, f"{pointer}/parallelism"))
     if options.renew >= options.lease:
         text = "renewSeconds must be less than leaseSeconds, or every lease ends before it is renewed"
         problems.append(Problem(f"{pointer}/renewSeconds", "range", text))
     return options
+
+
+def _doubled(step: RequestStep, pointer: str) -> list[Problem]:
+    """Who is named twice: whoever counts the names would expect more parts than instances can take."""
+    found, seen = [], set[str]()
+    for index, name in enumerate(step.specific_instances or ()):
+        if name in seen:
+            text = f"the instance {name!r} is named twice; remove one"
+            found.append(Problem(f"{pointer}/{index}", "duplicate", text))
+        seen.add(name)
+    return found
+
+
+def _too_many(options: QueueOptions, pointer: str) -> list[Problem]:
+    """An instance gets one part of a step: with more parts than instances it could never succeed."""
+    parts, instances = options.parallelism, len(options.specific)
+    if parts > MOST_PARTS:
+        text = f"parallelism {parts} is more than {MOST_PARTS} parts; split the step"
+        return [Problem(pointer, "range", text)]
+    if 0 < instances < parts:
+        text = (
+            f"each part goes to another instance, but there are {parts} parts for the {instances} of "
+            "specificInstances; lower parallelism or name more"
+        )
+        return [Problem(pointer, "range", text)]
+    return []
 
 
 def _options(step: RequestStep) -> QueueOptions:

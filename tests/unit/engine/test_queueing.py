@@ -258,6 +258,16 @@ def test_work_for_a_queue_is_handed_out_three_seconds_early() -> None:
         ({"url": "queue://work", "route": "hash"}, "/request/0/route", "misplaced"),
         ({"url": "queue://work", "parallelism": 1_001}, "/request/0/parallelism", "range"),
         (
+            {"url": "queue://work", "parallelism": 3, "specificInstances": ["a", "b"]},
+            "/request/0/parallelism",
+            "range",
+        ),
+        (
+            {"url": "queue://work", "specificInstances": ["a", "b", "a"]},
+            "/request/0/specificInstances/2",
+            "duplicate",
+        ),
+        (
             {"url": "queue://work", "leaseSeconds": 5, "renewSeconds": 5},
             "/request/0/renewSeconds",
             "range",
@@ -272,6 +282,14 @@ def test_fields_that_do_not_fit_are_refused(step: dict[str, Any], pointer: str, 
     with pytest.raises(DefinitionError) as refused:
         program(request=[step])
     assert (pointer, code) in [(one.pointer, one.code) for one in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "named"), [(2, ["a", "b"]), (2, ["a", "b", "c"]), (2, []), (1, ["a"])]
+)
+def test_as_many_parts_as_instances_are_taken(parallelism: int, named: list[str]) -> None:
+    """Each part goes to another instance; nobody named: to anybody (SPEC section 13)."""
+    assert program(request=[STEP | {"parallelism": parallelism, "specificInstances": named}]).steps
 
 
 @pytest.mark.parametrize("place", ["cancelUrl", "checkUrl", "notification"])
