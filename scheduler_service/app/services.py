@@ -88,7 +88,7 @@ class ServiceRoom:
     async def start_queues(self, deliver: Deliver) -> None:
         """Takes up what an earlier process left in them. Raises StoreError."""
         if self.queues is not None:
-            await self.queues.start(deliver)
+            await self.queues.start(deliver, self._allowance)
 
     def hand_out_no_more(self) -> None:
         """The node stops: leases are renewed and completed, but nothing is claimed any more."""
@@ -112,6 +112,10 @@ class ServiceRoom:
         address = service.address or self._fallback(name)
         awaits = self.registry.awaits_instances(tenant, name)
         return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit, awaits)
+
+    def _allowance(self, tenant: str, queue: str, instance: str) -> int | None:
+        """What an instance says of itself under the name of the queue counts for its claims."""
+        return self.registry.instances.allowance(tenant, queue, instance, self._clock.now().steady)
 
     async def check_timers(self) -> Mapping[str, int]:
         """`system://check-timers`. Raises StoreError."""

@@ -10,13 +10,18 @@ from scheduler_service.domain.wire import OutboundRequest
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """What an instance asks of a queue; `leases` has a fresh name for each part that it has room for."""
+    """What an instance asks of a queue; `leases` has a fresh name for each part that it has room for.
+
+    `capacity` is how many parts of the queue it may hold at a time, those that it has already among them;
+    None: no limit.
+    """
 
     tenant: str
     queue: str
     instance: str
     leases: tuple[str, ...]
     now: int
+    capacity: int | None = None
 
 
 class Leased(msgspec.Struct, frozen=True, gc=False):

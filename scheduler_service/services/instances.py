@@ -76,6 +76,16 @@ class Instances:
         """Whether it was heard of in time."""
         return instance.seen > now - self.offline_after
 
+    def allowance(self, tenant: str, service: str, instance_id: str, now: int) -> int | None:
+        """How many pieces of work it takes at a time, by its registration: none while it is draining.
+
+        None: as many as it asks for; so it is with one that is not online, of which nothing is known.
+        """
+        found = self.get(tenant, service, instance_id)
+        if found is None or not self.is_online(found, now):
+            return None
+        return 0 if found.draining else found.capacity
+
     def register(self, instance: Instance) -> Instance:
         """Takes an instance up, or its new description. Answers what is kept.
 

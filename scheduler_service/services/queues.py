@@ -17,12 +17,16 @@ from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.replies import Refusal, Unchanged
 from scheduler_service.ports import Deliver, StoreError
 from scheduler_service.ports.instances import Queues
-from scheduler_service.services.lines import Alarm, Key, Timekeeper
+from scheduler_service.services.lines import Alarm, Timekeeper
 
 PAGE = 500
+LOOK = SECOND
+"""How often the claim of a draining instance looks whether it takes work again: heartbeats tell nobody."""
 FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND
 
 NewLease = Callable[[], str]
+Allowance = Callable[[str, str, str], int | None]
+"""How many parts of a tenant's queue an instance may hold at a time; None: no limit."""
 
 
 class Log(Protocol):
@@ -36,6 +40,7 @@ class PullQueues:
     """The queues of one process. `start` binds them to the jobs; before it nobody may claim."""
 
     _deliver: Deliver
+    _allowance: Allowance
     _is_stopping = False
 
     def __init__(
@@ -50,19 +55,19 @@ class PullQueues:
         self._clock = clock
         self._log = log
         self._new_lease = new_lease
-        self._waiting: dict[Key, set[asyncio.Future[None]]] = {}
+        self._waiting: dict[tuple[str, ...], set[asyncio.Future[None]]] = {}
         self._stirs = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._takings: set[asyncio.Task[tuple[Leased, ...]]] = set()
         self._alarm: Alarm | None = None
         self._next_look: int | None = None
 
-    async def start(self, deliver: Deliver) -> None:
+    async def start(self, deliver: Deliver, allowance: Allowance) -> None:
         """Takes up what an earlier process left: leases get their whole length, ends go to their jobs.
 
         Raises StoreError.
         """
-        self._deliver = deliver
+        self._deliver, self._allowance = deliver, allowance
         await self._table.extend(self._clock.now().steady)
         await self._take_up_ends()
         self._spawn(self._look())
@@ -89,20 +94,27 @@ class PullQueues:
         end = self._clock.now().steady + wait
         while not self._is_stopping:
             stirs = self._stirs
-            now = self._clock.now().steady
-            leases = tuple(self._new_lease() for _ in range(most))
-            taking = asyncio.ensure_future(self._take(Claim(tenant, queue, instance, leases, now)))
-            self._takings.add(taking)
-            taking.add_done_callback(self._takings.discard)
-            found = await asyncio.shield(taking)  # whoever hangs up leaves leases behind that must be known
+            allowed = self._allowance(tenant, queue, instance)
+            found = () if allowed == 0 else await self._lease(tenant, queue, instance, most, allowed)
             if found:
                 return found
             left = end - self._clock.now().steady
             if left <= 0:
                 break
             if stirs == self._stirs:
-                await self._wait((tenant, queue), left)
+                await self._wait(((tenant, queue), (instance,)), min(left, LOOK) if allowed == 0 else left)
         return ()
+
+    async def _lease(
+        self, tenant: str, queue: str, instance: str, most: int, capacity: int | None
+    ) -> tuple[Leased, ...]:
+        """What it may have now; leases of one that hangs up are known all the same. Raises StoreError."""
+        leases = tuple(self._new_lease() for _ in range(most))
+        claim = Claim(tenant, queue, instance, leases, self._clock.now().steady, capacity)
+        taking = asyncio.ensure_future(self._take(claim))
+        self._takings.add(taking)
+        taking.add_done_callback(self._takings.discard)
+        return await asyncio.shield(taking)
 
     async def renew(
         self, lease: str, *, progress: str | None = None, message: str | None = None
@@ -126,6 +138,8 @@ class PullQueues:
             raise
         if isinstance(said, EndedPart):
             self._spawn(self._bring_home(said))
+            self._stirs += 1
+            self._wake(self._waiting.get((said.end.instance,), set()))  # it has room again
         return bool(said)
 
     def stir(self, write: QueueWrite) -> None:
@@ -148,19 +162,24 @@ class PullQueues:
             self._look_at(min(one.until for one in found))
         return found
 
-    async def _wait(self, key: Key, left: int) -> None:
-        """Returns when somebody stirs the queue, or after `left` ms."""
+    async def _wait(self, keys: tuple[tuple[str, ...], ...], left: int) -> None:
+        """Returns when somebody stirs the queue, or makes room for the instance, or after `left` ms."""
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        places = self._waiting.setdefault(key, set())
-        places.add(place)
+        for key in keys:
+            self._waiting.setdefault(key, set()).add(place)
         alarm = self._clock.call_after(left, lambda: self._wake({place}))
         try:
             await place
         finally:
             alarm.cancel()
-            places.discard(place)
-            if not places and self._waiting.get(key) is places:
-                del self._waiting[key]
+            for key in keys:
+                self._step_aside(key, place)
+
+    def _step_aside(self, key: tuple[str, ...], place: asyncio.Future[None]) -> None:
+        places = self._waiting.get(key, set())
+        places.discard(place)
+        if not places:
+            self._waiting.pop(key, None)
 
     def _stir_all(self) -> None:
         self._stirs += 1

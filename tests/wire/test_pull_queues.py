@@ -81,6 +81,61 @@ def _is_one_done(tasks: list["asyncio.Future[Any]"]) -> Any:
     return look
 
 
+async def register(world: World, **said: Any) -> None:
+    """The instance `w1`, under the name of the queue."""
+    answer = await world.client.put("/services/work/instances/w1", json=said)
+    assert answer.status_code in (200, 201)
+
+
+async def test_a_full_instance_gets_nothing() -> None:
+    """Its `capacity` counts over all of its claims; one that waits is given more when it has room."""
+    async with running() as world:
+        await create(world)
+        for _ in range(4):
+            await trigger(world)
+        await register(world, capacity=2)
+        first, _ = await claim(world, most=3)
+        assert await claim(world, most=3) == []
+        waiting = asyncio.ensure_future(claim(world, most=3, wait=20))
+        await world.settle()
+        assert not waiting.done()
+        data_of(await complete(world, first["lease"]))
+        assert len(await waiting) == 1
+        assert len(await claim(world, "stranger", most=3)) == 1
+
+
+async def test_a_draining_instance_gets_nothing() -> None:
+    """It wants no new work, until it says otherwise; what it holds it may end."""
+    async with running() as world:
+        await create(world)
+        for _ in range(2):
+            await trigger(world)
+        await register(world)
+        (held,) = await claim(world)
+        heartbeat = "/services/work/instances/w1/heartbeat"
+        data_of(await world.client.post(heartbeat, json={"draining": True}))
+        assert await claim(world) == []
+        waiting = asyncio.ensure_future(claim(world, wait=20))
+        await world.settle()
+        data_of(await complete(world, held["lease"]))
+        await world.advance(2)
+        assert not waiting.done()
+        data_of(await world.client.post(heartbeat, json={"draining": False}))
+        await world.advance(1)
+        assert len(await waiting) == 1
+
+
+async def test_an_instance_that_is_offline_is_unknown() -> None:
+    """What it said once counts no longer: only `max` does."""
+    async with running() as world:
+        await create(world)
+        for _ in range(2):
+            await trigger(world)
+        await register(world, capacity=1)
+        await world.advance(10)
+        assert len(await claim(world, most=3)) == 2
+
+
 async def test_a_claimer_that_hangs_up_takes_nothing() -> None:
     """Work that comes later goes to who is still there."""
     async with running() as world:

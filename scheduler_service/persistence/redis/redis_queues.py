@@ -32,7 +32,8 @@ class RedisQueues:
     def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
         """As in the port."""
         queue, leases = queue_key(claim.tenant, claim.queue), [lease.encode() for lease in claim.leases]
-        asked = [b"claim", queue, claim.instance.encode(), b"%d" % claim.now, b"%d" % len(leases)]
+        capacity = b"" if claim.capacity is None else b"%d" % claim.capacity
+        asked = [b"claim", queue, claim.instance.encode(), b"%d" % claim.now, capacity, b"%d" % len(leases)]
         return self._put(Step((*asked, *leases), read_claimed))
 
     def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:

@@ -53,6 +53,8 @@ TABLE = (
     "CREATE INDEX parts_ended ON parts (part_id) WHERE state = 2",
 )
 
+HELD = ("CREATE INDEX parts_held ON parts (tenant, queue, instance, until) WHERE state = 1",)
+
 _PUBLISH = (
     "INSERT OR IGNORE INTO parts (part_id, uid, execute_number, request_counts, step, total, tenant, queue, "
     "priority, named, specific, created_at, state, free_at, retries, options, content) "
@@ -66,6 +68,9 @@ _FIND_FREE = (
     "AND other.execute_number = parts.execute_number AND other.request_counts = parts.request_counts "
     "AND other.step = parts.step AND other.instance = ?4 AND other.state IN (1, 2))) "
     "ORDER BY priority DESC, named DESC, created_at, part_id LIMIT ?5"
+)
+_COUNT_HELD = (
+    "SELECT count(*) FROM parts WHERE state = 1 AND tenant = ? AND queue = ? AND instance = ? AND until > ?"
 )
 _TAKE = (
     "UPDATE parts SET state = 1, instance = ?, lease = ?, until = ?, free_at = 0 "
@@ -93,7 +98,9 @@ def write_parts(connection: sqlite3.Connection, writes: Iterable[QueueWrite]) ->
 
 def claim_parts(connection: sqlite3.Connection, claim: Claim) -> tuple[Leased, ...]:
     """As in `ports.instances.Queues`; of several parts of one step an instance gets one."""
-    most = len(claim.leases)
+    most = _room(connection, claim)
+    if most <= 0:
+        return ()
     asked = (claim.tenant, claim.queue, claim.now, claim.instance, most)
     found = connection.execute(_FIND_FREE, asked).fetchall()
     leased: list[Leased] = []
@@ -108,6 +115,15 @@ def claim_parts(connection: sqlite3.Connection, claim: Claim) -> tuple[Leased, .
         part = msgspec.structs.replace(_read_part(content), options=chosen)
         leased.append(Leased(lease, until, part))
     return tuple(leased)
+
+
+def _room(connection: sqlite3.Connection, claim: Claim) -> int:
+    """How many parts it may have more; what was withdrawn from it takes no room."""
+    if claim.capacity is None:
+        return len(claim.leases)
+    asked = (claim.tenant, claim.queue, claim.instance, claim.now)
+    held: int = connection.execute(_COUNT_HELD, asked).fetchone()[0]
+    return min(len(claim.leases), claim.capacity - held)
 
 
 def renew_lease(connection: sqlite3.Connection, lease: str, now: int) -> Renewed | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from scheduler_service.persistence.state.completions import COMPLETIONS
 from scheduler_service.persistence.state.errors import StoreDamaged, StoreTooNew
-from scheduler_service.persistence.state.parts import TABLE
+from scheduler_service.persistence.state.parts import HELD, TABLE
 
 APPLICATION_ID = 0x50554E43  # "PUNC": tells our files from other people's
 
@@ -98,6 +98,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     TABLE,
     ("CREATE TABLE journal (page INTEGER PRIMARY KEY, content BLOB NOT NULL)",),
     COMPLETIONS,
+    HELD,
 )
 
 

@@ -46,11 +46,13 @@ class Bench:
         await self.write(PublishParts(tuple(parts)))
         return names
 
-    async def claim(self, instance: str = "a", most: int = 1, now: int = 0) -> tuple[Leased, ...]:
+    async def claim(
+        self, instance: str = "a", most: int = 1, now: int = 0, capacity: int | None = None
+    ) -> tuple[Leased, ...]:
         """What the instance is given."""
         leases = tuple(f"lease-{self.leases + place}" for place in range(most))
         self.leases += most
-        return await self.queues.claim(Claim("default", "work", instance, leases, now))
+        return await self.queues.claim(Claim("default", "work", instance, leases, now, capacity))
 
     async def executions_of(self, *args: Any, **given: Any) -> list[int]:
         """The executions of what is claimed."""
@@ -118,6 +120,23 @@ async def test_room_is_what_a_claim_asks(bench: Bench) -> None:
     for _ in range(4):
         await bench.publish()
     assert await bench.executions_of("a", most=3) == [1, 2, 3]
+
+
+async def test_a_full_instance_gets_nothing(bench: Bench) -> None:
+    """What it holds under lease counts against its capacity; what is over or unwanted does not."""
+    for _ in range(8):
+        await bench.publish(lease=1_000)
+    first, second = await bench.claim("a", most=5, capacity=2)
+    assert await bench.claim("a", most=5, capacity=2) == ()
+    assert len(await bench.claim("b", most=1, capacity=2)) == 1
+    assert await bench.queues.complete(first.lease, DONE, 1)
+    assert len(await bench.claim("a", most=5, capacity=2)) == 1
+    await bench.write(WithdrawParts("uid", second.part.name.execute_number))
+    assert len(await bench.claim("a", most=5, capacity=2)) == 1
+    assert await bench.claim("a", now=999, capacity=2) == ()
+    assert len(await bench.claim("a", most=5, now=1_000, capacity=2)) == 2
+    assert await bench.claim("a", now=1_000, capacity=0) == ()
+    assert len(await bench.claim("a", now=1_000)) == 1
 
 
 async def test_a_renewed_lease_counts_anew(bench: Bench) -> None:

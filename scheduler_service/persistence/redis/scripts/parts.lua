@@ -20,6 +20,9 @@ local function read_part(id)
   return part
 end
 
+-- What an instance has in its hands of one queue.
+local function held(place, instance) return 'parts:held:' .. place .. '\0' .. instance end
+
 -- Calls `visit` for each index in which a part stands, with what comes before its id there.
 local function each_place(part, visit)
   if part.state == 'free' then
@@ -28,6 +31,7 @@ local function each_place(part, visit)
   end
   if part.ends ~= '' then visit('parts:until', part.ends) end
   if part.state == 'ended' then visit('parts:ended', '') end
+  if part.state == 'leased' then visit(held(part.place, part.instance), part.ends) end
 end
 
 local function leave(part)
@@ -145,13 +149,22 @@ local function may_have(part, instance, now, handled)
   return not handled[part.step]
 end
 
+-- How many parts the instance may have more; what was withdrawn from it takes no room. No `capacity`: `most`.
+local function room(place, instance, now, capacity, most)
+  if capacity == '' then return most end
+  local after = '(' .. moment(now) .. '\255'
+  return math.min(most, capacity - redis.call('ZLEXCOUNT', key(held(place, instance)), after, '+'))
+end
+
 function writes.claim()
-  local name, instance, now = 'parts:free:' .. take(), take(), tonumber(take())
+  local place, instance, now, capacity = take(), take(), tonumber(take()), take()
   local leases, after, found, handled = take_list(tonumber(take())), '-', {}, {}
+  local name, most = 'parts:free:' .. place, room(place, instance, now, capacity, #leases)
+  if most <= 0 then return frames({}) end
   repeat
     local members = redis.call('ZRANGE', key(name), after, '+', 'BYLEX', 'LIMIT', 0, AT_ONCE)
     for _, member in ipairs(members) do
-      if #found == #leases then break end
+      if #found == most then break end
       local part = read_part(string.sub(member, 18))
       if may_have(part, instance, now, handled) then
         handled[part.step] = true
@@ -161,7 +174,7 @@ function writes.claim()
       end
     end
     after = '(' .. (members[#members] or '')
-  until #found == #leases or #members < AT_ONCE
+  until #found == most or #members < AT_ONCE
   return frames(found)
 end
 
