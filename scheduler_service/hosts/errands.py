@@ -6,6 +6,7 @@ it for the registry of all tasks, a name and a context of their own, which nobod
 
 import asyncio
 from collections.abc import Coroutine
+from functools import cached_property
 from typing import Any
 
 
@@ -42,13 +43,13 @@ class Errand:
         except Exception as error:  # noqa: BLE001 - as with a task, it must be seen and stop nothing else
             self._errands.end(self)
             told = {"message": "an errand broke", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(told)
+            self._errands.loop.call_exception_handler(told)
         else:
             self._await(awaited)
 
     def _await(self, awaited: "asyncio.Future[Any] | None") -> None:
         if awaited is None:  # `asyncio.sleep(0)`
-            asyncio.get_running_loop().call_soon(self.step)
+            self._errands.loop.call_soon(self.step)
             return
         awaited._asyncio_future_blocking = False  # the sign by which `await` hands a future to its runner
         self._awaited = awaited
@@ -56,11 +57,16 @@ class Errand:
 
 
 class Errands:
-    """The errands of one room that are on their way."""
+    """The errands of one room that are on their way. They belong to the loop of the first."""
 
     def __init__(self) -> None:
         self._errands: set[Errand] = set()
         self._ended: asyncio.Future[None] | None = None
+
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Their event loop; to ask for the running one takes a system call each time."""
+        return asyncio.get_running_loop()
 
     def __len__(self) -> int:
         return len(self._errands)
@@ -76,7 +82,7 @@ class Errands:
         """The same from the next round of the loop on: nothing of it runs inside of what goes on now."""
         errand = Errand(coroutine, self)
         self._errands.add(errand)
-        asyncio.get_running_loop().call_soon(errand.step)
+        self.loop.call_soon(errand.step)
         return errand
 
     def end(self, errand: Errand) -> None:
@@ -95,7 +101,7 @@ class Errands:
         if not self._errands:
             return
         if self._ended is None or self._ended.done():
-            self._ended = asyncio.get_running_loop().create_future()
+            self._ended = self.loop.create_future()
         await asyncio.shield(self._ended)
 
     async def wait_for_all(self) -> None:

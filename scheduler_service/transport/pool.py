@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
+from functools import cached_property
 from ipaddress import IPv4Address
 
 from scheduler_service.transport.addresses import Address, Site
@@ -15,6 +16,10 @@ from scheduler_service.transport.liveness import make_probe
 from scheduler_service.transport.resolver import Guard, Route
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
+
+# Of one route at the same time. To open costs several times what an exchange does: when hundreds of calls
+# are due at one moment, most of them are served by the first connections before another one would stand.
+_OPENING = 16
 
 
 class _Line:
@@ -27,6 +32,10 @@ class _Line:
         self.opening = 0
         self.waiting: deque[asyncio.Future[Connection | None]] = deque()
 
+    def has_room(self, connections: int) -> bool:
+        """Whether one more may be opened now."""
+        return self.opening < _OPENING and len(self.open) + self.opening < connections
+
     def is_empty(self) -> bool:
         return not self.open and not self.opening and not self.waiting
 
@@ -34,7 +43,8 @@ class _Line:
 class Pool:
     """Gives connections to judged addresses.
 
-    `connections` bounds those of one route. One that lay idle for `idle_seconds` is closed, which is shorter
+    `connections` bounds those of one route; few of them are opened at a time, and who waits for one takes the
+    first that stands or comes back. One that lay idle for `idle_seconds` is closed, which is shorter
     than the keep-alive of common servers, so that few are closed under our hands; one older than
     `age_seconds` is not kept, so that a change of the name's addresses is followed.
     """
@@ -63,12 +73,17 @@ class Pool:
         self._homes: dict[Connection, _Line] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """To ask for the running one takes a system call each time."""
+        return asyncio.get_running_loop()
+
     def take(self, site: Site, trusted: bool) -> Connection | None:
         """The idle connection that was used last, alive as far as this machine knows; or None."""
         line = self._lines.get((site.origin, trusted))
         if line is None or not line.idle:
             return None
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         while line.idle:
             connection = line.idle.pop()
             if now - connection.idle_since < self._idle_seconds and connection.is_alive():
@@ -82,7 +97,7 @@ class Pool:
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = _Line(route)
-        if len(line.open) + line.opening < self._connections:
+        if line.has_room(self._connections):
             line.opening += 1
         else:
             given = await self._queue(line)
@@ -98,7 +113,7 @@ class Pool:
     def release(self, connection: Connection) -> None:
         """Takes a connection back after its exchange: for the next in line, or to keep."""
         line = self._homes.get(connection)
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if line is None or now - connection.opened_at > self._age_seconds:
             connection.abandon()
             return
@@ -132,7 +147,7 @@ class Pool:
 
     async def _queue(self, line: _Line) -> Connection | None:
         """A live connection, or None: then a place is ours, counted in `opening`."""
-        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Connection | None] = self._loop.create_future()
         line.waiting.append(waiter)
         try:
             given = await waiter
@@ -157,7 +172,7 @@ class Pool:
 
     def _pass_on(self, line: _Line) -> None:
         """Gives free places to those in line; forgets a line without anybody."""
-        while line.waiting and len(line.open) + line.opening < self._connections:
+        while line.waiting and line.has_room(self._connections):
             waiter = line.waiting.popleft()
             if not waiter.done():
                 line.opening += 1
@@ -182,7 +197,7 @@ class Pool:
         raw = socket.socket(family, socket.SOCK_STREAM)
         raw.setblocking(False)
         try:
-            await asyncio.get_running_loop().sock_connect(raw, (str(address), site.port))
+            await self._loop.sock_connect(raw, (str(address), site.port))
             return await self._adopt(line, raw)
         except OSError as error:
             raw.close()
@@ -204,22 +219,22 @@ class Pool:
         )
         if site.scheme == "https":
             self._context = self._context or self._trust()
-            await asyncio.get_running_loop().create_connection(
+            await self._loop.create_connection(
                 lambda: connection, sock=raw, ssl=self._context, server_hostname=site.host
             )
         else:
-            await asyncio.get_running_loop().create_connection(lambda: connection, sock=raw)
+            await self._loop.create_connection(lambda: connection, sock=raw)
         if not connection.is_closed:
             line.open.add(connection)
             self._homes[connection] = line
         return connection
 
     def _schedule(self) -> None:
-        self._sweep = asyncio.get_running_loop().call_later(self._idle_seconds, self._close_idle)
+        self._sweep = self._loop.call_later(self._idle_seconds, self._close_idle)
 
     def _close_idle(self) -> None:
         self._sweep = None
-        oldest = asyncio.get_running_loop().time() - self._idle_seconds
+        oldest = self._loop.time() - self._idle_seconds
         for line in tuple(self._lines.values()):
             while line.idle and line.idle[0].idle_since <= oldest:
                 line.idle.pop(0).abandon()

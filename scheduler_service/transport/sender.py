@@ -4,6 +4,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
@@ -69,20 +70,24 @@ class HttpSender:
         self._places: dict[str, Place] = {}
         self._is_closed = False
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """To ask for the running one takes a system call each time."""
+        return asyncio.get_running_loop()
+
     async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         """The target's answer, or why there is none. Raises nothing but CancelledError and NotSent."""
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        started = self._loop.time()
         try:
             reply, url = await self._answer(request, started + request.timeout / 1000, may_go)
         except TransportError as error:
-            return Fault(error.kind, str(error), _milliseconds(loop.time() - started))
+            return Fault(error.kind, str(error), _milliseconds(self._loop.time() - started))
         return Answer(
             reply.status,
             reply.headers,
             reply.body,
             reply.truncated,
-            _milliseconds(loop.time() - started),
+            _milliseconds(self._loop.time() - started),
             url,
         )
 

@@ -362,6 +362,36 @@ async def test_many_at_once(stage: Stage) -> None:
     assert server.connections <= 20
 
 
+async def test_a_burst_opens_few_connections(stage: Stage) -> None:
+    """Who answers at once is served over the connections that stand: few need to be opened."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender()
+    outcomes = await asyncio.gather(*[sender.send(request(server.url)) for _ in range(300)])
+    assert all(isinstance(outcome, Answer) for outcome in outcomes)
+    assert server.connections < 150
+
+
+async def test_calls_that_last_get_a_connection_each(stage: Stage) -> None:
+    """Few connections are opened at a time, but none waits for the answer of another call."""
+    everybody = asyncio.Event()
+    calls = 0
+
+    async def handle(peer: Peer) -> None:
+        nonlocal calls
+        await peer.read()
+        calls += 1
+        if calls == 60:
+            everybody.set()
+        await everybody.wait()
+        await peer.say(OK)
+
+    server = await stage.server(handle)
+    sender = stage.sender()
+    outcomes = await asyncio.gather(*[sender.send(request(server.url)) for _ in range(60)])
+    assert all(isinstance(outcome, Answer) for outcome in outcomes)
+    assert server.connections == 60
+
+
 async def test_answering_handler_is_used_up(stage: Stage) -> None:
     """Two answers over one connection, in order."""
     server = await stage.server(answering(OK, OK.replace(b"200", b"503")))
