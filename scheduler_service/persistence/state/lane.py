@@ -1,7 +1,12 @@
-"""A thread that takes what waits, serves it together, and wakes the event loop once for all of it."""
+"""A thread that takes what waits, serves it together, and wakes the event loop once for all of it.
+
+What the loop hands in during one of its rounds goes over at the round's end, as one: otherwise the first
+item of many would wake the thread, which would serve it alone and take the interpreter from the others.
+"""
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -45,7 +50,9 @@ class Lane(Generic[Item]):
         self._rest = rest
         self._pause = pause
         self._patience: float | None = None
-        self._waiting: SimpleQueue[Entry[Item] | None] = SimpleQueue()
+        self._round: list[Entry[Item] | None] = []
+        self._waiting: SimpleQueue[list[Entry[Item] | None]] = SimpleQueue()
+        self._taken: deque[Entry[Item] | None] = deque()  # of the thread: what came and is not served yet
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -63,7 +70,8 @@ class Lane(Generic[Item]):
         """Serves what was handed in, then ends the thread. A second call waits for the same end."""
         if not self._closed:
             self._closed = True
-            self._waiting.put(None)
+            self._round.append(None)
+            self._hand_over()
         await asyncio.shield(self._ended)
         self._thread.join()
 
@@ -72,8 +80,16 @@ class Lane(Generic[Item]):
         if self._closed:
             future.set_exception(StoreUnavailable(f"The store is closed: {self._name} takes nothing more."))
             return future
-        self._waiting.put((items, future, is_alone))
+        if not self._round:
+            self._loop.call_soon(self._hand_over)
+        self._round.append((items, future, is_alone))
         return future
+
+    def _hand_over(self) -> None:
+        """The round has ended: all that came in it goes to the thread."""
+        if self._round:
+            entries, self._round = self._round, []
+            self._waiting.put(entries)
 
     def _run(self) -> None:
         last = False
@@ -85,24 +101,28 @@ class Lane(Generic[Item]):
         self._tell(_end, self._ended)
 
     def _take(self) -> tuple[list[Entry[Item]], bool]:
+        """What is served together, and whether nothing comes after it. Rests while there is nothing."""
         entries: list[Entry[Item]] = []
         count = 0
         try:
-            entry = self._waiting.get(timeout=self._patience)
+            self._fetch(timeout=self._patience)
+            self._patience = None if self._rest is None else self._pause
+            while count < self._size:
+                self._fetch(timeout=0)
+                entry = self._taken.popleft()
+                if entry is None:
+                    return entries, True
+                entries.append(entry)
+                count += len(entry[0])
         except Empty:
-            self._patience = 0.0 if self._rest is not None and self._rest() else None
-            return entries, False
-        self._patience = None if self._rest is None else self._pause
-        while entry is not None:
-            entries.append(entry)
-            count += len(entry[0])
-            if count >= self._size:
-                return entries, False
-            try:
-                entry = self._waiting.get_nowait()
-            except Empty:
-                return entries, False
-        return entries, True
+            if not entries:
+                self._patience = 0.0 if self._rest is not None and self._rest() else None
+        return entries, False
+
+    def _fetch(self, *, timeout: float | None) -> None:
+        """Takes over what the next round handed in, where all before it is served. Raises Empty."""
+        if not self._taken:
+            self._taken.extend(self._waiting.get(timeout=timeout))
 
     def _tell(self, call: Callable[[Any], None], value: object) -> None:
         try:

@@ -1,9 +1,7 @@
 """Turns in the journal: as durable and as visible as in the table, and brought there later."""
 
-import asyncio
 import shutil
 import sqlite3
-import threading
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +13,6 @@ from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.persistence.state.errors import StoreDamaged
 from scheduler_service.persistence.state.group import LEFT, Group
 from scheduler_service.persistence.state.journal import Journal, unload
-from scheduler_service.persistence.state.lane import Lane
 from scheduler_service.persistence.state.schema import upgrade
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.tap import Point
@@ -285,25 +282,3 @@ async def test_what_no_table_can_hold_fails_alone_and_now(folder: Path) -> None:
     assert [type(answer) for answer in answers] == [type(None), StoreUnavailable]
     assert await store.due_wall(100, 10) == [(10, "good")]
     await store.close()
-
-
-async def test_a_lane_rests_when_nothing_comes() -> None:
-    """It rests until it has nothing more to do, and again after the next item."""
-    rests: list[bool] = []
-    rested = threading.Semaphore(0)
-
-    def rest() -> bool:
-        rests.append(len(rests) % 3 < 2)
-        rested.release()
-        return rests[-1]
-
-    lane: Lane[int] = Lane(
-        name="lane", serve=lambda items: list(items), size=10,
-        loop=asyncio.get_running_loop(), rest=rest, pause=0.0,
-    )  # fmt: skip
-    for turn_of in (1, 2):
-        assert await lane.put(7) == 7
-        for _ in range(3):
-            assert await asyncio.to_thread(rested.acquire, timeout=10)
-        assert rests == [True, True, False] * turn_of
-    await lane.close()
