@@ -75,12 +75,17 @@ def make_masking(settings: Settings) -> Masking:
     )
 
 
+# A commit takes a millisecond or two, and at times, beside a checkpoint, ten.
+HEADWAY = 20
+
+
 def limits_of(settings: Settings) -> HostLimits:
     """What settings say to a host."""
     return HostLimits(
         ready=settings.limits.ready,
         retries=settings.notification.retries,
         interval=round(settings.notification.interval_seconds * SECOND),
+        headway=HEADWAY,
     )
 
 

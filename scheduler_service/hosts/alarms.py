@@ -23,7 +23,8 @@ IN_FLIGHT = 1_024
 
 AHEAD = 2 * SECOND
 
-Ring = Callable[[str], Awaitable[None]]
+# Rings a job; with the moment that is still to come, where the ring is ahead of it.
+Ring = Callable[[str, int | None], Awaitable[None]]
 Foresee = Callable[[Callable[[int], Sequence[str]]], Awaitable[None]]
 
 
@@ -32,8 +33,8 @@ class EmbeddedAlarms:
 
     `ready` caps how many alarms lie in memory; jobs whose alarm is not on disk come on top. `ring` takes the
     turn, never raises, and ends with the job's alarm set anew; `foresee` is asked each second to load what is
-    due in the next two. Overdue and punctual work goes in turn, in
-    slices of 2 ms.
+    due in the next two. Overdue and punctual work goes in turn, in slices of 2 ms. What is due at a wall
+    moment is rung up to `headway` ms ahead of it, and told the moment.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class EmbeddedAlarms:
         log: Log,
         foresee: Foresee | None = None,
         ready: int = 100_000,
+        headway: int = 0,
         elapsed: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
@@ -52,6 +54,7 @@ class EmbeddedAlarms:
         self._log = log
         self._foresee = foresee
         self._elapsed = elapsed
+        self._headway = headway
         self._wall = Line()
         self._steady = Line()
         self._ringing: set[str] = set()
@@ -62,7 +65,7 @@ class EmbeddedAlarms:
             Window(line=self._steady, read=store.due_steady, is_ringing=seen, page=page, room=ready // 2),
         )
         self._overdue: deque[str] = deque()
-        self._punctual: deque[str] = deque()
+        self._punctual: deque[tuple[str, int | None]] = deque()
         self._flying = Errands()
         self._chunk = SMALLEST
         self._wake = asyncio.Event()
@@ -201,26 +204,29 @@ class EmbeddedAlarms:
     def _collect(self, now: Now) -> None:
         """Moves some of what is due into the two queues; the rest follows in the next rounds."""
         if not self._draining:
-            self._collect_from(self._wall, now.wall)
-        self._collect_from(self._steady, now.steady)
+            self._collect_from(self._wall, now.wall, self._headway)
+        self._collect_from(self._steady, now.steady, 0)
 
-    def _collect_from(self, line: Line, now: int) -> None:
+    def _collect_from(self, line: Line, now: int, headway: int) -> None:
         for _ in range(LARGEST):
-            due = line.pop(now)
+            due = line.pop(now + headway)
             if due is None:
                 return
             moment, job_id = due
-            (self._overdue if moment < now - OVERDUE else self._punctual).append(job_id)
+            if moment < now - OVERDUE:
+                self._overdue.append(job_id)
+            else:
+                self._punctual.append((job_id, moment if headway else None))
 
     async def _ring_slice(self) -> None:
         """Starts as many rings as fill about 2 ms, then lets everything else have its turn."""
         began = self._elapsed()
         for _ in range(min(self._chunk, IN_FLIGHT - len(self._flying))):
-            job_id = self._pick()
-            if job_id is None:
+            picked = self._pick()
+            if picked is None:
                 break
-            if job_id not in self._ringing:  # else that ring is still to end, and sets the alarm anew
-                self._ring_soon(job_id)
+            if picked[0] not in self._ringing:  # else that ring is still to end, and sets the alarm anew
+                self._ring_soon(*picked)
         if len(self._flying) >= IN_FLIGHT:
             await self._flying.wait()
             return
@@ -228,23 +234,20 @@ class EmbeddedAlarms:
         spent = self._elapsed() - began
         self._chunk = max(self._chunk // 2, SMALLEST) if spent > SLICE else min(self._chunk * 2, LARGEST)
 
-    def _pick(self) -> str | None:
+    def _pick(self) -> tuple[str, int | None] | None:
         """From both queues in turn: a backlog does not hold up what is on time, nor the other way round."""
         self._late_turn = not self._late_turn
-        first, second = self._overdue, self._punctual
-        if not self._late_turn:
-            first, second = second, first
-        if first:
-            return first.popleft()
-        return second.popleft() if second else None
+        if self._overdue and (self._late_turn or not self._punctual):
+            return self._overdue.popleft(), None
+        return self._punctual.popleft() if self._punctual else None
 
-    def _ring_soon(self, job_id: str) -> None:
+    def _ring_soon(self, job_id: str, moment: int | None) -> None:
         self._ringing.add(job_id)
-        self._flying.start(self._ring_once(job_id))
+        self._flying.start(self._ring_once(job_id, moment))
 
-    async def _ring_once(self, job_id: str) -> None:
+    async def _ring_once(self, job_id: str, moment: int | None) -> None:
         try:
-            await self._ring(job_id)
+            await self._ring(job_id, moment)
         finally:
             self._ringing.discard(job_id)
 
@@ -275,7 +278,7 @@ class EmbeddedAlarms:
         wall, steady = self._wall.next(), self._steady.next()
         pause = LONGEST_NAP
         if wall is not None and not self._draining:
-            pause = min(pause, wall - now.wall)
+            pause = min(pause, wall - self._headway - now.wall)
         if steady is not None:
             pause = min(pause, steady - now.steady)
         return max(pause, 0)

@@ -21,6 +21,7 @@ from scheduler_service.hosts.gate import OpenGate
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.life import Lives, NewLives
 from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
+from scheduler_service.hosts.moments import Moments
 from scheduler_service.hosts.outgoing import Outgoing
 from scheduler_service.hosts.part_crew import Stir, stir_nobody
 from scheduler_service.hosts.recovery import Recovery
@@ -96,6 +97,7 @@ class EmbeddedHost:
             log=log,
             foresee=self._foresee,
             ready=limits.ready,
+            headway=limits.headway,
         )
         self._turn = Turn(
             core=core,
@@ -109,6 +111,7 @@ class EmbeddedHost:
             lives=lives or NewLives(),
             holder=holder,
             boot=boot,
+            wait_until=Moments(clock=clock).wait_until,
         )
         self._foresight = Foresight(actors=self._actors, turn=self._turn, most=limits.hot)
         self._recovery = Recovery(store=store, history=history, courier=self.courier, wake=self._wake)
@@ -217,6 +220,7 @@ class EmbeddedHost:
         definition: Definition | None = None,
         remembered: Remembered | None = None,
         answer: Callable[[Reply], bytes] | None = None,
+        moment: int | None = None,
     ) -> Reply:
         actor = self._actors.enter(job_id)
         if not actor.is_busy:
@@ -225,17 +229,22 @@ class EmbeddedHost:
             await actor.acquire()
         try:
             return await self._turn.run(
-                actor.held, event, definition=definition, remembered=remembered, answer=answer
+                actor.held,
+                event,
+                definition=definition,
+                remembered=remembered,
+                answer=answer,
+                moment=moment,
             )
         finally:
             self._actors.leave(actor)
 
-    async def _ring(self, job_id: str) -> None:
+    async def _ring(self, job_id: str, moment: int | None) -> None:
         """A ring never raises: who cannot be looked at now is looked at later."""
         if self._is_draining and not self._actors.is_live(job_id):
             return
         try:
-            await self._take(job_id, RANG)
+            await self._take(job_id, RANG, moment=moment)
         except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
             self._look_later(job_id, error, "look_failed")
 

@@ -1,16 +1,13 @@
 """The turn: load, decide, arm, commit, act. The one file that knows this order (DESIGN section 3)."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-import msgspec
-
-from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import AlarmRang, Created, Event, Resumed
 from scheduler_service.domain.moments import DAY, Due, Now
-from scheduler_service.domain.replies import Recalled, Refusal, Reply
+from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.binding import accepted, bind
@@ -18,7 +15,7 @@ from scheduler_service.hosts.core import Act, Alarms, Core, Redact
 from scheduler_service.hosts.held import Held, Prepared, is_cut_off
 from scheduler_service.hosts.life import Lives
 from scheduler_service.hosts.programs import Programs
-from scheduler_service.hosts.writes import Decided, Writes, durable_deliveries, stamp
+from scheduler_service.hosts.writes import Decided, Writes, durable_deliveries, is_idle, keep, stamp
 from scheduler_service.ports import (
     NOTHING,
     Clock,
@@ -34,6 +31,7 @@ from scheduler_service.ports import (
 )
 
 Away = Callable[[str], tuple[Holder, ...]]
+WaitUntil = Callable[[int], Awaitable[None]]
 
 
 class Turn:
@@ -41,7 +39,8 @@ class Turn:
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
     flight; `redact` masks and cuts a record before it is written anywhere; `away` names the other nodes that
-    live and will hand a job's executions over (None: there are no other nodes).
+    live and will hand a job's executions over (None: there are no other nodes); `wait_until` waits for a moment of
+    the steady line (None: no turn is taken ahead of its moment).
     """
 
     def __init__(
@@ -59,6 +58,7 @@ class Turn:
         holder: Holder,
         boot: int,
         away: Away | None = None,
+        wait_until: WaitUntil | None = None,
     ) -> None:
         self._core = core
         self._store = store
@@ -68,6 +68,7 @@ class Turn:
         self._act = act
         self._alive = alive
         self._away = away
+        self._wait_until = wait_until
         self._lives = lives
         self._holder = holder
         self._writes = Writes(core=core, redact=redact, holder=holder, boot=boot)
@@ -81,15 +82,20 @@ class Turn:
         definition: Definition | None = None,
         remembered: Remembered | None = None,
         answer: Callable[[Reply], bytes] | None = None,
+        moment: int | None = None,
     ) -> Reply:
-        """Takes one turn. Raises StoreError: no effect was started, and `held` is as it was or in doubt."""
+        """Takes one turn. Raises StoreError: no effect was started, and `held` is as it was or in doubt.
+
+        Where the wall `moment` is still to come, the turn is decided as of then and made durable now; `held`
+        learns of it, and its effects start, at that moment.
+        """
         if not held.is_ready:
             await self._prepare(held)
         if remembered is not None:
             known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
-        return await self._take(held, event, definition, remembered, answer)
+        return await self._take(held, event, definition, remembered, answer, moment)
 
     def begin_life(self, held: Held, event: Created, definition: Definition) -> Prepared | Reply:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
@@ -156,8 +162,12 @@ class Turn:
         definition: Definition | None,
         remembered: Remembered | None,
         answer: Callable[[Reply], bytes] | None,
+        moment: int | None = None,
     ) -> Reply:
         now = self._clock.now()
+        ahead = 0 if moment is None or self._wait_until is None else max(moment - now.wall, 0)
+        if ahead:
+            now = Now(now.wall + ahead, now.steady + ahead)
         before, programs = held.document, held.programs
         if definition is not None:
             event, programs = bind(held, event, definition, self._lives)
@@ -166,8 +176,8 @@ class Turn:
         if decision.effects:
             decision = stamp(held.job_id, decision)
             deliveries = durable_deliveries(decision.effects)
-        kept = None if remembered is None else _keep(held.job_id, remembered, decision.reply, answer)
-        if kept is None and _is_idle(before, decision):
+        kept = None if remembered is None else keep(held.job_id, remembered, decision.reply, answer)
+        if kept is None and is_idle(before, decision):
             if isinstance(event, AlarmRang):
                 await self._look_again(held, now)
             return decision.reply
@@ -179,20 +189,23 @@ class Turn:
             kept=kept,
             deliveries=deliveries,
         )
+        until = now.steady if ahead else None
         if self._writes.must_be_durable(held, turn):
-            await self._commit(held, self._writes.prepare(held, turn))
+            await self._commit(held, self._writes.prepare(held, turn), until)
         else:
-            await self._go_on(held, turn)
+            await self._go_on(held, turn, until)
         return decision.reply
 
-    async def _commit(self, held: Held, prepared: Prepared) -> None:
-        """Arm, commit, act."""
+    async def _commit(self, held: Held, prepared: Prepared, until: int | None) -> None:
+        """Arm, commit, act: the last at `until`."""
         await self.expect(held, prepared)
         try:
             await self._store.commit(prepared.commit)
         except StoreError as error:
             await self.settle(held, prepared, error)
             raise
+        if until is not None and self._wait_until is not None:
+            await self._wait_until(until)
         await self._finish(held, prepared)
 
     async def _finish(self, held: Held, prepared: Prepared) -> None:
@@ -213,8 +226,10 @@ class Turn:
             self._act(held.job_id, prepared.decision.effects, held.programs)
         await self._alarms.arm(held.job_id, commit.due)
 
-    async def _go_on(self, held: Held, turn: Decided) -> None:
-        """A turn of qos 0 that changed nothing durable acts at once."""
+    async def _go_on(self, held: Held, turn: Decided, until: int | None) -> None:
+        """A turn of qos 0 that changed nothing durable acts at once, or at `until`."""
+        if until is not None and self._wait_until is not None:
+            await self._wait_until(until)
         batch = self._writes.batch(held, turn)
         held.document = turn.decision.document
         held.due = self._core.due(Job(held.document, held.programs, self._holder))
@@ -261,26 +276,6 @@ class Turn:
             held.due = held.durable_due = stored.due
         held.cut_off = is_cut_off(document)
         held.loaded = True
-
-
-def _keep(
-    job_id: str, remembered: Remembered, reply: Reply, answer: Callable[[Reply], bytes] | None
-) -> Remembered | None:
-    """What is kept under the Idempotency-Key; a refusal did nothing, and may be asked again."""
-    if isinstance(reply, Refusal):
-        return None
-    said = remembered.answer if answer is None else answer(reply)
-    return msgspec.structs.replace(remembered, answer=said, job_id=job_id)
-
-
-def _is_idle(before: Document | None, decision: Decision) -> bool:
-    """Whether a turn left everything as it was."""
-    if decision.effects or decision.records:
-        return False
-    after = decision.document
-    if before is None or after is None:
-        return before is after
-    return after is before or (after.head == before.head and after.contexts == before.contexts)
 
 
 def _is_past(due: Due, now: Now) -> bool:

@@ -1,6 +1,6 @@
 """The durable writes of a turn, made from its decision; nothing here waits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -15,6 +15,7 @@ from scheduler_service.domain.effects import (
     WithdrawParts,
 )
 from scheduler_service.domain.moments import Now
+from scheduler_service.domain.replies import Refusal, Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.program import Program
@@ -104,6 +105,26 @@ class Writes:
         assert held.entry is not None
         assert held.document is not None
         return bury(held.entry, held.document, now)
+
+
+def keep(
+    job_id: str, remembered: Remembered, reply: Reply, answer: Callable[[Reply], bytes] | None
+) -> Remembered | None:
+    """What is kept under the Idempotency-Key; a refusal did nothing, and may be asked again."""
+    if isinstance(reply, Refusal):
+        return None
+    said = remembered.answer if answer is None else answer(reply)
+    return msgspec.structs.replace(remembered, answer=said, job_id=job_id)
+
+
+def is_idle(before: Document | None, decision: Decision) -> bool:
+    """Whether a turn left everything as it was."""
+    if decision.effects or decision.records:
+        return False
+    after = decision.document
+    if before is None or after is None:
+        return before is after
+    return after is before or (after.head == before.head and after.contexts == before.contexts)
 
 
 def stamp(job_id: str, decision: Decision) -> Decision:

@@ -25,15 +25,24 @@ HOUR = 3_600_000
 class Tower:
     """Alarms over a disk of due times; a ring is written down and leaves the job without an alarm."""
 
-    def __init__(self, *, ready: int = 1_000, spent: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self, *, ready: int = 1_000, headway: int = 0, spent: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.disk = Disk()
         self.store = MemoryStore(self.disk, [])
         self.clock = ManualClock(wall=START, skew=SKEW)
         self.rung: list[str] = []
+        self.moments: dict[str, int | None] = {}
         self.log: list[str] = []
         self.gate: asyncio.Event | None = None
         self.alarms = EmbeddedAlarms(
-            store=self.store, clock=self.clock, ring=self._ring, log=self._write, ready=ready, elapsed=spent
+            store=self.store,
+            clock=self.clock,
+            ring=self._ring,
+            log=self._write,
+            ready=ready,
+            headway=headway,
+            elapsed=spent,
         )
 
     def set(self, job_id: str, wall: int | None = None, steady: int | None = None) -> Due:
@@ -55,7 +64,8 @@ class Tower:
         for _ in range(60):
             await asyncio.sleep(0)
 
-    async def _ring(self, job_id: str) -> None:
+    async def _ring(self, job_id: str, moment: int | None) -> None:
+        self.moments[job_id] = moment
         if self.gate is not None:
             await self.gate.wait()
         self.rung.append(job_id)
@@ -159,6 +169,23 @@ async def test_a_backlog_does_not_hold_up_what_is_on_time() -> None:
     await tower.settle()
     await until(lambda: len(tower.rung) == 2_001)
     assert tower.rung.index("punctual") < 1_000
+    await tower.alarms.stop()
+
+
+async def test_a_wall_moment_is_rung_ahead_of_itself() -> None:
+    """Up to `headway` ms, and told; what waits on the steady line is not (docs/decisions/0017)."""
+    tower = Tower(headway=20)
+    tower.set("overdue", wall=-HOUR)
+    tower.set("soon", wall=500)
+    tower.set("limit", steady=500)
+    await tower.alarms.start()
+    await tower.advance(479)
+    assert tower.rung == ["overdue"]
+    await tower.advance(1)
+    assert tower.rung == ["overdue", "soon"]
+    await tower.advance(20)
+    assert tower.rung == ["overdue", "soon", "limit"]
+    assert tower.moments == {"overdue": None, "soon": START + 500, "limit": None}
     await tower.alarms.stop()
 
 

@@ -1,0 +1,27 @@
+"""Waits for moments of a host's clock; who waits for the same one shares a timer."""
+
+import asyncio
+
+from scheduler_service.hosts.clock import Timekeeper
+
+
+class Moments:
+    """Moments that somebody awaits. Who awaits one must not be cancelled: others may await it too."""
+
+    def __init__(self, *, clock: Timekeeper) -> None:
+        self._clock = clock
+        self._awaited: dict[int, asyncio.Future[None]] = {}
+
+    async def wait_until(self, steady: int) -> None:
+        """Returns when the steady line has reached `steady`, in ms, and never before."""
+        while (pause := steady - self._clock.now().steady) > 0:
+            reached = self._awaited.get(steady)
+            if reached is None:
+                reached = self._awaited[steady] = asyncio.get_running_loop().create_future()
+                self._clock.call_after(pause, lambda: self._end(steady))
+            await reached
+
+    def _end(self, steady: int) -> None:
+        reached = self._awaited.pop(steady)
+        if not reached.done():
+            reached.set_result(None)
