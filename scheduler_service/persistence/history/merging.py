@@ -1,6 +1,6 @@
 """Merges the records of many turns into the fewest rows: a short execution becomes one insert."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import msgspec
@@ -38,13 +38,17 @@ class Rows(msgspec.Struct, frozen=True):
     deliveries: list[Row]
 
 
-def merge(batches: Iterable[Batch]) -> Rows:
-    """The rows of `batches`, whatever their order: of each execution and firing the highest sequence."""
+def merge(batches: Iterable[Batch], *, breathe: Callable[[], None] = lambda: None) -> Rows:
+    """The rows of `batches`, whatever their order: of each execution and firing the highest sequence.
+
+    `breathe` is called often: a thread lets others have the interpreter there.
+    """
     merged = _Merged()
     for batch in batches:
         for ordinal, record in enumerate(batch.records):
             merged.take(batch, ordinal, record)
-    return merged.rows()
+        breathe()
+    return merged.rows(breathe)
 
 
 class _Merged:
@@ -69,10 +73,14 @@ class _Merged:
                 key = (batch.uid, detail.execute_number)
                 self._entries.setdefault(key, []).append(Entry(batch.sequence, ordinal, detail))
 
-    def rows(self) -> Rows:
+    def rows(self, breathe: Callable[[], None]) -> Rows:
+        entries: list[Row] = []
+        for key, found in self._entries.items():
+            entries.append(_entry_row(key, found))
+            breathe()
         return Rows(
             executions=[row for _, row in self._executions.values()],
-            entries=[_entry_row(key, found) for key, found in self._entries.items()],
+            entries=entries,
             firings=[(*key, *found) for key, found in self._firings.items()],
             deliveries=[row for _, row in self._deliveries.values()],
         )

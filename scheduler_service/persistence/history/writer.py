@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
@@ -29,6 +30,25 @@ BUSY_LINGERS = 8
 FULL_BATCHES = 8_000
 # What a close waits for the disk before it leaves the rest to the store's `unwritten`.
 CLOSING_TRIES = 2
+
+
+class Breath:
+    """Called between small pieces of work, it lets the other threads run now and then.
+
+    Who computes keeps the interpreter for 5 ms, however urgently the event loop wants it: calls that are due
+    in that time would be late. A pause of no length would not do, for it is over before another has woken up.
+    """
+
+    def __init__(self, *, every: int = 32, seconds: float = 0.0001) -> None:
+        self._every = every
+        self._seconds = seconds
+        self._left = every
+
+    def __call__(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._left = self._every
+            time.sleep(self._seconds)
 
 
 def linger_after(batches: int, linger: float) -> float:
@@ -187,7 +207,7 @@ class HistoryWriter:
                 self._on_trouble(message)
 
     def _write(self, batches: Sequence[Batch], dropped: Iterable[tuple[str, int]]) -> None:
-        rows = merge(batches)
+        rows = merge(batches, breathe=Breath())
         with self._database.writing() as connection:
             self._database.insert(connection, rows)
             self._database.mark_dropped(connection, dropped)
