@@ -14,6 +14,7 @@ from scheduler_service.api.parts import ApiParts
 from scheduler_service.app.cleaning import Cleaner
 from scheduler_service.app.database import history_address
 from scheduler_service.app.egress import admit_of
+from scheduler_service.app.embedded_host import Ground, make_embedded_host
 from scheduler_service.app.making import (
     Outbox,
     limits_of,
@@ -170,7 +171,7 @@ def _make_host(
     compiler: Compiler,
     log: Log,
 ) -> EmbeddedHost:
-    return EmbeddedHost(
+    ground = Ground(
         core=make_core(compiler),
         store=store,
         history=history,
@@ -185,6 +186,7 @@ def _make_host(
         boot=store.boot,
         limits=limits_of(settings),
     )
+    return make_embedded_host(ground)
 
 
 def _api_parts(

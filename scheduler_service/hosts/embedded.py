@@ -4,49 +4,34 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from scheduler_service.domain.events import AlarmRang, Created, Event
-from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.events import Created, Event
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.actors import Actors
 from scheduler_service.hosts.alarms import EmbeddedAlarms
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Core, Log, Redact
-from scheduler_service.hosts.counting import Count
+from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.draining import STARTING, STOPPING, close_history, wait_for_rest
-from scheduler_service.hosts.foresight import Foresight
-from scheduler_service.hosts.gate import OpenGate
-from scheduler_service.hosts.insist import Insistence
-from scheduler_service.hosts.life import Lives, NewLives
-from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
-from scheduler_service.hosts.moments import Moments
+from scheduler_service.hosts.embedded_turns import EmbeddedTurns
 from scheduler_service.hosts.outgoing import Outgoing
-from scheduler_service.hosts.part_crew import Stir, stir_nobody
 from scheduler_service.hosts.recovery import Recovery
-from scheduler_service.hosts.turn import Turn
+from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports import (
     CatalogueEntry,
     Definition,
     History,
     Remembered,
-    Sender,
     StateStore,
     StoreError,
     StoreUnavailable,
 )
-from scheduler_service.ports.instances import Router
 
-RANG = AlarmRang()
 Result = TypeVar("Result")
 
 
 class EmbeddedHost:
-    """Delivers events to the jobs of one store; implements `ports.Deliver`.
-
-    `boot` numbers the starts of the store's process.
-    """
+    """Delivers events to the jobs of one store; implements `ports.Deliver`."""
 
     _is_ready = False
     _is_draining = False
@@ -54,69 +39,29 @@ class EmbeddedHost:
     def __init__(
         self,
         *,
-        core: Core,
+        turns: EmbeddedTurns,
+        creation: Creation,
+        actors: Actors,
+        alarms: EmbeddedAlarms,
+        outgoing: Outgoing,
+        recovery: Recovery,
         store: StateStore,
         history: History,
-        sender: Sender,
-        router: Router,
         clock: Timekeeper,
-        redact: Redact,
-        count: Count,
         log: Log,
-        holder: Holder,
-        boot: int,
-        lives: Lives | None = None,
-        stir: Stir = stir_nobody,
-        limits: HostLimits = DEFAULT_LIMITS,
     ) -> None:
+        self._turns = turns
+        self._creation = creation
+        self._actors = actors
+        self._alarms = alarms
+        self._recovery = recovery
         self._store = store
         self._history = history
         self._clock = clock
         self._log = log
-        self._actors = Actors(most=limits.hot)
-        insistence = Insistence(take=self._take, clock=clock, lease=limits.lease)
-        self.outgoing = Outgoing(
-            sender=sender,
-            gate=OpenGate(),
-            router=router,
-            stir=stir,
-            store=store,
-            history=history,
-            insistence=insistence,
-            clock=clock,
-            redact=redact,
-            count=count,
-            log=log,
-            limits=limits,
-        )
-        self.courier = self.outgoing.courier
-        self._alarms = EmbeddedAlarms(
-            store=store,
-            clock=clock,
-            ring=self._ring,
-            log=log,
-            foresee=self._foresee,
-            ready=limits.ready,
-            headway=limits.headway,
-        )
-        self._turn = Turn(
-            core=core,
-            store=store,
-            history=history,
-            clock=clock,
-            alarms=self._alarms,
-            act=self.outgoing.act,
-            alive=self.outgoing.alive,
-            redact=redact,
-            lives=lives or NewLives(),
-            holder=holder,
-            boot=boot,
-            wait_until=Moments(clock=clock).wait_until,
-        )
-        self._foresight = Foresight(actors=self._actors, turn=self._turn, most=limits.hot)
-        self._recovery = Recovery(store=store, history=history, courier=self.courier, wake=self._wake)
-        self._creation = Creation(actors=self._actors, store=store, turn=self._turn, take=self._take)
-        self._turns: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks()
+        self.outgoing = outgoing
+        self.courier = outgoing.courier
 
     async def __call__(
         self,
@@ -134,8 +79,8 @@ class EmbeddedHost:
         if self._is_draining and isinstance(event, STARTING):
             raise StoreUnavailable(STOPPING)
         if isinstance(event, Created) and not event.uid and definition is not None and remembered is None:
-            return await self._end(self._creation.take(definition, event))
-        return await self._end(self._take(job_id, event, definition, remembered, answer))
+            return await self._to_its_end(self._creation.take(definition, event))
+        return await self._to_its_end(self._turns.take(job_id, event, definition, remembered, answer))
 
     async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, their writes as one group; an error stands in place of its reply.
@@ -144,7 +89,7 @@ class EmbeddedHost:
         """
         if self._is_draining:
             return [StoreUnavailable(STOPPING)] * len(definitions)
-        return await self._end(self._creation.run(definitions))
+        return await self._to_its_end(self._creation.run(definitions))
 
     @property
     def is_ready(self) -> bool:
@@ -173,12 +118,7 @@ class EmbeddedHost:
 
     async def read(self, job_id: str) -> Job | None:
         """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError."""
-        actor = self._actors.enter(job_id)
-        await actor.acquire()
-        try:
-            return await self._turn.read(actor.held)
-        finally:
-            self._actors.leave(actor)
+        return await self._turns.read(job_id)
 
     async def start(self) -> None:
         """Recovers, then rings. Raises StoreUnavailable when the store cannot be read."""
@@ -194,74 +134,20 @@ class EmbeddedHost:
         """
         self._is_ready = False
         self._is_draining = True
+        self._turns.drain()
         self._alarms.drain()
         await wait_for_rest(self._is_at_work, clock=self._clock, grace=grace)
         await self._alarms.stop()
         await self.outgoing.stop()
-        await asyncio.gather(*self._turns, return_exceptions=True)
+        await self._tasks.wait_for_all()
         await close_history(self._history, self._log)
         await self._store.close()
 
     def _is_at_work(self) -> bool:
-        turns = self._alarms.is_ringing or bool(self._turns)
+        turns = self._alarms.is_ringing or len(self._tasks) > 0
         return turns or self._actors.live > 0 or not self.outgoing.is_idle
 
-    async def _end(self, work: Coroutine[Any, Any, Result]) -> Result:
+    async def _to_its_end(self, work: Coroutine[Any, Any, Result]) -> Result:
         """What `work` gives; it goes on when nobody waits for it any more."""
-        turn = asyncio.create_task(work)
-        self._turns.add(turn)
-        turn.add_done_callback(self._turns.discard)
-        return await asyncio.shield(turn)
-
-    async def _take(
-        self,
-        job_id: str,
-        event: Event,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-        moment: int | None = None,
-    ) -> Reply:
-        actor = self._actors.enter(job_id)
-        if not actor.is_busy:
-            actor.seize()
-        else:
-            await actor.acquire()
-        try:
-            return await self._turn.run(
-                actor.held,
-                event,
-                definition=definition,
-                remembered=remembered,
-                answer=answer,
-                moment=moment,
-            )
-        finally:
-            self._actors.leave(actor)
-
-    async def _ring(self, job_id: str, moment: int | None) -> None:
-        """A ring never raises: who cannot be looked at now is looked at later."""
-        if self._is_draining and not self._actors.is_live(job_id):
-            return
-        try:
-            await self._take(job_id, RANG, moment=moment)
-        except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
-            self._look_later(job_id, error, "look_failed")
-
-    async def _foresee(self, find: Callable[[int], Sequence[str]]) -> None:
-        await self._foresight.load(find)
-
-    async def _wake(self, job_id: str) -> None:
-        """The same for a job that an earlier process left open."""
-        try:
-            await self.read(job_id)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._look_later(job_id, error, "wake_failed")
-
-    def _look_later(self, job_id: str, error: Exception, failed: str) -> None:
-        if isinstance(error, StoreError):
-            self._log(failed, jobId=job_id, error=str(error))
-            self._alarms.again(job_id)
-        else:
-            self._log("turn_broke", jobId=job_id, error=repr(error))
-            self._alarms.again(job_id, MINUTE)
+        result: Result = await asyncio.shield(self._tasks.start(work))
+        return result

@@ -11,6 +11,11 @@ class Moments:
     def __init__(self, *, clock: Timekeeper) -> None:
         self._clock = clock
         self._awaited: dict[int, asyncio.Future[None]] = {}
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return self._waiting
 
     async def wait_until(self, steady: int) -> None:
         """Returns when the steady line has reached `steady`, in ms, and never before."""
@@ -19,7 +24,11 @@ class Moments:
             if reached is None:
                 reached = self._awaited[steady] = asyncio.get_running_loop().create_future()
                 self._clock.call_after(pause, lambda: self._end(steady))
-            await reached
+            self._waiting += 1
+            try:
+                await reached
+            finally:
+                self._waiting -= 1
 
     def _end(self, steady: int) -> None:
         reached = self._awaited.pop(steady)

@@ -39,8 +39,8 @@ class Turn:
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
     flight; `redact` masks and cuts a record before it is written anywhere; `away` names the other nodes that
-    live and will hand a job's executions over (None: there are no other nodes); `wait_until` waits for a moment of
-    the steady line (None: no turn is taken ahead of its moment).
+    live and will hand a job's executions over (None: there are no other nodes); `wait_until` waits for a
+    moment of the steady line (None: no turn is taken ahead of its moment).
     """
 
     def __init__(

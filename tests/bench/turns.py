@@ -13,6 +13,7 @@ from typing import Any
 
 import uvloop
 
+from scheduler_service.app.embedded_host import Ground, make_embedded_host
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.hosts.clock import ManualClock
@@ -104,7 +105,7 @@ async def main(qos: int) -> None:
     """Prints microseconds of the loop's thread for one execution."""
     store, clock = Store(), ManualClock(wall=START, skew=SKEW)
     history = History(store)
-    host = EmbeddedHost(
+    ground = Ground(
         core=CORE,
         store=store,
         history=history,
@@ -117,6 +118,7 @@ async def main(qos: int) -> None:
         holder=Holder("node", "1"),
         boot=1,
     )
+    host = make_embedded_host(ground)
     await host.start()
     for batch in range(BATCHES):
         due = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(START // 1000 + batch + 1))

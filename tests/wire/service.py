@@ -103,21 +103,23 @@ class World:
         calls: int = len(host.outgoing.crew) + len(host.outgoing.parts) + len(host.outgoing.crew._informs)
         is_sending = calls + (not host.courier.is_idle) > self._held
         is_told: bool = bool(self.service._parts.services.queues._tasks)  # type: ignore[union-attr]
-        return not (host._turns or is_told or is_sending or self._is_ringing(host._alarms))
+        moments: Any = host._turns._turn._wait_until.__self__
+        return not (len(host._tasks) or is_told or is_sending or self._is_ringing(host._alarms, len(moments)))
 
     @property
     def _held(self) -> int:
         return sum(target.held for target in (self.target, *self.instances.values()))
 
-    def _is_ringing(self, alarms: Any) -> bool:
-        """Whether alarms ring, are due, or are just being read from the disk."""
+    def _is_ringing(self, alarms: Any, ahead: int) -> bool:
+        """Whether alarms ring, are due, or are just being read; `ahead` rings wait for their moment."""
         now = self.clock.now()
-        for line, moment in ((alarms._wall, now.wall), (alarms._steady, now.steady)):
+        for line, moment in ((alarms._wall, now.wall + alarms._headway), (alarms._steady, now.steady)):
             first = line.next()
             if first is not None and first <= moment:
                 return True
         is_reading = self.clock.sleepers == 0
-        return bool(is_reading or alarms._flying or alarms._overdue or alarms._punctual)
+        is_at_work = len(alarms._flying) > ahead
+        return bool(is_reading or is_at_work or alarms._overdue or alarms._punctual)
 
 
 @asynccontextmanager
