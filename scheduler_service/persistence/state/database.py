@@ -53,6 +53,13 @@ def open_reading(place: str) -> sqlite3.Connection:
     return connection
 
 
+def open_beside(place: str) -> sqlite3.Connection:
+    """A connection for checkpoints: what it brings into the file is synced before the log is used anew."""
+    connection = _connect(place)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
 def count_start(connection: sqlite3.Connection, *, node_id: str) -> tuple[int, str]:
     """The ordinal of this start, from 1, and the node's name: the first one that it was given.
 

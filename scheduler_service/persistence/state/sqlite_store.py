@@ -12,8 +12,10 @@ from typing import Any, Self
 import msgspec
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.persistence.state.checkpoints import Checkpoints
 from scheduler_service.persistence.state.database import (
     count_start,
+    open_beside,
     open_reading,
     open_writing,
     refusal,
@@ -56,6 +58,7 @@ class SqliteStateStore:
             guard=guard,
             size=size,
             tap=tap,
+            written=files.note_write,
             loop=loop,
         )
         self._reader = Reader(
@@ -216,6 +219,7 @@ class _Files(msgspec.Struct, frozen=True):
     writing: sqlite3.Connection
     reading: sqlite3.Connection
     listing: sqlite3.Connection
+    checkpoints: Checkpoints | None
     guard: AbstractContextManager[Any]
     boot: int
     node_id: str
@@ -223,10 +227,17 @@ class _Files(msgspec.Struct, frozen=True):
 
     def close(self) -> None:
         """Closes the connections, the writing one last: it empties the log."""
+        if self.checkpoints is not None:
+            self.checkpoints.close()
         self.reading.close()
         self.listing.close()
         self.writing.close()
         self.release()
+
+    def note_write(self) -> None:
+        """The log has become longer."""
+        if self.checkpoints is not None:
+            self.checkpoints.note()
 
 
 def _open(folder: Path | None, durability: str, node_id: str) -> _Files:
@@ -248,6 +259,7 @@ def _open_memory(durability: str, node_id: str) -> _Files:
         writing=connection,
         reading=connection,
         listing=connection,
+        checkpoints=None,
         guard=threading.Lock(),
         boot=boot,
         node_id=node,
@@ -266,6 +278,7 @@ def _open_file(place: str, durability: str, node_id: str, lock: FolderLock) -> _
             writing=connection,
             reading=open_reading(place),
             listing=open_reading(place),
+            checkpoints=Checkpoints(connection=open_beside(place)),
             guard=nullcontext(),
             boot=boot,
             node_id=node,

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -40,7 +40,8 @@ class Writer:
     A write that conflicts fails alone. A write that cannot be stored fails alone. When the group cannot be
     written, each of its writes raises StoreUnavailable and nothing was written; where the end of the
     transaction is unknown, each raises StoreUncertain. The next group is tried afresh. What groups left in
-    the journal goes into the tables while nobody writes, or as room is needed.
+    the journal goes into the tables while nobody writes, or as room is needed. `written` is called on the
+    writer's thread after each commit.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Writer:
         guard: AbstractContextManager[Any],
         size: int,
         tap: Tap | None,
+        written: Callable[[], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._connection = connection
@@ -59,6 +61,7 @@ class Writer:
         self._place = place
         self._guard = guard
         self._tap = tap
+        self._written = written
         self._points = WRITING
         self._lane: Lane[Write] = Lane(
             name="state-writer", serve=self._serve, size=size, rest=self._rest, loop=loop
@@ -159,6 +162,7 @@ class Writer:
             fail = self._unavailable if known else self._uncertain
             return [verdict if isinstance(verdict, Exception) else fail(error) for verdict in verdicts]
         group.settle()
+        self._written()
         return verdicts
 
     def _roll_back(self) -> None:

@@ -1,0 +1,76 @@
+"""Checkpoints beside the writer: the file gets what the log has, and nobody hears of it."""
+
+import shutil
+import sqlite3
+import threading
+from pathlib import Path
+
+from scheduler_service.persistence.state.checkpoints import Checkpoints
+from scheduler_service.persistence.state.database import open_beside, open_writing
+
+
+def open_logged(folder: Path) -> sqlite3.Connection:
+    """A store's file whose log is never brought in by a commit."""
+    connection = open_writing(str(folder / "state.db"), durability="full")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    return connection
+
+
+def rows_without_log(folder: Path) -> int:
+    """How many rows somebody finds who has the file and not the log."""
+    alone = folder / "alone.db"
+    shutil.copy(folder / "state.db", alone)
+    connection = sqlite3.connect(alone)
+    try:
+        found: int = connection.execute("SELECT count(*) FROM meta WHERE key LIKE 'row-%'").fetchall()[0][0]
+        return found
+    finally:
+        connection.close()
+
+
+def test_what_was_written_comes_into_the_file(tmp_path: Path) -> None:
+    """Without a commit that has to wait for it (docs/performance.md)."""
+    writing = open_logged(tmp_path)
+    asked = threading.Event()
+    beside = open_beside(str(tmp_path / "state.db"))
+    beside.set_trace_callback(lambda _: asked.set())
+    checkpoints = Checkpoints(connection=beside, pause=0.0)
+    writing.execute("INSERT INTO meta (key, value) VALUES ('row-1', 1)")
+    assert rows_without_log(tmp_path) == 0
+    checkpoints.note()
+    assert asked.wait(10)
+    checkpoints.close()
+    assert rows_without_log(tmp_path) == 1
+    writing.close()
+
+
+def test_nothing_is_done_for_nothing(tmp_path: Path) -> None:
+    """Where nobody writes the thread sleeps, and ends when it is told to."""
+    writing = open_logged(tmp_path)
+    statements: list[str] = []
+    beside = open_beside(str(tmp_path / "state.db"))
+    beside.set_trace_callback(statements.append)
+    Checkpoints(connection=beside, pause=0.0).close()
+    assert statements == []
+    writing.close()
+
+
+def test_a_checkpoint_that_fails_ends_nothing(tmp_path: Path) -> None:
+    """The commit that has to do it then says what is wrong."""
+    writing = open_logged(tmp_path)
+    beside = open_beside(str(tmp_path / "state.db"))
+    beside.close()
+    checkpoints = Checkpoints(connection=beside, pause=0.0)
+    checkpoints.note()
+    checkpoints.close()
+    writing.close()
+
+
+def test_a_close_is_never_overheard(tmp_path: Path) -> None:
+    """Whatever the thread is just doing: it ends."""
+    writing = open_logged(tmp_path)
+    for _ in range(300):
+        checkpoints = Checkpoints(connection=open_beside(str(tmp_path / "state.db")), pause=0.0)
+        checkpoints.note()
+        checkpoints.close()
+    writing.close()
