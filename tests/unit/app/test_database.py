@@ -13,6 +13,7 @@ from scheduler_service.app.database import (
     history_address,
     migrate_folder,
 )
+from scheduler_service.persistence.state.schema import MIGRATIONS
 from scheduler_service.ports import StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
 from tests.unit.persistence.servers import postgres_server, shared_urls
@@ -38,7 +39,8 @@ def test_a_state_of_another_format_is_told(tmp_path: Path) -> None:
     """An older state is to be migrated; a newer one, or no database at all, is refused in words."""
     asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
     place = tmp_path / STATE_FILE
-    for version, found in ((0, ["the jobs' state has format 0, this program 3"]), (99, None)):
+    older = [f"the jobs' state has format 0, this program {len(MIGRATIONS)}"]
+    for version, found in ((0, older), (99, None)):
         connection = sqlite3.connect(place)
         connection.execute(f"PRAGMA user_version = {version}")
         connection.close()
