@@ -31,3 +31,7 @@ class Directory:
                 return instance.address
         service = self._registry.find(self._tenant, name)
         return None if service is None else service.address
+
+    def awaits_instances(self, name: str) -> bool:
+        """Whether instances of `name` may live that have not registered since the start of this process."""
+        return self._registry.awaits_instances(self._tenant, name)

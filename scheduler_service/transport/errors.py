@@ -7,6 +7,7 @@ PunctualError
     ├── ConnectFailed    refused, reset, no such name, broken protocol (kind `connect`)
     ├── TimedOut         the call's time ran out (kind `timeout`)
     └── NoInstance       the service has no address (kind `no_instance`)
+        └── NotBack      it has none yet: the scheduler has just started
 """
 
 from typing import ClassVar
@@ -45,3 +46,7 @@ class NoInstance(TransportError):
     """The service has no address."""
 
     kind = FaultKind.NO_INSTANCE
+
+
+class NotBack(NoInstance):
+    """The service has no address yet: its instances may live, and register anew after a start of ours."""

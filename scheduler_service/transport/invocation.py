@@ -21,6 +21,10 @@ class InvocationDirectory:
         """The base address of service `name`. Raises nothing."""
         return self._known.address(name) or f"{self._base}/{name}/method"
 
+    def awaits_instances(self, name: str) -> bool:
+        """Never: the sidecar knows who lives."""
+        return False
+
 
 class InvocationSender:
     """`ports.Sender` that tells an answer of the target from the sidecar's word that it was not reached."""

@@ -12,7 +12,7 @@ from scheduler_service.ports import MayGo, NotSent, always
 from scheduler_service.transport.addresses import Place, read_url
 from scheduler_service.transport.connection import Connection
 from scheduler_service.transport.deadlines import Deadlines
-from scheduler_service.transport.errors import ConnectFailed, TimedOut, TransportError
+from scheduler_service.transport.errors import ConnectFailed, NotBack, TimedOut, TransportError
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.messages import Hop, Scribe, count_spans
 from scheduler_service.transport.pool import Pool
@@ -22,6 +22,8 @@ from scheduler_service.transport.resolver import Guard, Resolver, Route
 from scheduler_service.transport.services import Directory, Services
 from scheduler_service.transport.system import PREFIX, SystemFunction, SystemFunctions
 
+LOOK = 0.25
+"""How often it looks whether an instance is back, in seconds."""
 _REMEMBERED = 4096  # URLs
 _REMEMBERED_LENGTH = 512
 _STOPPING = "The scheduler is stopping: nothing is sent any more."
@@ -108,7 +110,7 @@ class HttpSender:
             # A task of its own, as for the opening below: timeouts need one, and a call may have none.
             return await asyncio.create_task(self._call_system(request, deadline)), request.url
         is_service = request.url[:8].lower() == "service:"
-        place = self._services.locate(request.url, request.base) if is_service else self._read(request.url)
+        place = await self._find(request, deadline) if is_service else self._read(request.url)
         hop = Hop(request.method, place, request.headers, request.body, is_service)
         reply = await self._exchange(hop, request.trace, deadline, may_go)
         for _ in range(request.redirects):
@@ -118,6 +120,16 @@ class HttpSender:
             hop = following
             reply = await self._exchange(hop, request.trace, deadline, may_go)
         return reply, request.url if hop.place is place and not is_service else write_url(hop.place)
+
+    async def _find(self, request: OutboundRequest, deadline: float) -> Place:
+        """Where the service is; after a start of ours, as soon as one of its instances is back in time."""
+        while True:
+            try:
+                return self._services.locate(request.url, request.base)
+            except NotBack:
+                if asyncio.get_running_loop().time() + LOOK >= deadline:
+                    raise
+            await asyncio.create_task(asyncio.sleep(LOOK))
 
     async def _call_system(self, request: OutboundRequest, deadline: float) -> Answer:
         try:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from scheduler_service.language.authority import is_service_name
 from scheduler_service.transport.addresses import Place, read_url, write_path
-from scheduler_service.transport.errors import NoInstance, RefusedTarget
+from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget
 
 _SERVICE = re.compile(r"(?i:service):(?://([^/?#]*))?(/[^#]*)?(?:#.*)?", re.DOTALL)
 _DOTS = re.compile(r"(?i)(?:^|/)(?:\.|%2e){1,2}(?:/|$)")
@@ -19,6 +19,9 @@ class Directory(Protocol):
     def address(self, name: str) -> str | None:
         """The `http(s)://host[:port][/base]` of service `name`, or None. Raises nothing."""
 
+    def awaits_instances(self, name: str) -> bool:
+        """Whether instances of `name` may live that have not registered since the start. Raises nothing."""
+
 
 class StaticDirectory:
     """The table of `services.static`: service name → base address."""
@@ -29,6 +32,10 @@ class StaticDirectory:
     def address(self, name: str) -> str | None:
         """The base address of service `name`, or None."""
         return self._addresses.get(name)
+
+    def awaits_instances(self, name: str) -> bool:
+        """Never: what is in the table is there."""
+        return False
 
 
 class Services:
@@ -44,7 +51,8 @@ class Services:
         self._gateway = gateway
 
     def locate(self, url: str, base: str = "") -> Place:
-        """The target of a `service:` URL. Raises NoInstance for an unknown service, else RefusedTarget.
+        """The target of a `service:` URL. Raises NoInstance for an unknown service, NotBack for one whose
+        instances may come back in a moment, else RefusedTarget.
 
         `base` is the address of the instance that was chosen already; empty: the directory is asked.
         """
@@ -69,7 +77,12 @@ class Services:
             raise RefusedTarget(
                 f"{name[:80]!r} is not a service name: a name is letters, digits, '_', '.' and '-'."
             )
-        return _known(self._directory.address(name), f"The service {name!r}", "services.static")
+        address = self._directory.address(name)
+        if not address and self._directory.awaits_instances(name):
+            raise NotBack(
+                f"No instance of the service {name!r} has registered since the start: is one running?"
+            )
+        return _known(address, f"The service {name!r}", "services.static")
 
 
 def _known(base: str | None, what: str, setting: str) -> str:

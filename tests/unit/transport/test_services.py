@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.transport.errors import NoInstance, RefusedTarget, TransportError
+from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget, TransportError
 from scheduler_service.transport.redirects import write_url
 from scheduler_service.transport.services import Services, StaticDirectory
 
@@ -44,6 +44,34 @@ def test_unknown_names_the_setting(url: str, setting: str) -> None:
     """A service without an address is `no_instance`, and the message says what to set."""
     with pytest.raises(NoInstance, match=setting):
         EMPTY.locate(url)
+
+
+class Returning:
+    """A directory whose service comes back when it was asked three times."""
+
+    def __init__(self, *, is_awaited: bool = True) -> None:
+        self.asked = 0
+        self.is_awaited = is_awaited
+
+    def address(self, name: str) -> str | None:
+        self.asked += 1
+        return f"http://{name}.test" if self.asked == 3 else None
+
+    def awaits_instances(self, name: str) -> bool:
+        return self.is_awaited
+
+
+def test_who_may_come_back_is_told_apart() -> None:
+    """After a start an instance may live that has not registered anew; nobody else is waited for."""
+    services = Services(directory=Returning(), owner_url=None, gateway=None)
+    for _ in range(2):
+        with pytest.raises(NotBack):
+            services.locate("service://oa/x")
+    assert write_url(services.locate("service://oa/x")) == "http://oa.test/x"
+    gone = Services(directory=Returning(is_awaited=False), owner_url=None, gateway=None)
+    with pytest.raises(NoInstance) as raised:
+        gone.locate("service://oa/x")
+    assert not isinstance(raised.value, NotBack)
 
 
 @pytest.mark.parametrize(
