@@ -32,6 +32,8 @@ QUEUE_MEMBERS = (
     "unexpectedRetryDelaySeconds",
 )
 """Members of a step for `service://` alone, and for `queue://` alone (SPEC section 13)."""
+SENT_MEMBERS = ("timeoutSeconds", "successCodes", "followRedirects")
+"""Members that say how a step is sent, which one for `queue://` is not."""
 MOST_INSTANCES = 1_000
 SHORTEST_LEASE, SHORTEST_RENEWAL = 1.0, 0.1
 """In seconds. A lease must outlive the way of its renewal, and renewals must not flood the scheduler."""

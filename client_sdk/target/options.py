@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from client_sdk.errors import DeclarationError
-from client_sdk.models.step import QUEUE_MEMBERS, ROUTING_MEMBERS
+from client_sdk.models.step import QUEUE_MEMBERS, ROUTING_MEMBERS, SENT_MEMBERS
 
 REMEDIES: Mapping[str, str] = {
     "request": "its one step calls the function; further members of that step are given as step={…}",
@@ -37,6 +37,9 @@ def check_options(name: str, options: Mapping[str, Any], known: Iterable[str]) -
             raise DeclarationError(f"{name}: {member} of step has no effect: {text}")
         if queue is not None and member in ROUTING_MEMBERS:
             text = "it chooses among instances that are called; work from a queue is claimed"
+            raise DeclarationError(f"{name}: {member} of step has no effect: {text}")
+        if queue is not None and member in SENT_MEMBERS:
+            text = "it says how a call is made; work from a queue is claimed, and timeout_seconds limits it"
             raise DeclarationError(f"{name}: {member} of step has no effect: {text}")
 
 

@@ -14,6 +14,12 @@ MOST_PARTS = 1_000
 QUEUE_LEAD = 3
 QUEUE_URL = re.compile(r"queue://([A-Za-z0-9][A-Za-z0-9._-]{0,127})(?:[/?#].*)?", re.DOTALL)
 ROUTING_FIELDS = ("route", "tags")
+SENT_FIELDS = {
+    "timeout_seconds": "a worker has as long as it renews its lease and the job's own timeoutSeconds allows",
+    "success_codes": "a worker says itself how its work ended",
+    "follow_redirects": "no HTTP answer comes that could redirect",
+}
+"""What is for steps that are sent, and why work in a queue has none of it."""
 QUEUE_FIELDS = (
     "specific_instances",
     "parallelism",
@@ -33,6 +39,7 @@ def compile_handing(
     """How `step` is handed out; `begin` is how its url begins. What is wrong goes to `problems`."""
     if begin.lower().startswith("queue:"):
         problems.extend(_misplaced(step, ROUTING_FIELDS, pointer, "service://"))
+        problems.extend(_unsent(step, pointer))
         return _queue(step, begin, pointer, problems)
     problems.extend(_misplaced(step, QUEUE_FIELDS, pointer, "queue://"))
     if step.service_name is not None or begin.lower().startswith("service:"):
@@ -70,6 +77,17 @@ def _misplaced(step: RequestStep, fields: Iterable[str], pointer: str, where: st
             alias = RequestStep.model_fields[field].alias or field
             text = f"{alias} is for {where} alone; remove it"
             found.append(Problem(f"{pointer}/{alias}", "misplaced", text))
+    return found
+
+
+def _unsent(step: RequestStep, pointer: str) -> list[Problem]:
+    """What says how a call is made, and something else than what holds where it is left out."""
+    found = []
+    for field, why in SENT_FIELDS.items():
+        form = RequestStep.model_fields[field]
+        if getattr(step, field) != form.default:
+            text = f"{form.alias} is for steps that are sent: {why}; remove it"
+            found.append(Problem(f"{pointer}/{form.alias}", "misplaced", text))
     return found
 
 

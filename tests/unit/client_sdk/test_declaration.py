@@ -197,6 +197,7 @@ def test_what_cannot_be_declared_is_said() -> None:
         ({"step": {"body": 1}}, "give body=… beside step"),
         ({"step": {"leaseSeconds": 5}}, "leaseSeconds of step has no effect: it is for work that is claimed"),
         ({"queue": "q", "step": {"route": "hash"}}, "route of step has no effect"),
+        ({"queue": "q", "step": {"timeoutSeconds": 5}}, "timeoutSeconds of step has no effect"),
     ],
 )
 def test_nothing_that_is_given_is_ignored(options: dict[str, Any], said: str) -> None:

@@ -256,6 +256,9 @@ def test_work_for_a_queue_is_handed_out_three_seconds_early() -> None:
         ({"url": "queue://a b"}, "/request/0/url", "invalid"),
         ({"url": "queue://work", "serviceName": "s"}, "/request/0/serviceName", "misplaced"),
         ({"url": "queue://work", "route": "hash"}, "/request/0/route", "misplaced"),
+        ({"url": "queue://work", "timeoutSeconds": 1}, "/request/0/timeoutSeconds", "misplaced"),
+        ({"url": "queue://work", "successCodes": [204]}, "/request/0/successCodes", "misplaced"),
+        ({"url": "queue://work", "followRedirects": 3}, "/request/0/followRedirects", "misplaced"),
         ({"url": "queue://work", "parallelism": 1_001}, "/request/0/parallelism", "range"),
         (
             {"url": "queue://work", "parallelism": 3, "specificInstances": ["a", "b"]},
@@ -290,6 +293,13 @@ def test_fields_that_do_not_fit_are_refused(step: dict[str, Any], pointer: str, 
 def test_as_many_parts_as_instances_are_taken(parallelism: int, named: list[str]) -> None:
     """Each part goes to another instance; nobody named: to anybody (SPEC section 13)."""
     assert program(request=[STEP | {"parallelism": parallelism, "specificInstances": named}]).steps
+
+
+def test_what_says_nothing_else_than_the_default_is_taken() -> None:
+    """A step that is written out in full is none the worse for it."""
+    assert program(
+        request=[STEP | {"followRedirects": 0, "successCodes": ["2xx"], "timeoutSeconds": None}]
+    ).steps
 
 
 @pytest.mark.parametrize("place", ["cancelUrl", "checkUrl", "notification"])
