@@ -17,6 +17,8 @@ SdkError
 ├── DeclarationError       a job that cannot be declared as it is written
 ├── NotWanted              nobody waits for this work any more: stop it
 └── JobFailed              raised by a job's own function: it failed, and with which code
+
+An argument that no call can use is told as Python tells it, before anything is done: ValueError or TypeError.
 """
 
 from collections.abc import Mapping
@@ -32,7 +34,7 @@ class Flaw(NamedTuple):
 
 
 class SdkError(Exception):
-    """The root of all errors that the SDK raises on purpose."""
+    """The root of all errors that the SDK raises on purpose, but for arguments that no call can use."""
 
 
 class Unreachable(SdkError):

@@ -41,10 +41,8 @@ class Connection:
             raise ValueError("key holds what no header can: is there a line break at its end?")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=timeout, transport=transport, trust_env=False
+            base_url=_read_url(url), headers=headers, timeout=timeout, transport=transport, trust_env=False
         )
-        if self._http.base_url.scheme not in ("http", "https") or not self._http.base_url.host:
-            raise ValueError(f"url {url!r} is no address of a service: write http://HOST:PORT")
         self.url = url
         self._timeout = timeout
         self._patience = patience
@@ -144,3 +142,18 @@ def _spell(query: Mapping[str, Any]) -> httpx.QueryParams:
         elif value is not None:
             pairs.append((name, str(value).lower() if isinstance(value, bool) else str(value)))
     return httpx.QueryParams(tuple(pairs))
+
+
+def _read_url(url: str) -> httpx.URL:
+    """The address of a service. Raises ValueError for what is none."""
+    try:
+        read = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise _no_address(url) from error
+    if read.scheme not in ("http", "https") or not read.host:
+        raise _no_address(url)
+    return read
+
+
+def _no_address(url: str) -> ValueError:
+    return ValueError(f"url {url!r} is no address of a service: write http://HOST:PORT")

@@ -189,10 +189,13 @@ def new_key() -> str:
     return uuid.uuid4().hex
 
 
-def write_definition(definition: Definition) -> dict[str, Any]:
-    """The definition as it is posted: what was given, and nothing else."""
+def write_definition(definition: object) -> dict[str, Any]:
+    """The definition as it is posted: what was given, and nothing else. Raises TypeError for what is none."""
     if isinstance(definition, JobDefinition):
         return definition.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if not isinstance(definition, Mapping):
+        text = "give a mapping, as its JSON object is, or a JobDefinition"
+        raise TypeError(f"definition is of type {type(definition).__name__}: {text}")
     return dict(definition)
 
 

@@ -169,7 +169,7 @@ class Service:
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         route = ROUTE.fullmatch(self._below_prefix(scope))
         if route is None:
-            return refuse(404, "calls of jobs come to /jobs/{jobId}")
+            return refuse(404, f"calls of jobs come to {self.prefix}/jobs/{{jobId}}")
         if scope["method"] != "POST":
             return refuse(405, "jobs are called by POST", allow="POST")
         try:

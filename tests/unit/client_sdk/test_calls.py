@@ -101,7 +101,9 @@ async def test_in_any_application(wrap: Callable[[Service], Any]) -> None:
 async def test_the_service_alone_is_an_application() -> None:
     """Whatever is no call of a job is told so."""
     async with place() as at:
-        assert (await at.http.get("/")).status_code == 404
+        stray = await at.http.post("/punctual/x")
+        assert stray.status_code == 404
+        assert "calls of jobs come to /punctual/jobs/{jobId}" in stray.text
         assert (await at.http.get("/punctual/jobs/one")).status_code == 405
         big = await at.http.post("/punctual/jobs/one", content=b"x" * ((16 << 20) + 1))
         assert big.status_code == 413

@@ -234,6 +234,12 @@ async def test_services_have_addresses(target: Target) -> None:
     assert target.seen[0].query == {"a": "1"}
 
 
+def test_a_definition_that_is_none_is_refused_in_words() -> None:
+    """It names the argument and what to give."""
+    with pytest.raises(TypeError, match="definition is of type int"):
+        LiteJob(5)  # type: ignore[arg-type]
+
+
 def test_a_service_without_an_address_is_refused() -> None:
     """Before anything is sent; `service:/path` has no owner here."""
     steps = [{"url": url} for url in ("service://other/run", "service:/run", "http://h/")]

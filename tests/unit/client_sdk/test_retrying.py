@@ -7,7 +7,7 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.client.connection import Connection
-from client_sdk.client.jobs import Jobs
+from client_sdk.client.jobs import Jobs, write_definition
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.errors import Absent, Conflict, Invalid, LimitReached, Unavailable, Unreachable, Unreadable
@@ -166,8 +166,20 @@ async def test_what_is_no_scheduler_is_said_so() -> None:
     for answer in (httpx.Response(200, text="<html>"), httpx.Response(200, json=[]), httpx.Response(404)):
         with pytest.raises(Unreadable, match="not as a"):
             await Line(None, answer).jobs.get("one")
-    with pytest.raises(ValueError, match="no address"):
-        Connection(url="nowhere", key=None, timeout=1, patience=Patience(), transport=None)
+
+
+@pytest.mark.parametrize("url", ["nowhere", "", "ftp://x", "http://", "http://h:x"])
+def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+    """A slip of the program, told as Python tells it: ValueError, whatever is wrong with it."""
+    with pytest.raises(ValueError, match="no address of a service: write http"):
+        Connection(url=url, key=None, timeout=1, patience=Patience(), transport=None)
+
+
+@pytest.mark.parametrize("given", [5, None, [["jobId", "a"]], "{}"])
+def test_a_definition_that_is_none_is_refused_in_words(given: Any) -> None:
+    """TypeError, with what to give instead; nothing is sent."""
+    with pytest.raises(TypeError, match=f"definition is of type {type(given).__name__}: give a mapping"):
+        write_definition(given)
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", "a\r\n", "schlüssel", "x" * 256])
