@@ -78,7 +78,13 @@ class _Rooms:
 
     @cached_property
     def turns(self) -> EmbeddedTurns:
-        return EmbeddedTurns(actors=self.actors, turn=self.turn, alarms=self.alarms, log=self._ground.log)
+        return EmbeddedTurns(
+            actors=self.actors,
+            turn=self.turn,
+            alarms=self.alarms,
+            moments=self.moments,
+            log=self._ground.log,
+        )
 
     @cached_property
     def outgoing(self) -> Outgoing:

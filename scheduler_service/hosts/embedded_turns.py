@@ -9,6 +9,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.actors import Actors
 from scheduler_service.hosts.alarms import EmbeddedAlarms
 from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.moments import Moments
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports import Definition, Remembered, StoreError
 
@@ -20,7 +21,10 @@ class EmbeddedTurns:
 
     _is_draining = False
 
-    def __init__(self, *, actors: Actors, turn: Turn, alarms: EmbeddedAlarms, log: Log) -> None:
+    def __init__(
+        self, *, actors: Actors, turn: Turn, alarms: EmbeddedAlarms, moments: Moments, log: Log
+    ) -> None:
+        self._moments = moments
         self._actors = actors
         self._turn = turn
         self._alarms = alarms
@@ -63,10 +67,15 @@ class EmbeddedTurns:
             self._actors.leave(actor)
 
     async def ring(self, job_id: str, moment: int | None) -> None:
-        """A ring never raises: who cannot be looked at now is looked at later."""
+        """A ring never raises: who cannot be looked at now is looked at later.
+
+        A job with executions is not taken ahead of `moment`: what they do until then may decide the firing.
+        """
         if self._is_draining and not self._actors.is_live(job_id):
             return
         try:
+            if moment is not None and self._actors.is_live(job_id):
+                await self._moments.wait_for(moment)
             await self.take(job_id, RANG, moment=moment)
         except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
             self._look_later(job_id, error, "look_failed")

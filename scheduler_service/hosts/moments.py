@@ -30,6 +30,11 @@ class Moments:
             finally:
                 self._waiting -= 1
 
+    async def wait_for(self, wall: int) -> None:
+        """The same for a wall moment, as the clock stands now: a later step of the wall changes nothing."""
+        now = self._clock.now()
+        await self.wait_until(now.steady + wall - now.wall)
+
     def _end(self, steady: int) -> None:
         reached = self._awaited.pop(steady)
         if not reached.done():

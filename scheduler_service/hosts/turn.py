@@ -15,16 +15,23 @@ from scheduler_service.hosts.core import Act, Alarms, Core, Redact
 from scheduler_service.hosts.held import Held, Prepared, is_cut_off
 from scheduler_service.hosts.life import Lives
 from scheduler_service.hosts.programs import Programs
-from scheduler_service.hosts.writes import Decided, Writes, durable_deliveries, is_idle, keep, stamp
+from scheduler_service.hosts.writes import (
+    Decided,
+    Writes,
+    durable_deliveries,
+    has,
+    is_idle,
+    keep,
+    queue_writes,
+    stamp,
+)
 from scheduler_service.ports import (
     NOTHING,
     Clock,
-    Commit,
     Definition,
     History,
     Remembered,
     StateStore,
-    StoredJob,
     StoreError,
     StoreUnavailable,
     StoreUncertain,
@@ -34,13 +41,17 @@ Away = Callable[[str], tuple[Holder, ...]]
 WaitUntil = Callable[[int], Awaitable[None]]
 
 
+async def never(_: int) -> None:
+    """For a host that takes no turn ahead of its moment."""
+
+
 class Turn:
     """Takes turns on jobs that are held. The caller holds the job's lock from before `run` to after it.
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
     flight; `redact` masks and cuts a record before it is written anywhere; `away` names the other nodes that
     live and will hand a job's executions over (None: there are no other nodes); `wait_until` waits for a
-    moment of the steady line (None: no turn is taken ahead of its moment).
+    moment of the steady line.
     """
 
     def __init__(
@@ -58,7 +69,7 @@ class Turn:
         holder: Holder,
         boot: int,
         away: Away | None = None,
-        wait_until: WaitUntil | None = None,
+        wait_until: WaitUntil = never,
     ) -> None:
         self._core = core
         self._store = store
@@ -165,7 +176,7 @@ class Turn:
         moment: int | None = None,
     ) -> Reply:
         now = self._clock.now()
-        ahead = 0 if moment is None or self._wait_until is None else max(moment - now.wall, 0)
+        ahead = 0 if moment is None else max(moment - now.wall, 0)
         if ahead:
             now = Now(now.wall + ahead, now.steady + ahead)
         before, programs = held.document, held.programs
@@ -190,6 +201,9 @@ class Turn:
             deliveries=deliveries,
         )
         until = now.steady if ahead else None
+        if until is not None and queue_writes(held.job_id, decision.effects):
+            await self._wait_until(until)  # whoever claims sees the parts as soon as they are durable
+            until = None
         if self._writes.must_be_durable(held, turn):
             await self._commit(held, self._writes.prepare(held, turn), until)
         else:
@@ -204,7 +218,7 @@ class Turn:
         except StoreError as error:
             await self.settle(held, prepared, error)
             raise
-        if until is not None and self._wait_until is not None:
+        if until is not None:
             await self._wait_until(until)
         await self._finish(held, prepared)
 
@@ -228,7 +242,7 @@ class Turn:
 
     async def _go_on(self, held: Held, turn: Decided, until: int | None) -> None:
         """A turn of qos 0 that changed nothing durable acts at once, or at `until`."""
-        if until is not None and self._wait_until is not None:
+        if until is not None:
             await self._wait_until(until)
         batch = self._writes.batch(held, turn)
         held.document = turn.decision.document
@@ -255,7 +269,7 @@ class Turn:
     async def _resolve(self, held: Held, doubt: Prepared) -> None:
         """Asks the store whether it has the turn of which it did not say so."""
         stored = await self._store.load(held.job_id)
-        if _has(stored, doubt.commit):
+        if has(stored, doubt.commit):
             await self._finish(held, doubt)
         elif (0 if stored is None or stored.document is None else stored.sequence) == held.committed:
             held.doubt = None
@@ -281,12 +295,3 @@ class Turn:
 def _is_past(due: Due, now: Now) -> bool:
     wall, steady = due.wall, due.steady
     return (wall is not None and wall <= now.wall) or (steady is not None and steady <= now.steady)
-
-
-def _has(stored: StoredJob | None, commit: Commit) -> bool:
-    """Whether the store has exactly this turn."""
-    if stored is None:
-        return False
-    if commit.document is None:
-        return stored.document is None and stored.entry.uid == commit.entry.uid
-    return stored.document is not None and stored.sequence == commit.sequence

@@ -23,7 +23,7 @@ from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.catalogue import bury, describe
 from scheduler_service.hosts.core import Core, Redact
 from scheduler_service.hosts.held import Held, Prepared
-from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered
+from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered, StoredJob
 
 BOOT_BITS = 32
 QUEUE_WRITES = (PublishParts, WithdrawParts, ReconfigureParts)
@@ -125,6 +125,15 @@ def is_idle(before: Document | None, decision: Decision) -> bool:
     if before is None or after is None:
         return before is after
     return after is before or (after.head == before.head and after.contexts == before.contexts)
+
+
+def has(stored: StoredJob | None, commit: Commit) -> bool:
+    """Whether the store has exactly this turn."""
+    if stored is None:
+        return False
+    if commit.document is None:
+        return stored.document is None and stored.entry.uid == commit.entry.uid
+    return stored.document is not None and stored.sequence == commit.sequence
 
 
 def stamp(job_id: str, decision: Decision) -> Decision:

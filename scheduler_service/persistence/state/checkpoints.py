@@ -13,7 +13,8 @@ class Checkpoints:
 
     SQLite does the same within the commit that makes the log too long, where it took 80 to 300 ms, and every
     later turn with it. That one still comes, empties the log where this thread is behind, and finds little
-    left to do. What fails here is left to it: it has somebody to tell.
+    left to do. What fails here is tried again after the next write; a log that cannot grow any more is
+    told by the commit that needed it to.
     """
 
     def __init__(self, *, connection: sqlite3.Connection, pause: float = PAUSE) -> None:

@@ -16,6 +16,7 @@ from tests.unit.hosts.house import START, House
 pytestmark = pytest.mark.anyio
 
 HEADWAY = 20
+URL = "http://target.test/run"
 ONCE: dict[str, Any] = {"dueTime": "1s", "period": "0s"}
 
 
@@ -57,6 +58,26 @@ async def test_nobody_sees_the_turn_ahead_of_its_moment() -> None:
     assert job.document.head.execute_number == 1
     await paused
     assert len(house.sender.requests) == 1
+
+
+async def test_work_for_a_queue_is_durable_at_its_moment() -> None:
+    """Whoever claims sees parts as soon as they are in the store: they come no earlier (SPEC section 13)."""
+    house = await nearly(request=[{"url": "queue://work"}], leadSeconds=0)
+    assert house.disk.jobs["job"].entry.execute_number == 0
+    assert not any(commit.queued for commit in house.disk.commits)
+    await house.advance(10)
+    assert any(commit.queued for commit in house.disk.commits)
+
+
+async def test_what_ends_before_the_moment_does_not_overlap() -> None:
+    """A job with executions is looked at in its moment: what they do until then decides (SPEC section 3)."""
+    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    await house.create(timer={"dueTime": "1s", "period": "1s"})
+    house.sender.hold(URL)
+    await house.advance(1_990)
+    house.sender.release(URL)
+    await house.advance(10)
+    assert house.executions() == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
 
 
 async def test_an_earlier_change_comes_first() -> None:
