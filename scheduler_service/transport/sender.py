@@ -118,7 +118,8 @@ class HttpSender:
             if following is None:
                 break
             hop = following
-            reply = await self._exchange(hop, request.trace, deadline, may_go)
+            # It has left: to say that it has not would have it sent again.
+            reply = await self._exchange(hop, request.trace, deadline, always)
         return reply, request.url if hop.place is place and not is_service else write_url(hop.place)
 
     async def _find(self, request: OutboundRequest, deadline: float) -> Place:

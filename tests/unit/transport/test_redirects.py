@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
-from scheduler_service.ports import NotSent
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.services import StaticDirectory
 from tests.unit.transport.servers import Handler, Peer, Stage, repeating
@@ -123,11 +122,11 @@ async def test_other_3xx_are_answers(stage: Stage, status: int) -> None:
     assert outcome.status == status
 
 
-async def test_the_next_hop_may_stay(stage: Stage) -> None:
-    """A redirect is followed only where the request may still go (DESIGN section 4)."""
+async def test_what_has_left_goes_on(stage: Stage) -> None:
+    """A call of which the first request has left cannot be said not to have left (docs/decisions/0009)."""
     server = await stage.server(repeating(OK))
     moved = await stage.server(redirecting(server.url, 307))
     turns = iter([True, False])
-    with pytest.raises(NotSent):
-        await stage.sender().send(request(moved.url), lambda: next(turns))
-    assert (len(moved.requests), server.requests) == (1, [])
+    outcome = await stage.sender().send(request(moved.url), lambda: next(turns))
+    assert isinstance(outcome, Answer)
+    assert (len(moved.requests), len(server.requests)) == (1, 1)
