@@ -220,12 +220,18 @@ class SharedStore:
         return await self._database.write(work)
 
     async def prune(self, now: Now) -> None:
-        """Removes kept answers after 24 h; deliveries that are done, and copies of states, after one."""
+        """Removes kept answers after 24 h; deliveries that are done, and copies of older states, after one.
+
+        The copy of a job's latest state stays: nobody may have read the job since the state was overwritten.
+        """
+        latest = sa.select(jobs.c.job_id).where(
+            jobs.c.job_id == copies.c.job_id, jobs.c.sequence == copies.c.sequence
+        )
 
         def work(connection: sa.Connection) -> None:
             connection.execute(sa.delete(remembered).where(remembered.c.created_at < now.wall - KEPT))
             connection.execute(sa.delete(outbox).where(outbox.c.done_at < now.steady - HOUR))
-            connection.execute(sa.delete(copies).where(copies.c.at < now.steady - HOUR))
+            connection.execute(sa.delete(copies).where(copies.c.at < now.steady - HOUR, ~latest.exists()))
 
         await self._database.write(work)
 
