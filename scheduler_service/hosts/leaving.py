@@ -85,6 +85,6 @@ class Leaving:
         except StoreError as error:
             self._log("handover_failed", jobId=job_id, error=str(error))
         finally:
-            self._handovers.end(job_id)
-            if self._under_way.get(job_id) is asyncio.current_task():
+            if self._under_way.get(job_id) is asyncio.current_task():  # else the job left again meanwhile
+                self._handovers.end(job_id)
                 del self._under_way[job_id]
