@@ -123,14 +123,15 @@ class ActorStore:
             raw = await self._sidecar.get(job_id)
         raw, is_in_danger = await self._lineage.newest(job_id, raw)
         known = self._known[job_id] = Known(raw=raw, began=began, tenure=tenure, doubts=doubts)
+        self._known.move_to_end(job_id)
         self._forget_oldest()
         if not raw:
             return await self._load_row(job_id, known)
         envelope = unseal(raw)
         if envelope.writer != self._holder:
             await self._take_up(job_id, known, envelope)
-        elif before is not None:
-            known.batches = before.batches
+        elif before is not None and known.inherit(before, envelope):
+            await self._shared.keep(envelope.deliveries, envelope.remembered, self._holder)
         known.sequence = envelope.sequence
         known.copies_until = began + LATEST_WRITE if is_in_danger else 0
         return StoredJob(envelope.entry, self._above(envelope.sequence), envelope.document, envelope.due)
@@ -164,7 +165,7 @@ class ActorStore:
         try:
             await self._shared.claim(claim)
         except StoreConflict:
-            del self._known[job_id]
+            self._known.pop(job_id, None)
             raise
         await self._save(known, commit, raw)
         await self._keep(job_id, known, commit.deliveries, commit.remembered)
@@ -246,7 +247,7 @@ class ActorStore:
         await self._sidecar.save(job_id, raw, left)
         self.saves += 1
         if not self._tenure.lasts(known.tenure) and await self._lineage.is_overtaken(job_id, commit.sequence):
-            del self._known[job_id]
+            self._known.pop(job_id, None)
             raise StoreUncertain(f"another node went on with the job {job_id!r}; look how it stands")
         known.raw, known.sequence = raw, commit.sequence
         known.seen = self._clock.now().steady

@@ -2,7 +2,7 @@
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.shared.envelope import FORMAT, Envelope, as_unwritten
+from scheduler_service.persistence.shared.envelope import FORMAT, Envelope, as_batches, as_unwritten
 from scheduler_service.ports import Batch, Commit, Remembered
 
 
@@ -55,3 +55,15 @@ class Known:
             deliveries=(*self.deliveries, *commit.deliveries),
             remembered=(*self.answers, *(() if commit.remembered is None else (commit.remembered,))),
         )
+
+    def inherit(self, before: "Known", envelope: Envelope) -> bool:
+        """Takes over what this process knew of its own state, now read as `envelope`.
+
+        Without what a save that never came to be would have told. True: a save came to be of which nobody
+        said so, and what it gave to SQL is still to be brought there.
+        """
+        written = {(batch.uid, batch.sequence) for batch in as_batches(envelope.batches)}
+        self.batches = {key: batch for key, batch in before.batches.items() if key in written}
+        self.deliveries, self.answers = before.deliveries, before.answers
+        has_more = bool(envelope.deliveries or envelope.remembered)
+        return has_more and envelope.sequence > before.sequence

@@ -5,15 +5,16 @@ import json
 
 import pytest
 from dapr.actor import ActorRuntime
+from dapr.clients.exceptions import DaprInternalError
 
 from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.replies import Started, Taken
+from scheduler_service.domain.replies import Recalled, Started, Taken
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.actor import JobActor
 from scheduler_service.persistence.shared.store import Claim
-from scheduler_service.ports import StoreError, StoreUnavailable
+from scheduler_service.ports import Remembered, StoreError, StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import asynchronous
 
@@ -329,3 +330,20 @@ async def test_what_a_job_is_lies_in_one_document(cluster: DaprHouse) -> None:
     entry = await cluster.catalogue.get("job")
     assert entry is not None
     assert entry.state is JobState.ACTIVE
+
+
+async def test_a_save_of_which_nobody_heard_keeps_its_answer(cluster: DaprHouse) -> None:
+    """The state was written and the sidecar's answer lost: asked again, nothing is done twice (SPEC 10)."""
+    await cluster.create()
+    remembered = Remembered("trigger/job", "key", b"digest", b"", cluster.clock.now().wall)
+
+    def lose(node: str, actor_id: str) -> None:
+        cluster.world.after_save = None
+        raise DaprInternalError("the connection was closed")
+
+    cluster.world.after_save = lose
+    with pytest.raises(StoreError):
+        await cluster.host("job", Triggered(), remembered=remembered)
+    await cluster.advance(3_000)
+    assert isinstance(await cluster.host("job", Triggered(), remembered=remembered), Recalled)
+    assert cluster.executions() == {1: State.SUCCEEDED}
