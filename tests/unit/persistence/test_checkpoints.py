@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 from scheduler_service.persistence.state.checkpoints import Checkpoints
 from scheduler_service.persistence.state.database import open_beside, open_writing
@@ -55,15 +56,26 @@ def test_nothing_is_done_for_nothing(tmp_path: Path) -> None:
     writing.close()
 
 
-def test_a_checkpoint_that_fails_ends_nothing(tmp_path: Path) -> None:
-    """The commit that has to do it then says what is wrong."""
-    writing = open_logged(tmp_path)
-    beside = open_beside(str(tmp_path / "state.db"))
-    beside.close()
-    checkpoints = Checkpoints(connection=beside, pause=0.0)
-    checkpoints.note()
+class Failing(sqlite3.Connection):
+    """A connection to a file that cannot be written."""
+
+    asked: threading.Event
+
+    def execute(self, *_: Any) -> Any:
+        self.asked.set()
+        raise sqlite3.OperationalError("disk I/O error")
+
+
+def test_a_checkpoint_that_fails_is_tried_again() -> None:
+    """After the next write; what cannot be written at all is told by the commit that needs it."""
+    failing = sqlite3.connect(":memory:", factory=Failing, check_same_thread=False)
+    failing.asked = threading.Event()
+    checkpoints = Checkpoints(connection=failing, pause=0.0)
+    for _ in range(3):
+        failing.asked.clear()
+        checkpoints.note()
+        assert failing.asked.wait(10)
     checkpoints.close()
-    writing.close()
 
 
 def test_a_close_is_never_overheard(tmp_path: Path) -> None:
