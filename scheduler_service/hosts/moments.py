@@ -2,7 +2,16 @@
 
 import asyncio
 
+from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.hosts.clock import Timekeeper
+
+FARTHEST = SECOND
+
+
+def ahead_of(moment: int | None, now: Now) -> int:
+    """How many ms the wall `moment` is still to come; 0 too where it is so far that the wall was set back."""
+    left = 0 if moment is None else moment - now.wall
+    return left if 0 < left <= FARTHEST else 0
 
 
 class Moments:
@@ -31,9 +40,9 @@ class Moments:
                 self._waiting -= 1
 
     async def wait_for(self, wall: int) -> None:
-        """The same for a wall moment, as the clock stands now: a later step of the wall changes nothing."""
+        """The same for a wall moment just ahead; a later step of the wall changes nothing."""
         now = self._clock.now()
-        await self.wait_until(now.steady + wall - now.wall)
+        await self.wait_until(now.steady + ahead_of(wall, now))
 
     def _end(self, steady: int) -> None:
         reached = self._awaited.pop(steady)

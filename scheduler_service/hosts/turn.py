@@ -14,6 +14,7 @@ from scheduler_service.hosts.binding import accepted, bind
 from scheduler_service.hosts.core import Act, Alarms, Core, Redact
 from scheduler_service.hosts.held import Held, Prepared, is_cut_off
 from scheduler_service.hosts.life import Lives
+from scheduler_service.hosts.moments import ahead_of
 from scheduler_service.hosts.programs import Programs
 from scheduler_service.hosts.writes import (
     Decided,
@@ -42,7 +43,8 @@ WaitUntil = Callable[[int], Awaitable[None]]
 
 
 async def never(_: int) -> None:
-    """For a host that takes no turn ahead of its moment."""
+    """For a host that takes no turn ahead of its moment: to go on here would send early."""
+    raise AssertionError("a turn was taken ahead of its moment by a host that cannot wait for it")
 
 
 class Turn:
@@ -176,7 +178,7 @@ class Turn:
         moment: int | None = None,
     ) -> Reply:
         now = self._clock.now()
-        ahead = 0 if moment is None else max(moment - now.wall, 0)
+        ahead = ahead_of(moment, now)
         if ahead:
             now = Now(now.wall + ahead, now.steady + ahead)
         before, programs = held.document, held.programs

@@ -11,9 +11,9 @@ PAUSE = 1.0
 class Checkpoints:
     """A thread with a connection of its own, at work only while something is written.
 
-    SQLite does the same within the commit that makes the log too long, where it took 80 to 300 ms, and every
-    later turn with it. That one still comes, empties the log where this thread is behind, and finds little
-    left to do. What fails here is tried again after the next write; a log that cannot grow any more is
+    SQLite does the same within the commit that makes the log too long: one was seen to take 78 ms, for which
+    every later turn had to wait. That one still comes, empties the log where this thread is behind, and finds
+    little left to do. What fails here is tried again after the next write; a log that cannot grow any more is
     told by the commit that needed it to.
     """
 

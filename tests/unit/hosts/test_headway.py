@@ -131,6 +131,22 @@ async def test_a_clock_set_back_does_not_hold_the_job() -> None:
     assert len(house.sender.requests) == 1
 
 
+@pytest.mark.parametrize("is_live", [True, False])
+async def test_a_clock_set_back_before_the_turn_holds_nobody(is_live: bool) -> None:
+    """A ring that still waited its turn finds its moment an hour away: it looks, and waits for nothing."""
+    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    await house.create(timer={"dueTime": "1s", "period": "1h"})
+    if is_live:
+        house.sender.hold(URL)
+        await house.trigger()
+        await house.settle()
+    sent = len(house.sender.requests)
+    ring = asyncio.create_task(house.host._turns.ring("job", START + 3_600_000))
+    await house.settle()
+    assert ring.done()
+    assert len(house.sender.requests) == sent
+
+
 async def test_destroyed_while_it_waits() -> None:
     """The firing leaves first, then the job goes."""
     house = await nearly()
