@@ -5,7 +5,7 @@ Moments are steady ms unless they say otherwise.
 
 import msgspec
 
-from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart
+from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, write_part_id
 from scheduler_service.domain.wire import OutboundRequest
 
 
@@ -22,6 +22,22 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     leases: tuple[str, ...]
     now: int
     capacity: int | None = None
+
+
+class Rank(msgspec.Struct, frozen=True, gc=False):
+    """Where a part stands in a queue, for an instance that may have it. `is_named`: it names who may."""
+
+    priority: int
+    is_named: bool
+    created_at: int
+    part_id: str
+
+
+class Sight(msgspec.Struct, frozen=True, gc=False):
+    """What a claim would find: the ranks of parts, best first, and how many the instance holds already."""
+
+    ranks: tuple[Rank, ...]
+    held: int
 
 
 class Leased(msgspec.Struct, frozen=True, gc=False):
@@ -61,3 +77,14 @@ class Swept(msgspec.Struct, frozen=True, gc=False):
 
     ended: tuple[EndedPart, ...]
     next_look: int | None
+
+
+def rank_of(part: QueuedPart) -> Rank:
+    """Where the part stood, by the options that are in force for it."""
+    options = part.options
+    return Rank(options.priority, bool(options.specific), part.created_at, write_part_id(part.name))
+
+
+def order_of(rank: Rank) -> tuple[int, bool, int, str]:
+    """Who has the least is first: by priority, then what names instances, then age."""
+    return -rank.priority, not rank.is_named, rank.created_at, rank.part_id

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from scheduler_service.domain.effects import CallPart, ResolveInstances
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
 from scheduler_service.domain.parts import Chosen, PartEnd
 from scheduler_service.domain.wire import Token
 
@@ -63,3 +63,16 @@ class Queues(Protocol):
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         """Parts whose end may not have reached their job, in order of their ids."""
+
+
+class ShareQueues(Queues, Protocol):
+    """The queues of one share of the jobs, of which there are several.
+
+    A lease has one name in one share at most, now and later: who makes the names sees to it.
+    """
+
+    async def look(self, claim: Claim) -> Sight:
+        """What the claim would be given without its capacity; writes nothing.
+
+        Sees all that was durable when it was called. Raises StoreUnavailable.
+        """

@@ -6,16 +6,9 @@ import msgspec
 
 from scheduler_service.persistence.redis.keys import ORDER_NAMES, UNPLANNED, number, text
 from scheduler_service.persistence.state.catalogue import JobQuery, JobSort
-from scheduler_service.persistence.state.places import Place
+from scheduler_service.persistence.state.places import Place, value_of
 from scheduler_service.ports import CatalogueEntry
 
-_MEMBERS = {
-    JobSort.JOB_ID: "job_id",
-    JobSort.JOB_NAME: "job_name",
-    JobSort.CREATED_AT: "created_at",
-    JobSort.UPDATED_AT: "updated_at",
-    JobSort.NEXT_FIRE_TIME: "next_fire",
-}
 _EQUALS = ("kind", "creator", "object_id", "parent_job", "parent_execution", "system")
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
@@ -59,12 +52,6 @@ def is_wanted(entry: CatalogueEntry, query: JobQuery) -> bool:
     if any(entry.labels.get(key) != value for key, value in query.labels):
         return False
     return not query.text or _contains(entry, query.text.translate(_ASCII_LOWER))
-
-
-def value_of(entry: CatalogueEntry, sort: JobSort) -> str | int | None:
-    """By what the list has this job in its place."""
-    value: str | int | None = getattr(entry, _MEMBERS[sort])
-    return value
 
 
 def sort_key(sort: JobSort) -> Callable[[CatalogueEntry], tuple[bytes, bytes]]:

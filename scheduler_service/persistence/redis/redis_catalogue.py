@@ -10,13 +10,12 @@ import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
-from scheduler_service.persistence.cursor import write_cursor
-from scheduler_service.persistence.redis.filtering import Walk, beyond, is_wanted, sort_key, value_of, walks
+from scheduler_service.persistence.redis.filtering import Walk, beyond, is_wanted, sort_key, walks
 from scheduler_service.persistence.redis.keys import ORDER_NAMES, UIDS, children, number, order, text
 from scheduler_service.persistence.redis.reader import Range, Reader
 from scheduler_service.persistence.redis.rows import read_entry, read_revision
 from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, JobQuery, JobSort, Revision
-from scheduler_service.persistence.state.places import Place, read_place
+from scheduler_service.persistence.state.places import Place, cut, read_place
 from scheduler_service.ports import CatalogueEntry
 
 AT_ONCE = 500
@@ -65,7 +64,7 @@ class RedisCatalogue:
             found += entries[::-1][:most] if query.descending else entries[:most]
             if len(found) > query.limit:
                 break
-        return _page(query, found)
+        return cut(query, found)
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""
@@ -132,12 +131,3 @@ class RedisCatalogue:
             mark = b"(" + page.last
             wanted = msgspec.structs.replace(wanted, **{"last" if wanted.is_back else "first": mark})
         return found[:limit]
-
-
-def _page(query: JobQuery, entries: Sequence[CatalogueEntry]) -> JobPage:
-    items = tuple(entries[: query.limit])
-    if len(entries) <= query.limit:
-        return JobPage(items=items)
-    last = items[-1]
-    place = Place(query.sort, query.descending, value_of(last, query.sort), last.job_id)
-    return JobPage(items=items, next_cursor=write_cursor(place))

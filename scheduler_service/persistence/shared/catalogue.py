@@ -8,12 +8,11 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
-from scheduler_service.persistence.cursor import write_cursor
 from scheduler_service.persistence.shared.database import SharedDatabase
 from scheduler_service.persistence.shared.rows import ENTRY, read_entry
 from scheduler_service.persistence.shared.schema import definitions, jobs
 from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, JobQuery, JobSort, Revision
-from scheduler_service.persistence.state.places import Place, read_place
+from scheduler_service.persistence.state.places import Place, cut, read_place
 from scheduler_service.ports import CatalogueEntry
 
 _COLUMNS: dict[JobSort, sa.Column[Any]] = {
@@ -53,7 +52,7 @@ class SharedCatalogue:
     async def list(self, query: JobQuery) -> JobPage:
         """A page of jobs. Raises CursorError for a cursor of another list, StoreUnavailable."""
         selection = sa.select(*ENTRY).where(*self._filters(query)).limit(query.limit + 1)
-        return _page(query, await self._entries(_ordered(selection, query)))
+        return cut(query, await self._entries(_ordered(selection, query)))
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""
@@ -165,15 +164,6 @@ def _containing(text: str) -> Condition:
     pattern = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     columns = (jobs.c.job_id, jobs.c.job_name, jobs.c.object_id)
     return sa.or_(*(column.ilike(pattern, escape="\\") for column in columns))
-
-
-def _page(query: JobQuery, entries: Sequence[CatalogueEntry]) -> JobPage:
-    items = tuple(entries[: query.limit])
-    if len(entries) <= query.limit:
-        return JobPage(items=items)
-    last = items[-1]
-    place = Place(query.sort, query.descending, getattr(last, _COLUMNS[query.sort].name), last.job_id)
-    return JobPage(items=items, next_cursor=write_cursor(place))
 
 
 def _of_tenant(tenant: str | None) -> list[Condition]:

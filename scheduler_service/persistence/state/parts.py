@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Rank, Renewed, Sight, Swept
 from scheduler_service.domain.parts import PartEnd, QueuedPart, QueueOptions, as_said, write_part_id
 from scheduler_service.persistence.state.completions import is_known, keep_completion
 
@@ -60,15 +60,17 @@ _PUBLISH = (
     "priority, named, specific, created_at, state, free_at, retries, options, content) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?, ?)"
 )
-_FIND_FREE = (
-    "SELECT part_id, uid, execute_number, request_counts, step, total, options, content FROM parts "
-    "WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND free_at <= ?3 "
+_FREE_FOR = (
+    "FROM parts INDEXED BY parts_free WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND free_at <= ?3 "
     "AND (named = 0 OR EXISTS (SELECT 1 FROM json_each(specific) WHERE value = ?4)) "
     "AND (total = 1 OR NOT EXISTS (SELECT 1 FROM parts AS other WHERE other.uid = parts.uid "
     "AND other.execute_number = parts.execute_number AND other.request_counts = parts.request_counts "
     "AND other.step = parts.step AND other.instance = ?4 AND other.state IN (1, 2))) "
-    "ORDER BY priority DESC, named DESC, created_at, part_id LIMIT ?5"
+    "ORDER BY priority DESC, named DESC, created_at, part_id"
 )
+_STEP = "SELECT total, uid, execute_number, request_counts, step"
+_FIND_FREE = f"{_STEP}, part_id, options, content {_FREE_FOR}"
+_SHOW_FREE = f"{_STEP}, priority, named, created_at, part_id {_FREE_FOR}"
 _COUNT_HELD = (
     "SELECT count(*) FROM parts WHERE state = 1 AND tenant = ? AND queue = ? AND instance = ? AND until > ?"
 )
@@ -98,17 +100,8 @@ def write_parts(connection: sqlite3.Connection, writes: Iterable[QueueWrite]) ->
 
 def claim_parts(connection: sqlite3.Connection, claim: Claim) -> tuple[Leased, ...]:
     """As in `ports.instances.Queues`; of several parts of one step an instance gets one."""
-    most = _room(connection, claim)
-    if most <= 0:
-        return ()
-    asked = (claim.tenant, claim.queue, claim.now, claim.instance, most)
-    found = connection.execute(_FIND_FREE, asked).fetchall()
     leased: list[Leased] = []
-    steps: set[tuple[Any, ...]] = set()
-    for part_id, *step, total, options, content in found:
-        if total > 1 and tuple(step) in steps:
-            continue
-        steps.add(tuple(step))
+    for part_id, options, content in _choose(connection, _FIND_FREE, claim, _room(connection, claim)):
         chosen = _read_options(options)
         lease, until = claim.leases[len(leased)], claim.now + chosen.lease
         connection.execute(_TAKE, (claim.instance, lease, until, part_id))
@@ -117,13 +110,39 @@ def claim_parts(connection: sqlite3.Connection, claim: Claim) -> tuple[Leased, .
     return tuple(leased)
 
 
+def look_at_parts(connection: sqlite3.Connection, claim: Claim) -> Sight:
+    """As in `ports.instances.ShareQueues`."""
+    # What is held is counted last: meanwhile it may only have become less.
+    found = _choose(connection, _SHOW_FREE, claim, len(claim.leases))
+    ranks = tuple(Rank(priority, bool(named), *rest) for priority, named, *rest in found)
+    return Sight(ranks, _count_held(connection, claim))
+
+
 def _room(connection: sqlite3.Connection, claim: Claim) -> int:
     """How many parts it may have more; what was withdrawn from it takes no room."""
     if claim.capacity is None:
         return len(claim.leases)
+    return min(len(claim.leases), claim.capacity - _count_held(connection, claim))
+
+
+def _count_held(connection: sqlite3.Connection, claim: Claim) -> int:
     asked = (claim.tenant, claim.queue, claim.instance, claim.now)
     held: int = connection.execute(_COUNT_HELD, asked).fetchone()[0]
-    return min(len(claim.leases), claim.capacity - held)
+    return held
+
+
+def _choose(connection: sqlite3.Connection, text: str, claim: Claim, most: int) -> list[tuple[Any, ...]]:
+    """What it may have, best first; of several parts of a step one, whatever lies behind them."""
+    chosen: list[tuple[Any, ...]] = []
+    steps: set[tuple[Any, ...]] = set()
+    found = connection.execute(text, (claim.tenant, claim.queue, claim.now, claim.instance))
+    while len(chosen) < most and (row := found.fetchone()) is not None:
+        total, step = row[0], row[1:5]
+        if total == 1 or step not in steps:
+            steps.add(step)
+            chosen.append(row[5:])
+    found.close()  # a read that stays open would stand beside the writes
+    return chosen
 
 
 def renew_lease(connection: sqlite3.Connection, lease: str, now: int) -> Renewed | None:

@@ -1,9 +1,21 @@
-"""The place in a list of jobs where a page ended."""
+"""The place in a list of jobs where a page ended: how it is found, written and read."""
+
+from collections.abc import Sequence
 
 import msgspec
 
-from scheduler_service.persistence.cursor import CursorError, Number, read_cursor
-from scheduler_service.persistence.state.catalogue import JobSort
+from scheduler_service.persistence.cursor import CursorError, Number, read_cursor, write_cursor
+from scheduler_service.persistence.state.catalogue import JobPage, JobQuery, JobSort
+from scheduler_service.ports import CatalogueEntry
+
+MEMBERS = {
+    JobSort.JOB_ID: "job_id",
+    JobSort.JOB_NAME: "job_name",
+    JobSort.CREATED_AT: "created_at",
+    JobSort.UPDATED_AT: "updated_at",
+    JobSort.NEXT_FIRE_TIME: "next_fire",
+}
+"""By what a list is ordered: the member of an entry, and the column of that name."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -13,6 +25,22 @@ class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     descending: bool
     value: str | Number | None
     job_id: str
+
+
+def cut(query: JobQuery, entries: Sequence[CatalogueEntry]) -> JobPage:
+    """The page at the head of `entries`, in their order; one more than asked tells that the list goes on."""
+    items = tuple(entries[: query.limit])
+    if len(entries) <= query.limit:
+        return JobPage(items=items)
+    last = items[-1]
+    place = Place(query.sort, query.descending, value_of(last, query.sort), last.job_id)
+    return JobPage(items=items, next_cursor=write_cursor(place))
+
+
+def value_of(entry: CatalogueEntry, sort: JobSort) -> str | int | None:
+    """By what the list has this job in its place."""
+    value: str | int | None = getattr(entry, MEMBERS[sort])
+    return value
 
 
 def read_place(cursor: str, *, sort: JobSort, descending: bool) -> Place:

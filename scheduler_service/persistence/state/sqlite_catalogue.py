@@ -8,20 +8,11 @@ import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
-from scheduler_service.persistence.cursor import write_cursor
 from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, JobQuery, JobSort, Revision
-from scheduler_service.persistence.state.places import Place, read_place
+from scheduler_service.persistence.state.places import MEMBERS, cut, read_place
 from scheduler_service.persistence.state.reader import Reader
 from scheduler_service.persistence.state.rows import ENTRY, read_entry, select
 from scheduler_service.ports import CatalogueEntry, StoredJob
-
-_COLUMNS = {
-    JobSort.JOB_ID: "job_id",
-    JobSort.JOB_NAME: "job_name",
-    JobSort.CREATED_AT: "created_at",
-    JobSort.UPDATED_AT: "updated_at",
-    JobSort.NEXT_FIRE_TIME: "next_fire",
-}
 
 AT_ONCE = 500
 
@@ -87,7 +78,7 @@ class SqliteCatalogue:
             return rows
 
         await self._catch_up()
-        return _page(query, [read_entry(row) for row in await self._reader.read(read)])
+        return cut(query, [read_entry(row) for row in await self._reader.read(read)])
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""
@@ -157,7 +148,7 @@ def _read_revision(row: list[Any]) -> Revision:
 
 def _legs(query: JobQuery) -> list[Leg]:
     """The steps in which a page is read: jobs that have the value, then those that have none."""
-    column, way = _COLUMNS[query.sort], "DESC" if query.descending else "ASC"
+    column, way = MEMBERS[query.sort], "DESC" if query.descending else "ASC"
     beyond = "<" if query.descending else ">"
     place = None
     if query.cursor is not None:
@@ -214,15 +205,6 @@ def _containing(text: str) -> str:
     for sign in "\\%_":
         text = text.replace(sign, f"\\{sign}")
     return f"%{text}%"
-
-
-def _page(query: JobQuery, entries: list[CatalogueEntry]) -> JobPage:
-    items = tuple(entries[: query.limit])
-    if len(entries) <= query.limit:
-        return JobPage(items=items)
-    last = items[-1]
-    place = Place(query.sort, query.descending, getattr(last, _COLUMNS[query.sort]), last.job_id)
-    return JobPage(items=items, next_cursor=write_cursor(place))
 
 
 def _of_tenant(tenant: str | None) -> tuple[str, list[str]]:

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.persistence.state.completions import MOST_KEPT
 from scheduler_service.persistence.state.parts import (
@@ -14,6 +14,7 @@ from scheduler_service.persistence.state.parts import (
     complete_lease,
     drop_part,
     extend_leases,
+    look_at_parts,
     read_ended,
     renew_lease,
     sweep_leases,
@@ -28,7 +29,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 class SqliteQueues:
-    """`ports.instances.Queues` over the table `parts`; `keeps` is how many completed leases are known."""
+    """`ports.instances.ShareQueues` over the table `parts`; `keeps` completed leases are known."""
 
     keeps = MOST_KEPT
 
@@ -39,6 +40,10 @@ class SqliteQueues:
     def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
         """As in the port."""
         return self._put(Step(partial(claim_parts, claim=claim)))  # type: ignore[return-value]
+
+    async def look(self, claim: Claim) -> Sight:
+        """As in the port."""
+        return await self._reader.read(lambda connection: look_at_parts(connection, claim))
 
     def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
         """As in the port."""

@@ -107,6 +107,14 @@ async def test_an_instance_gets_one_part_of_a_step(bench: Bench) -> None:
     assert await bench.claim("d") == ()
 
 
+async def test_the_other_parts_of_a_step_hide_nothing_behind_them(bench: Bench) -> None:
+    """Who may have one of them alone gets what comes next as well."""
+    await bench.publish(3, priority=1)
+    await bench.publish()
+    assert await bench.executions_of("a", most=2) == [1, 2]
+    assert await bench.executions_of("b", most=1) == [1]
+
+
 async def test_an_instance_that_lost_its_lease_may_claim_again(bench: Bench) -> None:
     """It did not handle the part: it may just have been started anew."""
     await bench.publish(2, delay=0)

@@ -1,0 +1,111 @@
+"""Several stores in memory, each with a share of the jobs, and what makes them look like one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
+from zlib import crc32
+
+import msgspec
+
+from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
+from scheduler_service.domain.parts import PartEnd, PartName
+from scheduler_service.hosts.workers.catalogue import MergedCatalogue
+from scheduler_service.hosts.workers.queues import MergedQueues
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.ports import Commit
+from scheduler_service.ports.instances import ShareQueues
+
+
+class Shares:
+    """What the suites of a store ask of one: commits go where the job, or its parts, live.
+
+    The parts of an execution live together; `place` says where, when it is given.
+    """
+
+    def __init__(self, stores: list[SqliteStateStore]) -> None:
+        self.stores = stores
+        self.calls = [Calls(store.queues) for store in stores]
+        self.queues = MergedQueues(shares=self.calls)
+        self.catalogue = MergedCatalogue(catalogues=[store.catalogue for store in stores], home=self.home)
+        self.homes: dict[str, int] = {}
+        self.place: Callable[[int], int] = lambda execution: execution % len(stores)
+
+    @classmethod
+    async def open(cls, count: int = 3) -> Self:
+        return cls([await SqliteStateStore.open(folder=None) for _ in range(count)])
+
+    def home(self, job_id: str) -> int:
+        return self.homes.get(job_id, crc32(job_id.encode()) % len(self.stores))
+
+    async def commit(self, commit: Commit) -> None:
+        """One turn; the parts that it brings are committed beside it, each in the share of its execution."""
+        if not commit.queued:
+            await self.stores[self.home(commit.entry.job_id)].commit(commit)
+            return
+        for number, store in enumerate(self.stores):
+            await store.commit(msgspec.structs.replace(commit, queued=tuple(self._of(commit, number))))
+
+    def _of(self, commit: Commit, number: int) -> list[QueueWrite]:
+        return [write for write in commit.queued if self.place(_execution(write)) == number]
+
+    async def close(self) -> None:
+        await asyncio.gather(*(store.close() for store in self.stores))
+
+
+def _execution(write: QueueWrite) -> int:
+    match write:
+        case PublishParts(parts=parts):
+            return parts[0].name.execute_number
+        case ReconfigureParts(name=PartName(execute_number=number)) | WithdrawParts(execute_number=number):
+            return number
+
+
+Hooks = dict[str, Callable[[], Awaitable[object]]]
+
+
+class Calls:
+    """The queues of a share, and what was asked of them; `before` and `after` a call something may happen."""
+
+    def __init__(self, queues: ShareQueues) -> None:
+        self._queues = queues
+        self.made: list[str] = []
+        self.before: Hooks = {}
+        self.after: Hooks = {}
+
+    async def look(self, claim: Claim) -> Sight:
+        return await self._make("look", claim)
+
+    async def claim(self, claim: Claim) -> tuple[Leased, ...]:
+        return await self._make("claim", claim)
+
+    async def renew(self, lease: str, now: int) -> Renewed | None:
+        return await self._make("renew", lease, now)
+
+    async def complete(self, lease: str, end: PartEnd, now: int) -> EndedPart | bool:
+        return await self._make("complete", lease, end, now)
+
+    async def sweep(self, now: int) -> Swept:
+        return await self._make("sweep", now)
+
+    async def extend(self, now: int) -> None:
+        return await self._make("extend", now)
+
+    async def drop(self, part_id: str) -> None:
+        return await self._make("drop", part_id)
+
+    async def ended(self, after: str, limit: int) -> list[EndedPart]:
+        return await self._make("ended", after, limit)
+
+    async def _make(self, name: str, *asked: object) -> Any:
+        self.made.append(name)
+        await self._hook(self.before, name)
+        answer = await getattr(self._queues, name)(*asked)
+        await self._hook(self.after, name)
+        return answer
+
+    @staticmethod
+    async def _hook(hooks: Hooks, name: str) -> None:
+        hook = hooks.pop(name, None)
+        if hook is not None:
+            await hook()

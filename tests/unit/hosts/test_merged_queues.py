@@ -1,0 +1,327 @@
+"""The queues of several shares are those of one store (SPEC section 13): claims, leases, ends, and errors."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.effects import WithdrawParts
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Swept
+from scheduler_service.domain.parts import PartEnd, write_part_id
+from scheduler_service.hosts.workers.queues import AGAIN
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.ports import StoreUnavailable, StoreUncertain
+from tests.unit.hosts.shares import Shares
+from tests.unit.persistence import test_parts as suite
+from tests.unit.persistence.test_parts import DONE, Bench
+
+pytestmark = pytest.mark.anyio
+
+# What a single store forgets of completions, several forget later, each by itself.
+OF_ONE_STORE = {"test_completions_are_known_for_a_day", "test_so_many_completions_are_known"}
+
+# What the queues of every store promise: all else of the suite.
+globals().update(
+    {
+        name: test
+        for name, test in vars(suite).items()
+        if name.startswith("test_") and name not in OF_ONE_STORE
+    }
+)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Shares]:
+    store = await Shares.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def bench(store: Any) -> Bench:
+    return Bench(store)
+
+
+def asked(store: Shares, name: str) -> list[int]:
+    """How often each share was asked so."""
+    return [calls.made.count(name) for calls in store.calls]
+
+
+INSTANCES = st.sampled_from(["a", "b"])
+PUBLISHED = st.tuples(
+    st.just("publish"),
+    st.integers(1, 3),
+    st.fixed_dictionaries(
+        {
+            "priority": st.integers(-1, 1),
+            "specific": st.sampled_from([(), (), ("a",), ("a", "b"), ("c",)]),
+            "lease": st.sampled_from([1_000, 5_000]),
+        }
+    ),
+)
+CLAIMED = st.tuples(st.just("claim"), INSTANCES, st.integers(1, 6), st.sampled_from([None, None, 1, 2, 4]))
+ENDED = st.tuples(st.just("end"), st.integers(0, 5))
+PASSED = st.tuples(st.just("pass"), st.sampled_from([500, 1_000, 10_000]))
+ACTS = st.lists(st.one_of(PUBLISHED, PUBLISHED, CLAIMED, CLAIMED, ENDED, PASSED), min_size=3, max_size=25)
+
+
+class Life:
+    """A queue and what happens to it, told so that two of them can be compared."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.now = 0
+        self.held: list[Leased] = []
+
+    async def act(self, kind: str, *said: Any) -> object:
+        match kind:
+            case "publish":
+                return await self.bench.publish(said[0], **said[1])
+            case "claim":
+                instance, most, capacity = said
+                given = await self.bench.claim(instance, most=most, now=self.now, capacity=capacity)
+                self.held += given
+                return [(one.part, one.until) for one in given]
+            case "end" if self.held:
+                lease = self.held.pop(said[0] % len(self.held)).lease
+                return await self.bench.queues.complete(lease, DONE, self.now)
+            case "pass":
+                self.now += said[0]
+                swept = await self.bench.queues.sweep(self.now)
+                return sorted(one.part_id for one in swept.ended), swept.next_look
+        return None
+
+
+async def compare(acts: list[tuple[Any, ...]], places: list[int]) -> None:
+    """One store and three shares live through the same."""
+    alone, shares = await SqliteStateStore.open(folder=None), await Shares.open()
+    shares.place = lambda execution: places[execution % len(places)]
+    lives = [Life(Bench(alone)), Life(Bench(shares))]  # type: ignore[arg-type]
+    try:
+        for act in acts:
+            one, merged = [await life.act(*act) for life in lives]
+            assert merged == one, act
+        ends = [await life.bench.queues.ended("", 99) for life in lives]
+        assert ends[0] == ends[1]
+    finally:
+        await alone.close()
+        await shares.close()
+
+
+@settings(deadline=None, max_examples=60)
+@given(acts=ACTS, places=st.lists(st.integers(0, 2), min_size=1, max_size=7))
+def test_shares_give_what_one_store_gives(acts: list[tuple[Any, ...]], places: list[int]) -> None:
+    """The same parts in the same order, whatever their priorities, names, ages, steps and capacities."""
+    asyncio.run(compare(acts, places))
+
+
+async def test_two_claims_of_one_instance_never_pass_its_capacity(store: Shares, bench: Bench) -> None:
+    """However many ask at once; another instance, or one without a limit, waits for nobody."""
+    for _ in range(12):
+        await bench.publish()
+    given = await asyncio.gather(*(bench.claim("a", most=3, capacity=4) for _ in range(5)))
+    assert sum(map(len, given)) == 4
+    given = await asyncio.gather(bench.claim("b", most=3, capacity=4), bench.claim("c", most=3))
+    assert [len(some) for some in given] == [3, 3]
+
+
+async def test_parts_are_in_one_hand_whoever_asks_at_once(bench: Bench) -> None:
+    """Who was overtaken looks again, and gets what is left: nobody leaves empty-handed beside free parts."""
+    for _ in range(9):
+        await bench.publish()
+    given = await asyncio.gather(*(bench.claim(name, most=3) for name in "abc"))
+    assert [len(some) for some in given] == [3, 3, 3]
+    names = [one.part.name.execute_number for some in given for one in some]
+    assert sorted(names) == list(range(1, 10))
+    assert len({one.lease for some in given for one in some}) == 9
+
+
+async def test_who_was_overtaken_looks_again(store: Shares, bench: Bench) -> None:
+    """Between the look and the claim somebody else has taken the best: the next ones are there."""
+    store.place = lambda execution: 0 if execution < 3 else 1
+    for _ in range(4):
+        await bench.publish()
+    store.calls[0].before["claim"] = lambda: bench.claim("b", most=1)
+    given = await bench.claim("a", most=2)
+    assert [one.part.name.execute_number for one in given] == [2, 3]
+    assert await bench.executions_of("c", most=9) == [4]
+
+
+async def test_where_nothing_is_shown_nothing_is_written(store: Shares, bench: Bench) -> None:
+    """A look is a read; where one share shows something, that one alone is asked for it, once."""
+    assert await bench.claim("a", most=3) == ()
+    assert (asked(store, "look"), asked(store, "claim")) == ([1, 1, 1], [0, 0, 0])
+    await bench.publish()
+    assert len(await bench.claim("a", most=3)) == 1
+    assert (asked(store, "look"), asked(store, "claim")) == ([2, 2, 2], [0, 1, 0])
+
+
+async def test_a_lease_tells_its_share(store: Shares, bench: Bench) -> None:
+    """Nobody else is asked for it as long as its share knows it."""
+    store.place = lambda execution: 2
+    await bench.publish()
+    (leased,) = await bench.claim()
+    assert leased.lease == "lease-0.2"
+    assert await bench.queues.renew(leased.lease, 1) is not None
+    assert isinstance(await bench.queues.complete(leased.lease, DONE, 2), EndedPart)
+    assert await bench.queues.complete(leased.lease, DONE, 3) is True
+    assert (asked(store, "renew"), asked(store, "complete")) == ([0, 0, 1], [0, 0, 2])
+
+
+NONSENSE = [
+    "",
+    ".",
+    "x",
+    "lease-0",
+    "lease-0.7",
+    "lease-0.-1",
+    "lease-0.²",
+    "a.0.9",
+    "a.\x00",
+    "9" * 5_000,
+]
+
+
+@pytest.mark.parametrize("lease", NONSENSE)
+async def test_an_odd_lease_is_lost_and_no_error(bench: Bench, lease: str) -> None:
+    """Names that no claim has made, whatever they end with."""
+    assert await bench.queues.renew(lease, 0) is None
+    assert await bench.queues.complete(lease, DONE, 0) is False
+
+
+@pytest.mark.parametrize("lease", ["old", "old.0", "old.1", "old.2", "old.31"])
+async def test_a_lease_is_known_wherever_its_part_lives_now(store: Shares, bench: Bench, lease: str) -> None:
+    """The jobs were divided anew, or the lease is older than its end: it goes on all the same."""
+    store.place = lambda execution: 1
+    await bench.publish()
+    await store.stores[1].queues.claim(Claim("default", "work", "a", (lease,), 0))
+    assert await bench.queues.renew(lease, 1) is not None
+    assert isinstance(await bench.queues.complete(lease, DONE, 2), EndedPart)
+    assert await bench.queues.complete(lease, DONE, 3) is True
+    assert await bench.queues.complete(lease, PartEnd(error="no"), 3) is False
+    await bench.write(WithdrawParts("uid", 1))
+    assert await bench.queues.complete(lease, DONE, 4) is True
+    assert await bench.queues.complete(lease, PartEnd(error="no"), 4) is False
+
+
+async def test_a_lease_is_known_while_another_share_is_away(store: Shares, bench: Bench) -> None:
+    """Its own share decides; where that one is away nobody says that the lease is lost."""
+    store.place = lambda execution: execution
+    for _ in range(2):
+        await bench.publish()
+    leases = {one.lease[-1]: one.lease for one in await bench.claim(most=2)}
+    await store.stores[1].close()
+    assert await bench.queues.renew(leases["2"], 1) is not None
+    assert isinstance(await bench.queues.complete(leases["2"], DONE, 2), EndedPart)
+    for call in (bench.queues.renew(leases["1"], 1), bench.queues.complete(leases["1"], DONE, 2)):
+        with pytest.raises(StoreUnavailable):
+            await call
+
+
+async def unsure() -> None:
+    raise StoreUncertain("Whether it was written is unknown: the share went away.")
+
+
+@pytest.mark.parametrize("lease", ["old.0", "old.1"])
+async def test_a_completion_of_which_nobody_knows_is_uncertain(
+    store: Shares, bench: Bench, lease: str
+) -> None:
+    """It may be durable, whoever else is away and whoever is asked first: said again, it is."""
+    store.place = lambda execution: 1
+    await bench.publish()
+    await store.stores[1].queues.claim(Claim("default", "work", "a", (lease,), 0))
+    store.calls[1].after["complete"] = unsure
+    await store.stores[0].close()
+    with pytest.raises(StoreUncertain):
+        await bench.queues.complete(lease, DONE, 1)
+    assert await bench.queues.complete(lease, DONE, 1) is True
+
+
+async def test_a_claim_fails_where_a_share_is_away(store: Shares, bench: Bench) -> None:
+    """What it holds there, and what is better there, is unknown. What others gave already is not lost."""
+    for _ in range(3):
+        await bench.publish()
+    store.calls[1].before["claim"] = store.stores[1].close
+    given = await bench.claim("a", most=3)
+    assert sorted(one.part.name.execute_number for one in given) == [2, 3]
+    with pytest.raises(StoreUnavailable):
+        await bench.claim("a", most=3)
+
+
+async def test_a_claim_of_which_a_share_cannot_say_whether_it_wrote(store: Shares, bench: Bench) -> None:
+    """An error, so that whoever asked looks at the leases: all of it comes back when they end."""
+    for _ in range(3):
+        await bench.publish(lease=1_000, delay=0)
+    store.calls[1].after["claim"] = unsure
+    with pytest.raises(StoreUncertain):
+        await bench.claim("a", most=3)
+    assert (await bench.queues.sweep(0)).next_look == 1_000
+    await bench.queues.sweep(1_000)
+    assert sorted(await bench.executions_of("b", most=3, now=1_000)) == [1, 2, 3]
+
+
+async def leased_everywhere(bench: Bench) -> None:
+    """A part of each share in somebody's hands, which ends with its lease."""
+    for _ in range(3):
+        await bench.publish(lease=1_000, retries=0)
+    await bench.claim("a", most=3)
+
+
+async def test_a_sweep_ends_leases_everywhere(bench: Bench) -> None:
+    """All that have ended, and looks again when the first of the others ends."""
+    await leased_everywhere(bench)
+    await bench.publish(lease=7_000)
+    await bench.claim("b")
+    swept = await bench.queues.sweep(1_000)
+    assert (sorted(one.job_id for one in swept.ended), swept.next_look) == (
+        ["job-1", "job-2", "job-3"],
+        7_000,
+    )
+    assert await bench.queues.sweep(1_000) == Swept((), 7_000)
+
+
+async def test_a_sweep_tells_what_ended_while_a_share_is_away(store: Shares, bench: Bench) -> None:
+    """These ends are durable and would not be found again; the other share is looked at again soon."""
+    await leased_everywhere(bench)
+    await store.stores[1].close()
+    swept = await bench.queues.sweep(1_000)
+    assert sorted(one.job_id for one in swept.ended) == ["job-2", "job-3"]
+    assert swept.next_look == 1_000 + AGAIN
+    for number in (0, 2):
+        await store.stores[number].close()
+    with pytest.raises(StoreUnavailable):
+        await bench.queues.sweep(2_000)
+
+
+async def test_what_a_share_ended_unheard_is_told(store: Shares, bench: Bench) -> None:
+    """It went away after the write: with the next sweep that it answers, and once."""
+    await leased_everywhere(bench)
+    store.calls[1].after["sweep"] = unsure
+    swept = await bench.queues.sweep(1_000)
+    assert sorted(one.job_id for one in swept.ended) == ["job-2", "job-3"]
+    store.calls[1].after["ended"] = unsure
+    assert (await bench.queues.sweep(2_000)).ended == ()
+    swept = await bench.queues.sweep(3_000)
+    assert ([one.job_id for one in swept.ended], swept.next_look) == (["job-1"], None)
+    assert (await bench.queues.sweep(3_000)).ended == ()
+
+
+async def test_ends_are_merged_and_dropped_everywhere(store: Shares, bench: Bench) -> None:
+    """Pages in order of ids over all shares; a part is dropped wherever it lives."""
+    names = [(await bench.publish())[0] for _ in range(7)]
+    for leased in await bench.claim(most=7):
+        await bench.queues.complete(leased.lease, DONE, 1)
+    ids = sorted(map(write_part_id, names))
+    found = await bench.queues.ended("", 3)
+    found += await bench.queues.ended(found[-1].part_id, 99)
+    assert [one.part_id for one in found] == ids
+    for part_id in ids[:-1]:
+        await bench.queues.drop(part_id)
+    assert [one.part_id for one in await bench.queues.ended("", 9)] == ids[-1:]
+    await store.stores[0].close()
+    for call in (bench.queues.ended("", 9), bench.queues.drop("x"), bench.queues.extend(0)):
+        with pytest.raises(StoreUnavailable):
+            await call
