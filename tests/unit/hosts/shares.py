@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from functools import partial
+from typing import Self, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -61,6 +62,7 @@ def _execution(write: QueueWrite) -> int:
             return number
 
 
+Said = TypeVar("Said")
 Hooks = dict[str, Callable[[], Awaitable[object]]]
 
 
@@ -74,33 +76,33 @@ class Calls:
         self.after: Hooks = {}
 
     async def look(self, claim: Claim) -> Sight:
-        return await self._make("look", claim)
+        return await self._make("look", partial(self._queues.look, claim))
 
     async def claim(self, claim: Claim) -> tuple[Leased, ...]:
-        return await self._make("claim", claim)
+        return await self._make("claim", partial(self._queues.claim, claim))
 
     async def renew(self, lease: str, now: int) -> Renewed | None:
-        return await self._make("renew", lease, now)
+        return await self._make("renew", partial(self._queues.renew, lease, now))
 
     async def complete(self, lease: str, end: PartEnd, now: int) -> EndedPart | bool:
-        return await self._make("complete", lease, end, now)
+        return await self._make("complete", partial(self._queues.complete, lease, end, now))
 
     async def sweep(self, now: int) -> Swept:
-        return await self._make("sweep", now)
+        return await self._make("sweep", partial(self._queues.sweep, now))
 
     async def extend(self, now: int) -> None:
-        return await self._make("extend", now)
+        return await self._make("extend", partial(self._queues.extend, now))
 
     async def drop(self, part_id: str) -> None:
-        return await self._make("drop", part_id)
+        return await self._make("drop", partial(self._queues.drop, part_id))
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
-        return await self._make("ended", after, limit)
+        return await self._make("ended", partial(self._queues.ended, after, limit))
 
-    async def _make(self, name: str, *asked: object) -> Any:
+    async def _make(self, name: str, call: Callable[[], Awaitable[Said]]) -> Said:
         self.made.append(name)
         await self._hook(self.before, name)
-        answer = await getattr(self._queues, name)(*asked)
+        answer = await call()
         await self._hook(self.after, name)
         return answer
 

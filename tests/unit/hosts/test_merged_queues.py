@@ -111,7 +111,7 @@ async def compare(acts: list[tuple[Any, ...]], places: list[int]) -> None:
         await shares.close()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=50)
 @given(acts=ACTS, places=st.lists(st.integers(0, 2), min_size=1, max_size=7))
 def test_shares_give_what_one_store_gives(acts: list[tuple[Any, ...]], places: list[int]) -> None:
     """The same parts in the same order, whatever their priorities, names, ages, steps and capacities."""
@@ -124,8 +124,8 @@ async def test_two_claims_of_one_instance_never_pass_its_capacity(store: Shares,
         await bench.publish()
     given = await asyncio.gather(*(bench.claim("a", most=3, capacity=4) for _ in range(5)))
     assert sum(map(len, given)) == 4
-    given = await asyncio.gather(bench.claim("b", most=3, capacity=4), bench.claim("c", most=3))
-    assert [len(some) for some in given] == [3, 3]
+    others = await asyncio.gather(bench.claim("b", most=3, capacity=4), bench.claim("c", most=3))
+    assert [len(some) for some in others] == [3, 3]
 
 
 async def test_parts_are_in_one_hand_whoever_asks_at_once(bench: Bench) -> None:

@@ -20,10 +20,10 @@ class Counted:
     def __init__(self) -> None:
         self.begun = 0
 
-    def before(self, point: Point) -> None:
+    def before(self, point: str) -> None:
         self.begun += point is Point.BEGIN
 
-    def after(self, point: Point) -> None:
+    def after(self, point: str) -> None:
         """Nothing to do."""
 
 
