@@ -4,8 +4,9 @@ from pathlib import Path
 
 from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.state.database import inspect as inspect_state
+from scheduler_service.persistence.state.files import upgrade_folder
 from scheduler_service.persistence.state.folder import FolderLock
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.shares import count_shares, name_files
 from scheduler_service.settings import Settings
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
@@ -19,13 +20,14 @@ def history_address(settings: Settings, folder: Path | None) -> str:
     return "sqlite://" if folder is None else f"{IN_FILE}{folder / HISTORY_FILE}"
 
 
-async def migrate_folder(folder: Path, history: str) -> None:
-    """Opens the jobs' state and the history, which brings them up to date. Raises StoreError."""
-    store = await SqliteStateStore.open(folder=folder)
+def migrate_folder(folder: Path, history: str) -> None:
+    """Brings all files of the jobs' state and the history up to date. Raises StoreError."""
+    lock = FolderLock.claim(folder)
     try:
+        upgrade_folder(folder)
         migrate(url=history)
     finally:
-        await store.close()
+        lock.release()
 
 
 def migrate_history(folder: Path, history: str) -> None:
@@ -39,8 +41,10 @@ def migrate_history(folder: Path, history: str) -> None:
 
 def check_folder(folder: Path, history: str) -> list[str]:
     """What is not of this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
-    missing = [*_missing(folder / STATE_FILE), *_missing_history(history)]
-    return missing or [*_check_state(folder), *_check_history(history)]
+    names = name_files(folder, count_shares(folder))
+    missing = [line for name in names for line in _missing(folder / name)] + _missing_history(history)
+    wrong = [line for name in names if not missing for line in _check_state(folder / name)]
+    return missing or [*wrong, *_check_history(history)]
 
 
 def check_history(history: str) -> list[str]:
@@ -57,9 +61,10 @@ def _missing(place: Path) -> list[str]:
     return [] if place.is_file() else [f"{place} is missing"]
 
 
-def _check_state(folder: Path) -> list[str]:
-    kept, known = inspect_state(str(folder / STATE_FILE))
-    return [] if kept == known else [f"the jobs' state has format {kept}, this program {known}"]
+def _check_state(place: Path) -> list[str]:
+    kept, known = inspect_state(str(place))
+    of = "" if place.name == STATE_FILE else f" in {place.name}"
+    return [] if kept == known else [f"the jobs' state{of} has format {kept}, this program {known}"]
 
 
 def _check_history(history: str) -> list[str]:

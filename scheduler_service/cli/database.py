@@ -1,6 +1,5 @@
 """`punctual db …`: the formats of the data folder."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +28,7 @@ def migrate(data: Data = None, config: Config = None) -> None:
     history = history_address(settings, folder)
     try:
         if settings.store.url is None:
-            asyncio.run(migrate_folder(folder, history))
+            migrate_folder(folder, history)
         else:
             migrate_history(folder, history)
     except PunctualError as error:

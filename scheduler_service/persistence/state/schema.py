@@ -99,6 +99,9 @@ MIGRATIONS: tuple[Migration, ...] = (
     ("CREATE TABLE journal (page INTEGER PRIMARY KEY, content BLOB NOT NULL)",),
     COMPLETIONS,
     HELD,
+    # The tables stay. A program of before would take `state.db` of a divided folder for the whole of it, and
+    # lose the jobs of the other shares from sight: it has to refuse.
+    (),
 )
 
 

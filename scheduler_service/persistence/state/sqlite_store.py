@@ -2,27 +2,14 @@
 
 import asyncio
 import contextlib
-import sqlite3
-import threading
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
-
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.persistence.state.checkpoints import Checkpoints
-from scheduler_service.persistence.state.database import (
-    count_start,
-    open_beside,
-    open_reading,
-    open_writing,
-    refusal,
-    relax,
-)
-from scheduler_service.persistence.state.folder import FolderLock
-from scheduler_service.persistence.state.journal import Journal, unload
+from scheduler_service.persistence.state.files import Files, Opening, open_memory, open_share
+from scheduler_service.persistence.state.folder import PATIENCE, FolderLock
+from scheduler_service.persistence.state.journal import Journal
 from scheduler_service.persistence.state.reader import Reader
 from scheduler_service.persistence.state.rows import read_batch, read_delivery, select
 from scheduler_service.persistence.state.sqlite_catalogue import SqliteCatalogue
@@ -36,16 +23,14 @@ _CLOCK_SKEW = "clock_skew"
 
 
 class SqliteStateStore:
-    """ports.StateStore over `state.db` in a folder, or over memory alone.
+    """ports.StateStore over `state.db` in a folder (a share of it: `state-K.db`), or over memory alone.
 
     `boot` counts the openings of the file from 1 and is durable before anything else is written; `node_id`
     is this node's name; `catalogue` answers lists, `queues` has the parts. Over a destroyed job a commit
     may expect 0 or the destruction's sequence.
     """
 
-    def __init__(
-        self, *, files: "_Files", size: int, tap: Tap | None, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, *, files: Files, size: int, tap: Tap | None, loop: asyncio.AbstractEventLoop) -> None:
         self.boot = files.boot
         self.node_id = files.node_id
         self._files = files
@@ -83,14 +68,27 @@ class SqliteStateStore:
         node_id: str = "",
         size: int = 1000,
         tap: Tap | None = None,
+        share: int = 0,
+        shares: int = 1,
+        lock: FolderLock | None = None,
+        patience: float = PATIENCE,
     ) -> Self:
         """Opens the store in `folder`, making it where it is missing; None keeps nothing (memory).
 
         `durability` "full" outlives a power loss, "process" the end of the process. `node_id` empty: the
-        name kept from the last start, or a new one. `size` is the most writes of one group. Raises
-        StoreRefused: StoreLocked, FolderUnusable, StoreDamaged, StoreTooNew.
+        name kept from the last start, or a new one. `size` is the most writes of one group.
+
+        `share` 0 is `state.db` under the folder's lock, or under the `lock` on the folder that the caller
+        has claimed: the store takes it over, a failure lets it go. The folder must be divided into `shares`.
+        `share` K is `state-K.db` under a lock of its own; a worker process of an earlier service that has it
+        is waited for, `patience` seconds. Raises StoreRefused: StoreLocked, FolderUnusable, StoreDamaged,
+        StoreTooNew.
         """
-        files = await asyncio.to_thread(_open, folder, durability, node_id)
+        if folder is None:
+            files = await asyncio.to_thread(open_memory, durability, node_id)
+        else:
+            opening = Opening(folder, durability, node_id, share, shares, lock, patience)
+            files = await asyncio.to_thread(open_share, opening)
         return cls(files=files, size=size, tap=tap, loop=asyncio.get_running_loop())
 
     async def load(self, job_id: str) -> StoredJob | None:
@@ -210,90 +208,3 @@ class SqliteStateStore:
 
     async def _select(self, columns: str, source: str, *parameters: Any) -> list[Any]:
         return await self._reader.read(lambda connection: select(connection, columns, source, parameters))
-
-
-class _Files(msgspec.Struct, frozen=True):
-    """What an open store holds. In memory there is one connection, and `guard` shares it out."""
-
-    place: str
-    writing: sqlite3.Connection
-    reading: sqlite3.Connection
-    listing: sqlite3.Connection
-    checkpoints: Checkpoints | None
-    guard: AbstractContextManager[Any]
-    boot: int
-    node_id: str
-    release: Callable[[], None]
-
-    def close(self) -> None:
-        """Closes the connections, the writing one last: it empties the log."""
-        if self.checkpoints is not None:
-            self.checkpoints.close()
-        self.reading.close()
-        self.listing.close()
-        self.writing.close()
-        self.release()
-
-    def note_write(self) -> None:
-        """The log has become longer."""
-        if self.checkpoints is not None:
-            self.checkpoints.note()
-
-
-def _open(folder: Path | None, durability: str, node_id: str) -> _Files:
-    if folder is None:
-        return _open_memory(durability, node_id)
-    lock = FolderLock.claim(folder)
-    try:
-        return _open_file(str(folder / "state.db"), durability, node_id, lock)
-    except BaseException:
-        lock.release()
-        raise
-
-
-def _open_memory(durability: str, node_id: str) -> _Files:
-    connection = open_writing(":memory:", durability=durability)
-    boot, node = count_start(connection, node_id=node_id)
-    return _Files(
-        place=":memory:",
-        writing=connection,
-        reading=connection,
-        listing=connection,
-        checkpoints=None,
-        guard=threading.Lock(),
-        boot=boot,
-        node_id=node,
-        release=lambda: None,
-    )
-
-
-def _open_file(place: str, durability: str, node_id: str, lock: FolderLock) -> _Files:
-    connection = open_writing(place, durability=durability)
-    try:
-        boot, node = count_start(connection, node_id=node_id)
-        _unload(connection)
-        relax(connection, durability=durability)
-        return _Files(
-            place=place,
-            writing=connection,
-            reading=open_reading(place),
-            listing=open_reading(place),
-            checkpoints=Checkpoints(connection=open_beside(place)),
-            guard=nullcontext(),
-            boot=boot,
-            node_id=node,
-            release=lock.release,
-        )
-    except sqlite3.Error as error:
-        connection.close()
-        raise refusal(place, error) from error
-    except BaseException:
-        connection.close()
-        raise
-
-
-def _unload(connection: sqlite3.Connection) -> None:
-    """What an earlier process left in the journal, in a transaction of its own."""
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        unload(connection)

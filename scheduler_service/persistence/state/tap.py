@@ -3,7 +3,8 @@
 `BEGIN` opens a group's transaction, `WRITE` puts its rows, `COMMIT` makes them durable; those who wait are
 told afterwards. `FOLD` ends a transaction that only brings turns of the journal into the tables. A tap runs
 in the writer's thread. What it raises counts as raised by the database there: before `COMMIT` has ended well
-nothing was written, after it nobody knows.
+nothing was written, after it nobody knows. `DIVIDE` is each commit of a division of the folder, which runs
+before there is a writer.
 """
 
 from enum import StrEnum
@@ -17,6 +18,7 @@ class Point(StrEnum):
     WRITE = "state.write"
     COMMIT = "state.commit"
     FOLD = "state.fold"
+    DIVIDE = "state.divide"
 
 
 class Tap(Protocol):

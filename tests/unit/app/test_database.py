@@ -1,7 +1,7 @@
 """The formats of a data folder, as `punctual db` sees them."""
 
-import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from scheduler_service.app.database import (
 from scheduler_service.persistence.state.schema import MIGRATIONS
 from scheduler_service.ports import StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
+from tests.unit.persistence.folders import split
 from tests.unit.persistence.servers import postgres_server, shared_urls
 
 assert postgres_server is not None
@@ -31,13 +32,13 @@ def test_a_migrated_folder_is_up_to_date(tmp_path: Path) -> None:
     """`db migrate` leaves nothing for `db check` to find (SPEC section 16)."""
     missing = check_folder(tmp_path, beside(tmp_path))
     assert missing == [f"{tmp_path / name} is missing" for name in (STATE_FILE, HISTORY_FILE)]
-    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
+    migrate_folder(tmp_path, beside(tmp_path))
     assert check_folder(tmp_path, beside(tmp_path)) == []
 
 
 def test_a_state_of_another_format_is_told(tmp_path: Path) -> None:
     """An older state is to be migrated; a newer one, or no database at all, is refused in words."""
-    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
+    migrate_folder(tmp_path, beside(tmp_path))
     place = tmp_path / STATE_FILE
     older = [f"the jobs' state has format 0, this program {len(MIGRATIONS)}"]
     for version, found in ((0, older), (99, None)):
@@ -55,7 +56,7 @@ def test_a_state_of_another_format_is_told(tmp_path: Path) -> None:
 
 def test_a_damaged_history_is_told_in_words(tmp_path: Path) -> None:
     """A file that is no database ends a command with a message, never with a stack trace."""
-    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
+    migrate_folder(tmp_path, beside(tmp_path))
     (tmp_path / HISTORY_FILE).write_bytes(b"no database" * 1_000)
     with pytest.raises(StoreUnavailable, match="cannot be reached"):
         check_folder(tmp_path, beside(tmp_path))
@@ -63,11 +64,11 @@ def test_a_damaged_history_is_told_in_words(tmp_path: Path) -> None:
 
 def test_a_history_in_postgresql_is_checked_and_migrated_there(tmp_path: Path, postgres_url: str) -> None:
     """`database.url` says where it lies; the folder has the jobs' state alone then."""
-    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
+    migrate_folder(tmp_path, beside(tmp_path))
     (tmp_path / HISTORY_FILE).unlink()
     history = history_address(Settings.model_validate({"database": {"url": postgres_url}}), tmp_path)
     assert check_folder(tmp_path, history) == ["the history has no tables yet"]
-    asyncio.run(migrate_folder(tmp_path, history))
+    migrate_folder(tmp_path, history)
     assert check_folder(tmp_path, history) == []
     assert not (tmp_path / HISTORY_FILE).exists()
 
@@ -75,6 +76,23 @@ def test_a_history_in_postgresql_is_checked_and_migrated_there(tmp_path: Path, p
 def test_a_history_in_another_file_is_looked_for_there(tmp_path: Path) -> None:
     """And not made by looking."""
     other = tmp_path / "other.db"
-    asyncio.run(migrate_folder(tmp_path, beside(tmp_path)))
+    migrate_folder(tmp_path, beside(tmp_path))
     assert check_folder(tmp_path, f"sqlite:///{other}") == [f"{other} is missing"]
     assert not other.exists()
+
+
+def test_all_files_of_a_divided_folder_count(tmp_path: Path) -> None:
+    """With worker processes the jobs' state is several files: one that is older or missing is named."""
+    split(tmp_path, 3)
+    migrate_folder(tmp_path, beside(tmp_path))
+    assert check_folder(tmp_path, beside(tmp_path)) == []
+    with closing(sqlite3.connect(tmp_path / "state-2.db")) as connection:
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 1}")
+    told = f"the jobs' state in state-2.db has format {len(MIGRATIONS) - 1}, this program {len(MIGRATIONS)}"
+    assert check_folder(tmp_path, beside(tmp_path)) == [told]
+    migrate_folder(tmp_path, beside(tmp_path))
+    assert check_folder(tmp_path, beside(tmp_path)) == []
+    (tmp_path / "state-1.db").unlink()
+    assert check_folder(tmp_path, beside(tmp_path)) == [f"{tmp_path / 'state-1.db'} is missing"]
+    with pytest.raises(StoreError, match=r"state-1\.db is missing"):
+        migrate_folder(tmp_path, beside(tmp_path))

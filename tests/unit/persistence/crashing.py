@@ -1,4 +1,4 @@
-"""A process of its own that writes turns until it is killed or its disk is full; prints what was answered."""
+"""A process of its own that writes turns until it is killed or its disk is full, or holds a lock; prints."""
 
 import asyncio
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.persistence.redis.redis_store import RedisStateStore
+from scheduler_service.persistence.state.folder import FolderLock
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.store import OpenStore
 from scheduler_service.ports import StoreError
@@ -93,8 +94,18 @@ async def _come_to(store: SqliteStateStore, job_id: str) -> str:
     return "written"
 
 
+def hold_share(folder: Path, share: int) -> None:
+    """Has the lock of a share until it is killed."""
+    lock = FolderLock.claim_share(folder, share)
+    print("held", flush=True)
+    signal.pause()
+    lock.release()
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "fill":
         asyncio.run(fill_disk(Path(sys.argv[2])))
+    elif sys.argv[1] == "hold":
+        hold_share(Path(sys.argv[2]), int(sys.argv[3]))
     else:
         asyncio.run(write_turns(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
