@@ -1,6 +1,7 @@
 """A folder that is divided among worker processes: every row once, in the file of its job's share."""
 
 import asyncio
+import fcntl
 import sqlite3
 import subprocess
 import threading
@@ -332,12 +333,22 @@ async def test_shares_of_a_folder_are_open_together(crashed: Path) -> None:
     await second.close()
 
 
-async def test_a_lock_whose_file_was_taken_away_counts_for_nothing(tmp_path: Path) -> None:
-    """Who waits for a share that a division does away with gets the lock of the new file."""
-    first = FolderLock.claim_share(tmp_path, 1)
-    (tmp_path / "lock-1").unlink()
-    second = FolderLock.claim_share(tmp_path, 1, patience=0.0)
+async def test_a_lock_whose_file_was_taken_away_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for a share that a division does away with gets the lock of the new file, or none."""
+    locked: list[int] = []
+
+    def remove_first(descriptor: int, operation: int) -> None:
+        if not locked:
+            (tmp_path / "lock-1").unlink()
+        locked.append(descriptor)
+        flock(descriptor, operation)
+
+    flock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    held = FolderLock.claim_share(tmp_path, 1)
+    assert len(locked) == 2
     with pytest.raises(StoreLocked):
         FolderLock.claim_share(tmp_path, 1, patience=0.0)
-    first.release()
-    second.release()
+    held.release()
