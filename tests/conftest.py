@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Under CI a skip is a failure, but for programs that no package index has (`elsewhere`)."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Under CI a skip is a failure, but for programs that no package index has (`elsewhere`).
+
+    A test that ran into its limit of time has failed, whatever it made of the exception that told it so.
+    """
     report = yield
+    limit = _limit_of(item)
+    if report.passed and limit and call.duration >= limit:
+        report.outcome = "failed"
+        report.longrepr = f"it took {call.duration:.0f} s, more than its limit of {limit:g} s, and went on"
     may_miss = "elsewhere" in item.keywords
     if report.skipped and os.environ.get("CI") and not may_miss and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped under CI, where nothing may be missing: {report.longrepr}"
     return report
+
+
+def _limit_of(item: pytest.Item) -> float:
+    """The seconds that a test may take; 0: as many as it likes."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0] if marker else item.config.getini("timeout") or 0)
 
 
 @pytest.fixture(scope="session")
