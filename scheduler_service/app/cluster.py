@@ -24,6 +24,7 @@ from scheduler_service.app.making import (
     make_masking,
     make_sender,
     open_writer,
+    system_functions,
 )
 from scheduler_service.app.membership import enter, keep_app_id, node_id, node_wire, shared_url
 from scheduler_service.app.running import Server, listen, serve
@@ -165,10 +166,11 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     services = ServiceRoom(database=history, settings=settings.services, clock=clock, tenant=TENANT)
     directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
     services.fall_back_to(directory.address)
-    sender = InvocationSender(sender=make_sender(loaded, served, cleaner, outbox, services, directory))
+    system = system_functions(cleaner, outbox, services)
+    sender = InvocationSender(sender=make_sender(loaded, served, directory=directory, system=system))
     client = SidecarClient(port=settings.dapr.grpc_port)
     host = _make_host(settings, cluster, client, writer, sender, services, clock, compiler, log)
-    outbox.host, confirmed.store = host, host.store
+    outbox.courier, confirmed.store = host.courier, host.store
     await services.attach(
         deliver=host,
         read_job=host.read,

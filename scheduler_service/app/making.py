@@ -1,7 +1,7 @@
 """What both hosts are made of: values that settings give, the history's writer, the cleaner, the sender."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 from scheduler_service.app.cleaning import Cleaner, Shelves
@@ -15,7 +15,6 @@ from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.core import Core, Log
-from scheduler_service.hosts.courier import Courier
 from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
@@ -25,6 +24,7 @@ from scheduler_service.settings import Loaded, Settings
 from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
 from scheduler_service.transport.services import Directory
+from scheduler_service.transport.system import SystemFunction
 
 
 class Confirmed(Protocol):
@@ -34,22 +34,21 @@ class Confirmed(Protocol):
         """As in `ports.StateStore`."""
 
 
-class WithCourier(Protocol):
-    """A host that delivers."""
+class Resending(Protocol):
+    """Sends again what lies in the outbox."""
 
-    @property
-    def courier(self) -> Courier:
-        """Sends notifications."""
+    async def resend_outbox(self) -> int:
+        """As `hosts.courier.Courier.resend_outbox`."""
 
 
 class Outbox:
-    """`system://outbox`, bound to the host when there is one: the host needs the sender, which needs this."""
+    """`system://outbox`, bound to the courier when there is one: that needs the sender, which needs this."""
 
-    host: WithCourier
+    courier: Resending
 
     async def resend(self) -> dict[str, int]:
         """How many deliveries were tried."""
-        return {"tried": await self.host.courier.resend_outbox()}
+        return {"tried": await self.courier.resend_outbox()}
 
 
 def make_core(compiler: Compiler) -> Core:
@@ -121,13 +120,17 @@ def make_cleaner(settings: Settings, store: Shelves, writer: HistoryWriter, cloc
     return Cleaner(store=store, retention=retention, clock=clock, tenant=TENANT)
 
 
+def system_functions(cleaner: Cleaner, outbox: Outbox, services: ServiceRoom) -> dict[str, SystemFunction]:
+    """What `system://NAME` does (SPEC section 11)."""
+    return {
+        CHECK_TIMERS: as_function(services.check_timers),
+        CLEAN: as_function(cleaner.sweep),
+        OUTBOX: as_function(outbox.resend),
+    }
+
+
 def make_sender(
-    loaded: Loaded,
-    served: str,
-    cleaner: Cleaner,
-    outbox: Outbox,
-    services: ServiceRoom,
-    directory: Directory,
+    loaded: Loaded, served: str, *, directory: Directory, system: Mapping[str, SystemFunction]
 ) -> HttpSender:
     """The sender, which asks `directory` where services are."""
     settings = loaded.settings
@@ -138,9 +141,5 @@ def make_sender(
         response_bytes=settings.limits.response_bytes,
         owner_url=served,
         gateway=settings.services.gateway,
-        system={
-            CHECK_TIMERS: as_function(services.check_timers),
-            CLEAN: as_function(cleaner.sweep),
-            OUTBOX: as_function(outbox.resend),
-        },
+        system=system,
     )

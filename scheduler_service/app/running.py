@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import ipaddress
 import signal
 import socket
@@ -17,7 +16,9 @@ from fastapi import FastAPI
 
 from scheduler_service.api.identity import is_loopback
 from scheduler_service.app.egress import tell_egress
-from scheduler_service.app.service import Carry, Wrap, open_service
+from scheduler_service.app.memory import freeze_memory
+from scheduler_service.app.rooms import Carry, Wrap
+from scheduler_service.app.service import open_service
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.core import Log
 from scheduler_service.persistence.state.tap import Tap
@@ -26,8 +27,6 @@ from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.logs import stderr_log
 
 BACKLOG = 2048
-# Hardly anything here is ever part of a cycle: looking for cycles less often costs little memory.
-COLLECT_AFTER = (20_000, 20, 20)
 Began = Callable[[str], Awaitable[None]]
 
 
@@ -106,18 +105,6 @@ async def serve(
         await _stop(service, server, serving, signals, settings)
     if not breaking.cancelled():
         raise StoreUnavailable(breaking.result())
-
-
-def freeze_memory() -> None:
-    """What the start has made stays: the collector need not walk through it again and again.
-
-    Nor need it look after every 700 objects. An execution leaves no circles, so there is next to nothing to
-    find; in a herd of 4,000 its rounds took 30 of 240 µs an execution, and the longest of them were felt as
-    lateness.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
 
 
 def check_exposure(settings: Settings) -> None:

@@ -1,52 +1,24 @@
-"""Puts one service together: store, history, sender, host, API; starts it and stops it."""
+"""One service over one store: opened, started, stopped."""
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-import msgspec
 from fastapi import FastAPI
 
-from scheduler_service import __version__
 from scheduler_service.api.application import create_api
-from scheduler_service.api.parts import ApiParts
-from scheduler_service.app.cleaning import Cleaner
 from scheduler_service.app.database import history_address
-from scheduler_service.app.egress import admit_of
-from scheduler_service.app.embedded_host import Ground, make_embedded_host
-from scheduler_service.app.making import (
-    Outbox,
-    limits_of,
-    make_cleaner,
-    make_core,
-    make_masking,
-    make_sender,
-    open_writer,
-)
-from scheduler_service.app.services import ServiceRoom
+from scheduler_service.app.launching import Launched, launch
+from scheduler_service.app.rooms import Base, Carry, Rooms, Wrap
+from scheduler_service.app.shares import check_workers, home_of
 from scheduler_service.app.storage import StoreWatch, data_folder, open_store
-from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
-from scheduler_service.app.system import NAMES, install
-from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.wire import Holder
-from scheduler_service.engine.program import Surroundings
+from scheduler_service.app.surroundings import Compiler, make_surroundings
+from scheduler_service.app.system import install
 from scheduler_service.hosts.clock import SystemClock, Timekeeper
 from scheduler_service.hosts.core import Log
-from scheduler_service.hosts.embedded import EmbeddedHost
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.reads import HistoryReads
-from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.state.store import OpenStore
 from scheduler_service.persistence.state.tap import Tap
-from scheduler_service.ports import History, Sender
-from scheduler_service.services.queues import PullQueues
-from scheduler_service.settings import Loaded, Settings
-from scheduler_service.timing.misfire import count_missed
-from scheduler_service.transport.sender import HttpSender
-
-Wrap = Callable[[History], History]
-Carry = Callable[[Sender], Sender]
+from scheduler_service.settings import Loaded
 
 
 class KeepTime(Protocol):
@@ -56,53 +28,41 @@ class KeepTime(Protocol):
         """The clock."""
 
 
-class Parts(msgspec.Struct, frozen=True):
-    """What a service holds open."""
-
-    store: OpenStore
-    watch: StoreWatch
-    database: HistoryDatabase
-    writer: HistoryWriter
-    reads: HistoryReads
-    sender: HttpSender
-    host: EmbeddedHost
-    compiler: Compiler
-    services: ServiceRoom
-
-
 class Service:
     """One running service: `api` is its ASGI application."""
 
-    def __init__(self, *, loaded: Loaded, parts: Parts, api: FastAPI, log: Log) -> None:
+    def __init__(self, *, loaded: Loaded, rooms: Rooms, api: FastAPI, log: Log) -> None:
         self.api = api
         self._loaded = loaded
-        self._parts = parts
+        self._rooms = rooms
         self._log = log
 
     async def start(self) -> None:
         """Recovers, installs the system jobs, takes firings. Raises StoreError."""
-        await self._parts.host.start()
-        await self._parts.services.start_queues(self._parts.host)
-        await install(self._parts.host, self._parts.compiler, self._loaded.settings)
-        self._log("ready", jobsHeld=self._parts.host.jobs_held)
+        rooms = self._rooms
+        await rooms.host.start()
+        await rooms.workers.start()
+        await rooms.services.start_queues(rooms.jobs.deliver)
+        await install(rooms.host, rooms.compiler, self._loaded.settings)
+        self._log("ready", jobsHeld=(await rooms.jobs.standing()).held)
 
     async def breaks(self) -> str:
         """Returns, in words, when the service cannot go on."""
-        return await self._parts.watch.breaks()
+        return await self._rooms.watch.breaks()
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14).
 
         Without its store there is nothing to wait for: what runs can end nowhere.
         """
-        grace = 0 if self._parts.watch.is_lost else grace
-        self._log("draining", graceMs=grace, running=self._parts.host.running)
-        self._parts.services.hand_out_no_more()
-        await self._parts.host.stop(grace)
-        await self._parts.sender.close()
-        await self._parts.reads.close()
-        await self._parts.services.close()
-        self._parts.database.close()
+        grace = 0 if self._rooms.watch.is_lost else grace
+        self._log("draining", graceMs=grace, running=self._rooms.host.running)
+        self._rooms.services.hand_out_no_more()
+        await asyncio.gather(self._rooms.host.stop(grace), self._rooms.workers.stop(grace))
+        await self._rooms.sender.close()
+        await self._rooms.reads.close()
+        await self._rooms.services.close()
+        self._rooms.database.close()
         self._log("stopped")
 
 
@@ -119,118 +79,59 @@ async def open_service(
     """Opens the data folder and builds the service; nothing fires before `start`.
 
     `wrap` puts another history in front of the service's own, `carry` another sender; `tap` watches durable
-    writes; `keep_time` makes the clock. Raises StoreError where store or folder cannot be used, SettingsError
-    for an env_file that cannot be read.
+    writes; `keep_time` makes the clock. Worker processes have none of the four. Raises StoreError where store
+    or folder cannot be used, SettingsError for an env_file that cannot be read.
     """
     settings = loaded.settings
-    folder = data_folder(settings)
+    check_workers(settings)
+    # They begin at once: their imports take as long as what is to be done here.
+    launched = [await launch() for _ in range(1, settings.server.workers)]
+    try:
+        base = await _open_base(loaded, served, log, wrap, carry, tap, keep_time)
+        rooms = Rooms(base=base, launched=launched)
+        await rooms.attach()
+        await rooms.workers.open()
+    except BaseException:
+        await asyncio.gather(*map(Launched.end, launched))
+        raise
+    return Service(loaded=loaded, rooms=rooms, api=create_api(rooms.api_parts), log=log)
+
+
+async def _open_base(
+    loaded: Loaded,
+    served: str,
+    log: Log,
+    wrap: Wrap | None,
+    carry: Carry | None,
+    tap: Tap | None,
+    keep_time: KeepTime,
+) -> Base:
+    """What has to be opened before anything can be built."""
+    settings = loaded.settings
     surroundings = make_surroundings(settings, served)
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )
     watch = StoreWatch(log=log)
-    store = await open_store(settings, watch=watch, tap=tap)
+    home = home_of(settings.server.workers)
+    store = await open_store(settings, watch=watch, tap=tap, home=home, log=log)
     database = await asyncio.to_thread(
         HistoryDatabase,
-        url=history_address(settings, folder),
+        url=history_address(settings, data_folder(settings)),
         durability=settings.store.durability,
         tap=tap,
     )
-    clock = keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew)
-    writer = open_writer(store, database, log)
-    cleaner = make_cleaner(settings, store, writer, clock)
-    outbox = Outbox()
-    queues = PullQueues(table=store.queues, clock=clock, log=log)
-    services = ServiceRoom(
-        database=database, settings=settings.services, clock=clock, tenant=TENANT, queues=queues
-    )
-    sender = make_sender(loaded, served, cleaner, outbox, services, services.directory)
-    history, carrier = wrap(writer) if wrap else writer, carry(sender) if carry else sender
-    host = _make_host(settings, store, history, carrier, services, clock, compiler, log)
-    outbox.host = host
-    await services.attach(
-        deliver=host,
-        read_job=host.read,
-        catalogue=store.catalogue,
-        definition=store.definition,
-        compile_text=compiler.stored,
-    )
-    reads = HistoryReads(database=database, system_jobs=frozenset(NAMES))
-    parts = Parts(store, watch, database, writer, reads, sender, host, compiler, services)
-    api = create_api(_api_parts(loaded, parts, cleaner, clock, surroundings, served))
-    return Service(loaded=loaded, parts=parts, api=api, log=log)
-
-
-def _make_host(
-    settings: Settings,
-    store: OpenStore,
-    history: History,
-    sender: Sender,
-    services: ServiceRoom,
-    clock: Timekeeper,
-    compiler: Compiler,
-    log: Log,
-) -> EmbeddedHost:
-    ground = Ground(
-        core=make_core(compiler),
-        store=store,
-        history=history,
-        sender=sender,
-        router=services.router,
-        stir=services.stir,
-        clock=clock,
-        redact=make_masking(settings).redact_all,
-        count=count_missed,
+    return Base(
+        loaded=loaded,
+        served=served,
         log=log,
-        holder=Holder(store.node_id, f"{store.boot}-{os.getpid()}"),
-        boot=store.boot,
-        limits=limits_of(settings),
-    )
-    return make_embedded_host(ground)
-
-
-def _api_parts(
-    loaded: Loaded, parts: Parts, cleaner: Cleaner, clock: Timekeeper, surroundings: Surroundings, served: str
-) -> ApiParts:
-    async def missing() -> Sequence[str]:
-        return [*([] if parts.host.is_ready else ["host"]), *parts.watch.missing]
-
-    began = rfc3339(clock.now().wall)
-
-    async def list_nodes() -> Sequence[Mapping[str, object]]:
-        own = {"nodeId": parts.store.node_id, "address": served, "version": __version__}
-        state = "draining" if parts.host.is_draining else "running"
-        seen = {"state": state, "startedAt": began, "lastHeartbeat": rfc3339(clock.now().wall)}
-        return [{**own, **seen, "jobsHeld": parts.host.jobs_held, "running": parts.host.running}]
-
-    return ApiParts(
-        deliver=parts.host,
-        create_all=parts.host.create_all,
-        peek=parts.host.peek,
-        read_job=parts.host.read,
-        compile_definition=parts.compiler.posted,
-        moulds=parts.compiler.moulds,
         surroundings=surroundings,
-        catalogue=parts.store.catalogue,
-        store=parts.store,
-        history=parts.reads,
-        courier=parts.host.courier,
-        clean=cleaner,
-        clock=clock,
-        registry=parts.services.registry,
-        scan=parts.services.scan,
-        drift=parts.services.drift,
-        queues=parts.services.queues,
-        flush=parts.writer.flush,
-        ready=missing,
-        nodes=list_nodes,
-        version=__version__,
-        admit=admit_of(loaded),
-        heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
-        admin_key=loaded.settings.server.key,
-        body_bytes=loaded.settings.limits.body_bytes,
-        options=parts.compiler.options,
-        settings=lambda: {
-            name: {"value": value, "source": source} for name, value, source in loaded.effective()
-        },
+        compiler=compiler,
+        watch=watch,
+        home=home,
+        store=store,
+        database=database,
+        clock=keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew),
+        wrap=wrap,
+        carry=carry,
     )

@@ -80,6 +80,10 @@ class ServiceRoom:
         )
         self.drift = Drift(survey=survey)
 
+    def locate(self, name: str) -> tuple[str | None, bool]:
+        """Where a service is, and whether instances of it may come back in a moment."""
+        return self.directory.address(name), self.directory.awaits_instances(name)
+
     def stir(self, write: QueueWrite) -> None:
         """A turn has written into the queues."""
         if self.queues is not None:

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.workers.homes import Home
 from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.persistence.redis.hooks import Hooks
+from scheduler_service.persistence.state.division import divide
 from scheduler_service.persistence.state.folder import FolderLock
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.store import OpenStore
@@ -60,17 +63,36 @@ def data_folder(settings: Settings) -> Path | None:
     return None if settings.store.data == MEMORY else Path(settings.store.data)
 
 
-async def open_store(settings: Settings, *, watch: StoreWatch, tap: Tap | None) -> OpenStore:
-    """The store, which this process alone writes to from now on. Raises StoreError, SettingsError."""
+async def open_store(
+    settings: Settings, *, watch: StoreWatch, tap: Tap | None, home: Home, log: Log
+) -> OpenStore:
+    """The store, which this process alone writes to from now on: the whole of it, or its first share.
+
+    Files that were divided among another number of processes are divided anew before. Raises StoreError,
+    SettingsError.
+    """
     folder = data_folder(settings)
     if settings.store.url is not None:
         return await _open_redis(settings, settings.store.url, folder, watch, tap)
-    return await SqliteStateStore.open(
+    opening = partial(
+        SqliteStateStore.open,
         folder=folder,
         durability=settings.store.durability,
         node_id=settings.node.id or "",
         tap=tap,
     )
+    if folder is None:
+        return await opening()
+    shares = settings.server.workers
+    lock = await asyncio.to_thread(FolderLock.claim, folder)
+    try:
+        await asyncio.to_thread(
+            divide, folder, shares=shares, home=home, durability=settings.store.durability, tell=log
+        )
+        return await opening(shares=shares, lock=lock)
+    except BaseException:
+        lock.release()
+        raise
 
 
 async def _open_redis(

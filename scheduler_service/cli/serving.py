@@ -27,7 +27,7 @@ def serve(
         str | None,
         typer.Option(help="Where the jobs' state lies, redis://HOST:PORT/NUMBER; default: SQLite in --data."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Worker processes; 1 in this version.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that share the jobs; default 1.")] = None,
     runtime: Annotated[str, typer.Option(help="embedded, or dapr: one node of a cluster.")] = "embedded",
     config: Config = None,
 ) -> None:
@@ -50,6 +50,10 @@ def serve(
             "store.url is the embedded host's; with --runtime dapr the jobs' state lies in the sidecar's "
             "actor state store: leave store.url out",
             Exit.USAGE,
+        )
+    if runtime == "dapr" and loaded.settings.server.workers > 1:
+        raise CommandError(
+            "server.workers is the embedded host's; with --runtime dapr start more nodes instead", Exit.USAGE
         )
     if runtime == "dapr":
         _run(_find_node_runner(loaded))
@@ -78,6 +82,10 @@ def demo(host: Host = None, port: Port = None, data: Data = ":memory:", config: 
     loaded = read_settings({"server.host": host, "server.port": port, "store.data": data}, config)
     if loaded.settings.store.url is not None:
         raise CommandError("the demo keeps its jobs in --data; leave store.url out", Exit.USAGE)
+    if loaded.settings.server.workers > 1:
+        raise CommandError(
+            "the demo is one process, which shows each end; leave server.workers out", Exit.USAGE
+        )
     from scheduler_service.demo.running import run_demo
 
     _run(lambda: run_demo(loaded))

@@ -2,15 +2,23 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Protocol
 
 from scheduler_service.engine.program import Program
-from scheduler_service.ports import Compile, StateStore, StoreUnavailable
+from scheduler_service.ports import Compile, StoreUnavailable
+
+
+class Definitions(Protocol):
+    """Where definitions lie."""
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """As in `ports.StateStore`."""
 
 
 class Programs:
     """Compiles each stored definition once, as long as it is among the `size` last used."""
 
-    def __init__(self, *, store: StateStore, compiler: Compile, size: int = 10_000) -> None:
+    def __init__(self, *, store: Definitions, compiler: Compile, size: int = 10_000) -> None:
         self._store = store
         self._compile = compiler
         self._size = size

@@ -6,7 +6,7 @@ has it; a job that has it already, or awaits it no more, changes nothing.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol
 
 from scheduler_service.domain.effects import PublishParts, QueueWrite
@@ -42,6 +42,7 @@ class PullQueues:
     _deliver: Deliver
     _allowance: Allowance
     _is_stopping = False
+    _has_started = False
 
     def __init__(
         self,
@@ -68,9 +69,8 @@ class PullQueues:
         Raises StoreError.
         """
         self._deliver, self._allowance = deliver, allowance
-        await self._table.extend(self._clock.now().steady)
-        await self._take_up_ends()
-        self._spawn(self._look())
+        self._has_started = True
+        await self._take_up()
 
     def hand_out_no_more(self) -> None:
         """Those who wait get nothing, nor does anybody else; leases go on, and parts may be completed."""
@@ -144,12 +144,24 @@ class PullQueues:
 
     def stir(self, write: QueueWrite) -> None:
         """A turn has written into the queues: those who wait for work look again."""
-        self._stirs += 1
-        if not isinstance(write, PublishParts):
+        if isinstance(write, PublishParts):
+            self.wake({(part.tenant, part.queue) for part in write.parts})
+        else:
+            self.wake(None)
+
+    def wake(self, keys: Iterable[tuple[str, str]] | None) -> None:
+        """Those who wait for work of these queues (tenant, name) look again; None: all do."""
+        if keys is None:
             self._stir_all()
             return
-        for key in {(part.tenant, part.queue) for part in write.parts}:
+        self._stirs += 1
+        for key in keys:
             self._wake(self._waiting.get(key, set()))
+
+    def take_up_again(self) -> None:
+        """A part of the table was away: its leases get their whole length, its ends go to their jobs."""
+        if self._has_started:
+            self._spawn(self._insist(self._take_up))
 
     async def _take(self, claim: Claim) -> tuple[Leased, ...]:
         """Leases that are given, heard of or not, are looked at when they end. Raises StoreError."""
@@ -221,6 +233,11 @@ class PullQueues:
     async def _look_for_ends(self) -> None:
         """After a write of which nobody knows: what is over and was not told is told."""
         await self._insist(self._take_up_ends)
+
+    async def _take_up(self) -> None:
+        await self._table.extend(self._clock.now().steady)
+        await self._take_up_ends()
+        self._spawn(self._look())
 
     async def _take_up_ends(self) -> None:
         after = ""

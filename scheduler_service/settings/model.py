@@ -79,7 +79,6 @@ Zone = Annotated[str, AfterValidator(_check_zone)]
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Origin = Annotated[str, AfterValidator(_check_origin)]
 Base = Annotated[str, AfterValidator(_check_base)]
-One = Annotated[Literal[1], BeforeValidator(_read_whole)]
 Bit = Annotated[Literal[0, 1], BeforeValidator(_read_whole)]
 Bases = Annotated[tuple[Base, ...], BeforeValidator(_read_bases), Field(min_length=1, max_length=100)]
 
@@ -106,7 +105,7 @@ class Server(Group):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     external_url: Base | None = None
-    workers: One = 1
+    workers: Annotated[int, Field(ge=1, le=32)] = 1
     key: Annotated[str, Field(min_length=16)] | None = None
     drain_seconds: Seconds = 20
 

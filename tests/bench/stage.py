@@ -80,9 +80,9 @@ class Stage:
         return self.arrivals()
 
     def memory(self) -> float:
-        """Resident memory of the service in MiB."""
-        pages = int(Path(f"/proc/{self.service.pid}/statm").read_text().split()[1])
-        return pages * 4096 / (1 << 20)
+        """Resident memory of the service, its worker processes included, in MiB."""
+        pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self._processes()]
+        return sum(pages) * 4096 / (1 << 20)
 
     def disk(self) -> float:
         """What its data folder holds, in MiB."""
@@ -90,9 +90,14 @@ class Stage:
         return sum(file.stat().st_size for file in self._folder.iterdir()) / (1 << 20)
 
     def cpu(self) -> float:
-        """Seconds of CPU that the service has used."""
-        fields = Path(f"/proc/{self.service.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / 100
+        """Seconds of CPU that the service has used, its worker processes included."""
+        stats = (Path(f"/proc/{pid}/stat").read_text() for pid in self._processes())
+        fields = [stat.rsplit(")", 1)[1].split() for stat in stats]
+        return sum(int(one[11]) + int(one[12]) for one in fields) / 100
+
+    def _processes(self) -> list[int]:
+        pid = self.service.pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
 
 
 @contextlib.contextmanager

@@ -1,8 +1,7 @@
-"""What more processes would gain at most: `python -m tests.bench.workers [count] [qos] [processes]`.
+"""What more processes gain: `python -m tests.bench.workers [count] [qos] [processes]`.
 
-The same herd once for one service, once divided among several that know nothing of each other: each with its
-own store and history, on the same cores, against the same target. Workers over one store could only be
-slower than that.
+The same herd for one process, for a service with worker processes, and divided among services that know
+nothing of each other: the last is the most that can be had on these cores against this target.
 """
 
 import contextlib
@@ -13,13 +12,18 @@ from tests.bench.stage import Stage, figures, one_shot, show, stage
 
 
 def main(count: int = 10_000, qos: int = 0, processes: int = 2) -> None:
-    """Prints executions a second and CPU of each, for one process and for several."""
-    for number in (1, processes):
+    """Prints executions a second and CPU of each."""
+    for title, number, options in (
+        ("one process", 1, ()),
+        (f"--workers {processes}", 1, ("--workers", str(processes))),
+        (f"{processes} services", processes, ()),
+    ):
         with contextlib.ExitStack() as stack:
-            _run([stack.enter_context(stage()) for _ in range(number)], count, qos)
+            services = [stack.enter_context(stage(*options)) for _ in range(number)]
+            _run(title, services, count, qos)
 
 
-def _run(services: list[Stage], count: int, qos: int) -> None:
+def _run(title: str, services: list[Stage], count: int, qos: int) -> None:
     target = services[0]
     moment = int(time.time()) + 10 + count // 1_000
     for place, service in enumerate(services):
@@ -31,7 +35,7 @@ def _run(services: list[Stage], count: int, qos: int) -> None:
     last = max(arrived for _, _, arrived in arrivals) / 1_000
     time.sleep(2)
     show(
-        f"herd of {count}, qos {qos}, {len(services)} processes",
+        f"herd of {count}, qos {qos}, {title}",
         {
             "executions/s": round(len(arrivals) / (last - moment)),
             **figures(arrivals, {f"herd-{n}": moment * 1000.0 for n in range(count)}),

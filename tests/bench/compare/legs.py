@@ -53,6 +53,14 @@ LEGS = (
         kinds=(HERD, STEADY, CHAIN, SINGLE), suffix="?qos=1", reports=True,
     ),
     Leg(
+        "pair-0", "Punctual, --workers 2, qos 0", "punctual", OWN, folder_alone, creates=800,
+        kinds=(HERD, STEADY, CHAIN, SINGLE), suffix="?qos=0&workers=2", reports=True,
+    ),
+    Leg(
+        "pair-1", "Punctual, --workers 2, qos 1", "punctual", OWN, folder_alone, creates=800,
+        kinds=(HERD, STEADY, CHAIN, SINGLE), suffix="?qos=1&workers=2", reports=True,
+    ),
+    Leg(
         "apscheduler-memory", "APScheduler, memory", "apscheduler", PYTHON, nothing, creates=5_000,
         kinds=(HERD, STEADY, CHAIN),
     ),

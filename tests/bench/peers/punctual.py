@@ -1,7 +1,8 @@
 """Punctual: `punctual serve` as shipped (SQLite, durability `full`, all history), jobs posted in arrays.
 
 The service is a child of this program and stays on its cores; the program itself, a client, goes to those of
-the target before it posts anything, where the store servers of others stand too. Its store is `FOLDER?qos=N`.
+the target before it posts anything, where the store servers of others stand too. Its store is `FOLDER?qos=N`,
+with `&workers=N` for several processes.
 """
 
 import asyncio
@@ -26,9 +27,12 @@ SERVE = ("-m", "scheduler_service", "serve", "--port", "0", "--data")
 def main() -> None:
     """Creates the jobs, lets the service run them, and tells at the end what its history has."""
     task = read_task()
-    folder, qos = _store(task)
+    folder, qos, workers = _store(task)
     service = subprocess.Popen(
-        [sys.executable, *SERVE, folder], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [sys.executable, *SERVE, folder, "--workers", workers],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     with contextlib.suppress(AttributeError, OSError):  # not on every system
         os.sched_setaffinity(0, task.client_cores)
@@ -73,9 +77,11 @@ async def _create_one_by_one(url: str, jobs: list[dict[str, Any]]) -> float:
         return len(jobs) / (time.perf_counter() - began)
 
 
-def _store(task: Task) -> tuple[str, int]:
+def _store(task: Task) -> tuple[str, int, str]:
+    """The folder, the qos of the jobs, and the number of processes."""
     parts = urlsplit(task.store)
-    return parts.path, int(parse_qs(parts.query)["qos"][0])
+    asked = parse_qs(parts.query)
+    return parts.path, int(asked["qos"][0]), asked.get("workers", ["1"])[0]
 
 
 def _recorded(stage: Stage, task: Task) -> int:

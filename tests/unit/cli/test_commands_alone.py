@@ -64,7 +64,8 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("jobs", "list", "--url", "http://[::1"),
         ("jobs", "list", "--key", "kéy"),
         ("serve", "--runtime", "cloud"),
-        ("serve", "--workers", "2"),
+        ("serve", "--workers", "0"),
+        ("serve", "--workers", "2", "--runtime", "dapr"),
         ("serve", "--store", "sqlite://x"),
         ("serve", "--store", "redis://x", "--runtime", "dapr"),
         ("serve", "--port", "99999"),
@@ -97,6 +98,14 @@ def test_the_demo_leaves_the_jobs_of_a_service_alone(
     code, _, err = ended(capsys, "demo")
     assert code == 2
     assert "leave store.url out" in err
+
+
+def test_the_demo_is_one_process(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not show the ends of executions in others; whoever asks for them is told so (16)."""
+    monkeypatch.setenv("PUNCTUAL_SERVER__WORKERS", "2")
+    code, _, err = ended(capsys, "demo")
+    assert code == 2
+    assert "leave server.workers out" in err
 
 
 def test_with_the_state_elsewhere_the_history_is_looked_at(

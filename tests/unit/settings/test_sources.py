@@ -65,7 +65,7 @@ def test_what_a_later_version_knows_is_refused_by_name(group: str) -> None:
     ("name", "value", "said"),
     [
         ("SERVER__PORT", "70000", "server.port = '70000' (environment)"),
-        ("SERVER__WORKERS", "2", "server.workers = 2"),
+        ("SERVER__WORKERS", "33", "server.workers = '33'"),
         ("DEFAULTS__TIMEZONE", "Mars/Olympus", "defaults.timezone = 'Mars/Olympus'"),
         ("DEFAULTS__QOS", "2", "defaults.qos"),
         ("EGRESS__ALLOW", "10.0.0.0/8", "lists and tables are JSON"),

@@ -1,0 +1,18 @@
+"""What a process does with its memory once it has started."""
+
+import gc
+
+# Hardly anything here is ever part of a cycle: looking for cycles less often costs little memory.
+COLLECT_AFTER = (20_000, 20, 20)
+
+
+def freeze_memory() -> None:
+    """What the start has made stays: the collector need not walk through it again and again.
+
+    Nor need it look after every 700 objects. An execution leaves no circles, so there is next to nothing to
+    find; in a herd of 4,000 its rounds took 30 of 240 µs an execution, and the longest of them were felt as
+    lateness.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)

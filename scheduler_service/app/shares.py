@@ -1,0 +1,73 @@
+"""How a service of several processes divides its jobs, and what it tells each of its worker processes."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from scheduler_service.app.storage import MEMORY
+from scheduler_service.app.system import NAMES
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.workers.homes import Home, make_home
+from scheduler_service.hosts.workers.methods import Orders
+from scheduler_service.hosts.workers.share import OwnShare, RemoteShare
+from scheduler_service.hosts.workers.shares import Shares
+from scheduler_service.hosts.workers.whole import ServiceStore, WholeStore
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
+from scheduler_service.ports import Clock
+from scheduler_service.settings import Loaded, Settings, SettingsError
+
+
+def check_workers(settings: Settings) -> None:
+    """Raises SettingsError where several processes are asked of what has one (SPEC section 16)."""
+    workers, store = settings.server.workers, settings.store
+    if workers == 1:
+        return
+    if store.url is not None:
+        raise SettingsError(
+            f"server.workers = {workers}: the state in Redis has one process; leave store.url out, or "
+            "server.workers"
+        )
+    if store.data == MEMORY:
+        raise SettingsError(
+            f"server.workers = {workers}: processes meet in files; name a folder in store.data (--data DIR)"
+        )
+    if settings.database.url == "sqlite://":
+        raise SettingsError(
+            f"server.workers = {workers}: processes cannot share a history in memory; leave database.url out"
+        )
+
+
+def home_of(shares: int) -> Home:
+    """Where jobs live in a service of so many shares: the system jobs where their functions are."""
+    return make_home(shares, NAMES)
+
+
+def make_whole(store: OpenStore, remotes: Sequence[RemoteShare], home: Home) -> ServiceStore:
+    """All stores as one; the service's own where there is no other."""
+    if not remotes:
+        return store
+    assert isinstance(store, SqliteStateStore), "settings refuse worker processes over another store"
+    return WholeStore(own=store, remotes=remotes, home=home)
+
+
+def make_jobs(own: OwnShare, remotes: Sequence[RemoteShare], home: Home) -> OwnShare | Shares:
+    """All jobs; the service's own share where there is no other."""
+    return Shares(shares=(own, *remotes), home=home) if remotes else own
+
+
+def orders_of(loaded: Loaded, served: str, node: str, clock: Clock) -> Callable[[int], Orders]:
+    """What a worker process is told when it starts. Its steady line is that of `clock`."""
+
+    def give(share: int) -> Orders:
+        return Orders(
+            share=share,
+            settings=loaded.settings.model_dump_json().encode(),
+            sources=loaded.sources,
+            has_file=loaded.has_file,
+            served=served,
+            node=node,
+            # By the wall as it is now: what is stored may not have followed a step of it yet.
+            skew=round(time.time() * SECOND) - clock.now().steady,
+        )
+
+    return give

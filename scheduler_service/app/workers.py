@@ -1,0 +1,183 @@
+"""The worker processes of a service: started, looked after, started again where one dies, stopped."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from scheduler_service.app.launching import LAST, Launched, launch
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.workers import methods
+from scheduler_service.hosts.workers.branch import Branch, ask
+from scheduler_service.hosts.workers.hosting import Hosting
+from scheduler_service.hosts.workers.line import Line, OtherProcessFault
+from scheduler_service.hosts.workers.methods import Orders
+from scheduler_service.ports import StoreError, StoreUnavailable
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+# How often a process is asked how it is, and how long it may take to say so, in seconds: one that hangs, with
+# the turns of its share, is better started again.
+WATCH, HANGS = 5.0, 30.0
+Give = Callable[[int], Orders]
+"""The orders for the next start of a share's process."""
+NewHosting = Callable[[], Hosting]
+
+
+class Workers:
+    """All of them, the first starts of whose processes are `launched`.
+
+    `back` is called whenever one that had died takes calls again.
+    """
+
+    def __init__(
+        self,
+        *,
+        branches: Sequence[Branch],
+        launched: Sequence[Launched],
+        give: Give,
+        hosting: NewHosting,
+        back: Callable[[], None],
+        log: Log,
+    ) -> None:
+        self._keepers = [
+            Keeper(branch=branch, launched=one, give=give, hosting=hosting, back=back, log=log)
+            for branch, one in zip(branches, launched, strict=True)
+        ]
+
+    async def open(self) -> None:
+        """Has each process open its share. Raises StoreError: then all have ended."""
+        try:
+            await _together(keeper.open() for keeper in self._keepers)
+        except BaseException:
+            await asyncio.gather(*(keeper.end() for keeper in self._keepers))
+            raise
+
+    async def start(self) -> None:
+        """Has each recover and take firings; one that dies is started again. Raises StoreError."""
+        await _together(keeper.start() for keeper in self._keepers)
+
+    async def stop(self, grace: int) -> None:
+        """Drains each for at most `grace` ms; returns when all have ended."""
+        await asyncio.gather(*(keeper.stop(grace) for keeper in self._keepers))
+
+
+async def _together(work: Iterable[Awaitable[None]]) -> None:
+    """Returns when all have ended; raises the first error that one raised."""
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+class Keeper:
+    """Keeps one worker process alive."""
+
+    def __init__(
+        self,
+        *,
+        branch: Branch,
+        launched: Launched,
+        give: Give,
+        hosting: NewHosting,
+        back: Callable[[], None],
+        log: Log,
+    ) -> None:
+        self._branch = branch
+        self._give = give
+        self._hosting = hosting
+        self._back = back
+        self._log = log
+        self._launched = launched
+        self._line: Line | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._cut = asyncio.Event()
+
+    async def open(self) -> None:
+        """Has the process open its share. Raises StoreError."""
+        cut = self._cut = asyncio.Event()
+        hosting = self._hosting()
+
+        def lose() -> None:
+            self._branch.leave()
+            hosting.end()
+            cut.set()
+
+        end = self._launched.hand_over()
+        line = self._line = await Line.open(
+            end, serve=hosting.serve, hear=hosting.hear, lost=lose, log=self._log
+        )
+        await ask(line, methods.OPEN, self._give(self._branch.share))
+
+    async def start(self) -> None:
+        """Has the share recover, and takes calls for it. Raises StoreError."""
+        await self._join()
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def stop(self, grace: int) -> None:
+        """Drains the share for at most `grace` ms and ends the process."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._line is not None and not self._cut.is_set():
+            try:
+                async with asyncio.timeout(grace / SECOND + LAST):
+                    await ask(self._line, methods.STOP, grace)
+            except (StoreError, TimeoutError) as error:
+                self._log("worker_not_stopped", worker=self._branch.share, error=str(error))
+        await self.end()
+
+    async def _join(self) -> None:
+        line = self._line
+        assert line is not None, "opened before"
+        await ask(line, methods.START, None)
+        if self._cut.is_set():
+            raise StoreUnavailable(f"worker process {self._branch.share} ended while it started")
+        self._branch.join(line)
+
+    async def _keep(self) -> None:
+        """Starts the process again whenever it has died."""
+        while True:
+            await self._watch()
+            self._log("worker_lost", worker=self._branch.share, exit=await self.end())
+            await self._come_back()
+            self._log("worker_back", worker=self._branch.share)
+
+    async def _watch(self) -> None:
+        """Returns when the process has died; one that does not answer is killed."""
+        while not self._cut.is_set():
+            try:
+                async with asyncio.timeout(WATCH):
+                    await self._cut.wait()
+            except TimeoutError:
+                await self._knock()
+
+    async def _knock(self) -> None:
+        try:
+            async with asyncio.timeout(HANGS):
+                await self._branch.call(methods.STANDING, None)
+        except StoreError:
+            return  # it has died: the line says so
+        except TimeoutError:
+            self._log("worker_hangs", worker=self._branch.share, seconds=HANGS)
+            self._launched.kill()
+            await self._cut.wait()
+
+    async def _come_back(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                self._launched = await launch()
+                await self.open()
+                await self._join()
+            except (StoreError, OtherProcessFault, OSError) as error:
+                self._log("worker_not_started", worker=self._branch.share, error=str(error))
+                await self.end()
+            else:
+                self._back()
+                return
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def end(self) -> int:
+        """The exit code of the process: one whose line is cut ends by itself, or has to."""
+        if self._line is not None:
+            self._line.close()
+        return await self._launched.end()

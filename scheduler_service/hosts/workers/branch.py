@@ -1,0 +1,46 @@
+"""A worker process as the service sees it: the same handle from one start of it to the next."""
+
+from typing import TypeVar
+
+from scheduler_service.hosts.workers.line import Line
+from scheduler_service.hosts.workers.methods import Method
+from scheduler_service.ports import StoreUnavailable
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+
+class Branch:
+    """Calls go to the worker process of `share` while there is one that has started."""
+
+    def __init__(self, *, share: int) -> None:
+        self.share = share
+        self._line: Line | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it takes calls."""
+        return self._line is not None
+
+    def join(self, line: Line) -> None:
+        """A start of the process takes calls from now on."""
+        self._line = line
+
+    def leave(self) -> None:
+        """It takes none any more."""
+        self._line = None
+
+    async def call(self, method: Method[Argument, Result], argument: Argument) -> Result:
+        """The method's result. Raises what it raises there; StoreUnavailable: the process is not there;
+        StoreUncertain: it ended over the call.
+        """
+        if self._line is None:
+            raise StoreUnavailable(
+                f"worker process {self.share}, in whose share this lies, is starting; ask again in a moment"
+            )
+        return await ask(self._line, method, argument)
+
+
+async def ask(line: Line, method: Method[Argument, Result], argument: Argument) -> Result:
+    """The result of a method at the other end of `line`. Raises what it raises there, StoreError."""
+    return method.read_result(await line.call(method.name, method.write_argument(argument)))

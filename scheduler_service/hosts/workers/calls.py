@@ -1,0 +1,124 @@
+"""What a worker process does for the service: the other end of `share` and `remote`."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from scheduler_service.domain.replies import Reply
+from scheduler_service.hosts.embedded import EmbeddedHost
+from scheduler_service.hosts.messages import event_of, read_ask, write_document, write_error, write_reply
+from scheduler_service.hosts.workers import methods
+from scheduler_service.hosts.workers.methods import Ask, Family, Method, Span, Standing
+from scheduler_service.persistence.state.catalogue import JobPage, JobQuery, Revision
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.ports import CatalogueEntry, Compile, Definition, History, StoreError
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+Handler = Callable[[bytes], Awaitable[bytes]]
+
+
+def write_json(reply: Reply) -> bytes:
+    """A reply as it is kept under an Idempotency-Key."""
+    return msgspec.json.encode(reply)
+
+
+class Calls:
+    """Answers the service's calls out of one share: its host, its store and its history."""
+
+    def __init__(
+        self, *, host: EmbeddedHost, store: SqliteStateStore, history: History, compile_text: Compile
+    ) -> None:
+        self._host = host
+        self._store = store
+        self._history = history
+        self._compile = compile_text
+        catalogue, queues, courier = store.catalogue, store.queues, host.courier
+        self._handlers: Mapping[str, Handler] = dict(
+            [
+                _handler(methods.STANDING, self._stand),
+                _handler(methods.TAKE, self._take),
+                _handler(methods.CREATE, self._create),
+                _handler(methods.DEFINITION, lambda asked: store.definition(*asked)),
+                _handler(methods.FORGET, store.forget),
+                _handler(methods.FLUSH, lambda _: history.flush()),
+                _handler(methods.RESEND, courier.resend),
+                _handler(methods.DISMISS, courier.dismiss),
+                _handler(methods.RESEND_OUTBOX, lambda _: courier.resend_outbox()),
+                _handler(methods.GET, catalogue.get),
+                _handler(methods.SOME, self._some),
+                _handler(methods.FIND, catalogue.find),
+                _handler(methods.LIST, self._list),
+                _handler(methods.REVISIONS, self._revisions),
+                _handler(methods.CHILDREN, self._children),
+                _handler(methods.UPCOMING, self._upcoming),
+                _handler(methods.COUNTS, lambda asked: catalogue.counts(asked[0], tenant=asked[1])),
+                _handler(methods.LOOK, queues.look),
+                _handler(methods.CLAIM, queues.claim),
+                _handler(methods.RENEW, lambda asked: queues.renew(*asked)),
+                _handler(methods.COMPLETE, lambda asked: queues.complete(*asked)),
+                _handler(methods.SWEEP, queues.sweep),
+                _handler(methods.EXTEND, queues.extend),
+                _handler(methods.DROP, queues.drop),
+                _handler(methods.ENDED, lambda asked: queues.ended(*asked)),
+            ]
+        )
+
+    async def serve(self, method: str, argument: bytes) -> bytes:
+        """Answers one call. Raises StoreError, CursorError."""
+        return await self._handlers[method](argument)
+
+    async def _stand(self, _: None) -> Standing:
+        return Standing(held=self._host.jobs_held, running=self._host.running)
+
+    async def _take(self, asked: Ask) -> bytes:
+        """One turn, or a look at the job; a StoreError is an answer."""
+        try:
+            ask = read_ask(asked.message)
+            event = event_of(ask)
+            if event is None:
+                job = await self._host.read(asked.job_id)
+                return write_document(None if job is None else job.document)
+            text = ask.definition
+            definition = None if text is None else Definition(text, self._compile(text))
+            reply = await self._host(
+                asked.job_id, event, definition=definition, remembered=ask.remembered, answer=write_json
+            )
+        except StoreError as error:
+            return write_error(error)
+        return write_reply(reply)
+
+    async def _create(self, texts: list[bytes]) -> list[bytes]:
+        definitions = [Definition(text, self._compile(text)) for text in texts]
+        answers = await self._host.create_all(definitions)
+        return [write_error(one) if isinstance(one, StoreError) else write_reply(one) for one in answers]
+
+    async def _some(self, job_ids: list[str]) -> dict[str, CatalogueEntry]:
+        return dict(await self._store.catalogue.some(job_ids))
+
+    async def _list(self, query: JobQuery) -> JobPage:
+        return await self._store.catalogue.list(query)
+
+    async def _revisions(self, asked: tuple[str, int, int]) -> list[Revision]:
+        uid, after, limit = asked
+        return list(await self._store.catalogue.revisions(uid, after=after, limit=limit))
+
+    async def _children(self, family: Family) -> list[CatalogueEntry]:
+        found = await self._store.catalogue.children(
+            family.parent_job, family.parent_execution, after=family.after, limit=family.limit
+        )
+        return list(found)
+
+    async def _upcoming(self, span: Span) -> list[CatalogueEntry]:
+        catalogue = self._store.catalogue
+        return list(await catalogue.upcoming(span.start, span.end, span.limit, tenant=span.tenant))
+
+
+def _handler(
+    method: Method[Argument, Result], work: Callable[[Argument], Awaitable[Result]]
+) -> tuple[str, Handler]:
+    async def handle(packed: bytes) -> bytes:
+        return method.write_result(await work(method.read_argument(packed)))
+
+    return method.name, handle

@@ -1,0 +1,112 @@
+"""What a worker process asks of the service: who is called, and who waits for work.
+
+The instances of services, their places and their lines are known to the service alone, so that capacities and
+rates hold over all shares.
+"""
+
+import asyncio
+import re
+from typing import TypeVar
+
+import msgspec
+
+from scheduler_service.domain.effects import CallPart, PublishParts, QueueWrite, ResolveInstances
+from scheduler_service.domain.parts import Chosen
+from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
+from scheduler_service.hosts.workers import methods
+from scheduler_service.hosts.workers.branch import ask
+from scheduler_service.hosts.workers.line import Line
+from scheduler_service.hosts.workers.methods import Method
+from scheduler_service.ports import MayGo, Sender, StoreError, always
+
+_NAME = re.compile(r"(?i:service)://([^/?#{]+)")
+Argument = TypeVar("Argument")
+
+
+class RemoteRouter:
+    """ports.instances.Router of the service."""
+
+    def __init__(self, *, line: Line) -> None:
+        self._line = line
+
+    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
+        """As in the port."""
+        return await ask(self._line, methods.RESOLVE, search)
+
+    def take_place(self, call: CallPart) -> bool:
+        """Never at once: it has to be asked for by `enter`."""
+        return False
+
+    async def enter(self, call: CallPart) -> None:
+        """As in the port."""
+        bare = msgspec.structs.replace(call.request, headers=(), body=None)
+        await ask(self._line, methods.ENTER, msgspec.structs.replace(call, request=bare))
+
+    def leave(self, token: Token) -> None:
+        """As in the port."""
+        _tell(self._line, methods.LEAVE, token)
+
+    def mark_draining(self, tenant: str, service: str, instance: str) -> None:
+        """As in the port."""
+        _tell(self._line, methods.MARK_DRAINING, (tenant, service, instance))
+
+
+class AskedDirectory:
+    """transport.services.Directory by what the service said last; each question renews the answer."""
+
+    def __init__(self, *, line: Line) -> None:
+        self._line = line
+        self._known: dict[str, tuple[str | None, bool]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def address(self, name: str) -> str | None:
+        """The base address of a service, as it was learnt last."""
+        return self._known.get(name, (None, False))[0]
+
+    def awaits_instances(self, name: str) -> bool:
+        """Whether instances may live that have not registered since the service's start."""
+        awaits = self._known.get(name, (None, False))[1]
+        if awaits:  # who waits for them asks again in a moment
+            task = asyncio.ensure_future(self.learn(name))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return awaits
+
+    async def learn(self, name: str) -> None:
+        """Asks the service. Raises nothing: where it does not answer, what is known stays."""
+        try:
+            self._known[name] = await ask(self._line, methods.ADDRESS, name)
+        except StoreError:
+            return  # the line is cut, and this process about to end
+
+
+class AskingSender:
+    """ports.Sender that learns where a service is before it sends there."""
+
+    def __init__(self, *, sender: Sender, directory: AskedDirectory) -> None:
+        self._sender = sender
+        self._directory = directory
+
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
+        """The target's answer, or why there is none. Raises nothing but CancelledError and NotSent."""
+        if request.url[:8].lower() == "service:" and not request.base:
+            name = _NAME.match(request.url)
+            if name is not None:
+                await self._directory.learn(name[1])
+        return await self._sender.send(request, may_go)
+
+    async def close(self) -> None:
+        """Closes what it stands on."""
+        await self._sender.close()
+
+
+def stir_service(line: Line, write: QueueWrite) -> None:
+    """A turn of this share has written into queues: those who wait for work look again."""
+    keys = None
+    if isinstance(write, PublishParts):
+        keys = sorted({(part.tenant, part.queue) for part in write.parts})
+    _tell(line, methods.STIR, keys)
+
+
+def _tell(line: Line, method: Method[Argument, None], argument: Argument) -> None:
+    line.tell(method.name, method.write_argument(argument))

@@ -1,0 +1,26 @@
+"""In which share a job lives: that follows from its id alone, so nobody has to keep it."""
+
+from collections.abc import Callable, Collection
+from zlib import crc32
+
+Home = Callable[[str], int]
+"""The number of the share in which a job lives."""
+
+_MIX = 0x9E3779B1
+_BITS = 0xFFFFFFFF
+
+
+def make_home(shares: int, pinned: Collection[str] = ()) -> Home:
+    """Divides ids evenly among `shares`; those of `pinned` live in share 0, whose process serves them.
+
+    It never changes: files are divided by it, and are read by later versions.
+    """
+    first = frozenset(pinned)
+
+    def home(job_id: str) -> int:
+        if shares == 1 or job_id in first:
+            return 0
+        # Ids that differ in little differ in few bits of the sum: the upper bits of a product have them all.
+        return ((crc32(job_id.encode("utf-8", "surrogatepass")) * _MIX & _BITS) >> 16) % shares
+
+    return home

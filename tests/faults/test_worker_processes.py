@@ -1,0 +1,344 @@
+"""A service of three processes: jobs of all shares, and what a death of any of them costs (DESIGN 4)."""
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler_service.app.shares import home_of
+from tests.wire.processes.process import Process, serve
+from tests.wire.target import HELD, Target
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+PATIENCE = 60.0
+LOOK = 0.05
+SHARES = 3
+JOBS = [f"job-{number}" for number in range(12)]
+ENDED = {"succeeded", "terminated", "cancelled", "skipped"}
+
+
+class Service:
+    """`punctual serve --workers N` over one folder, started again and again."""
+
+    def __init__(self, folder: Path, target: Target) -> None:
+        self.data = folder / "data"
+        self.target = target
+        self.process: Process | None = None
+        self.killed: list[Process] = []
+        self.client = httpx.AsyncClient(trust_env=False, timeout=30)
+
+    async def start(self, workers: int = SHARES) -> None:
+        """Returns when it answers and fires."""
+        self.process = serve(self.data, "--workers", str(workers))
+        self.client.base_url = httpx.URL(await asyncio.to_thread(self.process.wait_for_url))
+
+    async def kill(self) -> None:
+        """kill -9 of the service itself."""
+        assert self.process is not None
+        self.process.send(signal.SIGKILL)
+        await asyncio.to_thread(self.process._popen.wait, PATIENCE)
+        self.killed.append(self.process)
+
+    async def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        assert self.process is not None
+        return await asyncio.to_thread(self.process.stop)
+
+    @property
+    def workers(self) -> list[int]:
+        """The ids of its worker processes."""
+        assert self.process is not None
+        pid = self.process._popen.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    async def back(self, many: int) -> None:
+        """Returns when worker processes have come back so many times."""
+        assert self.process is not None
+        await asyncio.to_thread(self.process.wait_for_line, '"worker_back"', many=many)
+        assert (await self.client.get("/health/ready")).status_code == 200
+
+    async def ask(self, method: str, path: str, status: int = 200, **options: Any) -> Any:
+        """`data` of an answer."""
+        answer = await self.client.request(method, path, **options)
+        assert answer.status_code == status, (method, path, answer.status_code, answer.text)
+        return answer.json()["data"] if answer.content else None
+
+    async def create(self, *jobs: dict[str, Any]) -> None:
+        """All of them in one array."""
+        items = (await self.ask("POST", "/jobs", json=list(jobs)))["items"]
+        assert [item["status"] for item in items] == ["created"] * len(jobs), items
+
+    async def listed(self, path: str, **query: Any) -> list[Any]:
+        """All items of a list, a small page at a time."""
+        found: list[Any] = []
+        cursor: str | None = None
+        while True:
+            more = {} if cursor is None else {"cursor": cursor}
+            page = await self.ask("GET", path, params={"limit": 5, **query, **more})
+            found += page["items"]
+            cursor = page["nextCursor"]
+            if cursor is None:
+                return found
+
+
+def define(job_id: str, target: Target, **members: Any) -> dict[str, Any]:
+    """A job with one step."""
+    common = {"jobName": job_id, "creator": "test", "creatorName": "Test", "qos": 1}
+    step = {"url": f"{target.url}/run/{job_id}", "method": "POST", "body": {"job": job_id}}
+    return {"jobId": job_id, **common, "timer": {"period": "external"}, "request": [step], **members}
+
+
+async def until(condition: Callable[[], Awaitable[Any]], what: str) -> Any:
+    """The first answer that is true."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                if found := await condition():
+                    return found
+                await asyncio.sleep(LOOK)
+    except TimeoutError:
+        raise AssertionError(f"it never came to this: {what}") from None
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Service]:
+    """A service that is not started yet, and its target."""
+    async with Target(lambda: int(time.time() * 1_000)) as target:
+        service = Service(folder, target)
+        try:
+            yield service
+        finally:
+            await service.client.aclose()
+            if service.process is not None:
+                service.process.__exit__()
+            for process in service.killed:  # what they said ends with their worker processes
+                process.wait()
+
+
+async def has_ended(service: Service, execution: str) -> Any:
+    """The execution, once it has ended."""
+
+    async def look() -> Any:
+        found = await service.ask("GET", f"/executions/{execution}")
+        return found if found["state"] in ENDED else None
+
+    return await until(look, f"{execution} has ended")
+
+
+def test_the_jobs_lie_in_all_shares() -> None:
+    """Otherwise the tests here would show little."""
+    assert set(map(home_of(SHARES), JOBS)) == set(range(SHARES))
+
+
+async def test_several_processes_answer_as_one(tmp_path: Path) -> None:
+    """Created, listed, triggered, changed, read and removed, whichever share a job is in (SPEC 10)."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        assert len(service.workers) == SHARES - 1
+        hook = {"url": f"{service.target.url}/hook", "stateEquals": ["finalSucceed"], "guarantee": "outbox"}
+        await service.create(*(define(job, service.target, notification=[hook]) for job in JOBS))
+        assert [one["jobId"] for one in await service.listed("/jobs")] == sorted(JOBS)
+        newest = await service.listed("/jobs", sort="-createdAt")
+        assert [one["createdAt"] for one in newest] == sorted(
+            (one["createdAt"] for one in newest), reverse=True
+        )
+        runs = [(await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"] for job in JOBS]
+        ends = [await has_ended(service, run) for run in runs]
+        assert [one["state"] for one in ends] == ["succeeded"] * len(JOBS)
+        assert Counter(one.path for one in service.target.at("/run")) == Counter(
+            f"/run/{job}" for job in JOBS
+        )
+        assert {one["executionId"] for one in await service.listed("/executions")} >= set(runs)
+
+        async def delivered() -> bool:
+            told = await service.listed("/deliveries")
+            return [one["state"] for one in told] == ["delivered"] * len(JOBS)
+
+        await until(delivered, "everybody was told")
+        for job in JOBS:
+            headers = {"Idempotency-Key": job}
+            once = (await service.ask("POST", f"/jobs/{job}/trigger", headers=headers))["executionId"]
+            again = (await service.ask("POST", f"/jobs/{job}/trigger", headers=headers))["executionId"]
+            assert once == again
+            await has_ended(service, once)
+            renamed = define(job, service.target, jobName="renamed")
+            options = {"params": {"onExisting": "update"}, "json": [renamed]}
+            assert (await service.ask("POST", "/jobs", **options))["items"][0]["status"] == "updated"
+            await service.ask("PUT", f"/jobs/{job}?active=0")
+            shown = await service.ask("GET", f"/jobs/{job}")
+            assert (shown["definition"]["jobName"], shown["state"]) == ("renamed", "paused")
+        assert (await service.ask("GET", "/stats"))["jobs"]["paused"] == len(JOBS)
+        for job in JOBS:
+            await service.ask("DELETE", f"/jobs/{job}")
+        assert await service.listed("/jobs") == []
+        assert await service.stop() == 0
+
+
+async def test_a_key_of_an_array_is_known_whatever_shares_it_fills(tmp_path: Path) -> None:
+    """The same array under the same key is answered alike, and nothing is done again (SPEC section 10)."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        jobs = [define(job, service.target) for job in JOBS]
+        headers = {"Idempotency-Key": "once"}
+        first = await service.ask("POST", "/jobs", json=jobs, headers=headers)
+        assert await service.ask("POST", "/jobs", json=jobs, headers=headers) == first
+        assert {one["status"] for one in first["items"]} == {"created"}
+
+
+async def test_a_worker_process_that_dies_comes_back(tmp_path: Path) -> None:
+    """kill -9 of each: its firings go on, nothing recorded is sent again, the API never answers 500."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        timer = {"dueTime": "0s", "period": "500ms"}
+        members = {"timer": timer, "overlapPolicy": "queue"}
+        await service.create(*(define(job, service.target, **members) for job in JOBS))
+        for round_ in range(4):
+            victim = (await until(lambda: _workers(service), "both are there"))[round_ % (SHARES - 1)]
+            await asyncio.sleep(0.3)
+            os.kill(victim, signal.SIGKILL)
+            for job in JOBS:
+                answer = await service.client.get(f"/jobs/{job}")
+                assert answer.status_code in (200, 503), answer.text
+            await service.back(round_ + 1)
+        for job in JOBS:
+            await until(lambda job=job: _pause(service, job), "it pauses")
+        await until(lambda: _is_idle(service), "all has ended")
+        runs = await service.listed("/executions", limit=500)
+        ran = [run for run in runs if run["reason"] != "paused"]  # what waited in line over the pause
+        assert {run["state"] for run in ran} == {"succeeded"}
+        planned = Counter((run["jobId"], run["plannedAt"]) for run in runs)
+        assert max(planned.values()) == 1
+        keys = Counter(one.headers["idempotency-key"] for one in service.target.at("/run"))
+        assert len(keys) == len(ran)
+        assert sum(keys.values()) - len(keys) <= 4 * len(JOBS)  # those in flight over a death alone
+        assert await service.stop() == 0
+
+
+async def test_the_service_dies_and_its_worker_processes_with_it(tmp_path: Path) -> None:
+    """kill -9, then another number of processes, at once: all jobs are there and fire."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        await service.create(*(define(job, service.target) for job in JOBS))
+        for workers in (2, 1, 4):
+            orphans = service.workers
+            await service.kill()
+            await service.start(workers)
+            assert not any(Path(f"/proc/{pid}").exists() for pid in orphans)
+            assert [one["jobId"] for one in await service.listed("/jobs")] == sorted(JOBS)
+            runs = [(await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"] for job in JOBS]
+            assert {(await has_ended(service, run))["state"] for run in runs} == {"succeeded"}
+        assert sorted(file.name for file in service.data.glob("state*.db")) == [
+            "state-1.db", "state-2.db", "state-3.db", "state.db",
+        ]  # fmt: skip
+        assert await service.stop() == 0
+
+
+async def test_work_of_all_shares_is_claimed_as_from_one_queue(tmp_path: Path) -> None:
+    """By priority and within a capacity; what a lease holds outlives the death of its share's process."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        for number, job in enumerate(JOBS):
+            step = {"url": "queue://work", "priority": number % 4, "body": {"job": job}}
+            await service.create(define(job, service.target, request=[step]))
+        runs = [(await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"] for job in JOBS]
+        claim = {"instanceId": "one", "max": len(JOBS), "waitSeconds": 10}
+        items = (await service.ask("POST", "/queues/work/claim", json=claim))["items"]
+        assert [JOBS.index(item["request"]["body"]["job"]) % 4 for item in items] == [
+            priority for priority in (3, 2, 1, 0) for _ in range(len(JOBS) // 4)
+        ]
+        for victim in service.workers:
+            os.kill(victim, signal.SIGKILL)
+        await service.back(SHARES - 1)
+        for item in items:
+            said = {"status": "succeed", "data": {"done": True}}
+            await service.ask("POST", f"/leases/{item['lease']}/complete", json=said)
+        assert {(await has_ended(service, run))["state"] for run in runs} == {"succeeded"}
+        assert await service.stop() == 0
+
+
+async def test_capacities_hold_over_all_shares(tmp_path: Path) -> None:
+    """An instance that takes two calls at a time is given two, whichever processes call it (SPEC 13)."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        service.target.always("/work", HELD)
+        instance = {"address": service.target.url, "capacity": 2}
+        await service.ask("PUT", "/services/shop/instances/one", 201, json=instance)
+        steps = [{"url": "service://shop/work"}]
+        await service.create(*(define(job, service.target, request=steps) for job in JOBS))
+        runs = [(await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"] for job in JOBS]
+
+        async def two_are_called() -> bool:
+            await service.ask("POST", "/services/shop/instances/one/heartbeat", json={})
+            return len(service.target.at("/work")) == 2
+
+        await until(two_are_called, "two are called")
+        assert service.target.held == 2
+        service.target.always("/work", 200)
+        service.target.release()
+        assert {(await has_ended(service, run))["state"] for run in runs} == {"succeeded"}
+        assert len(service.target.at("/work")) == len(JOBS)
+        assert await service.stop() == 0
+
+
+async def test_a_stop_lets_run_what_runs(tmp_path: Path) -> None:
+    """In every process, for as long as the drain may take (SPEC section 14)."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        service.target.answers("/run", *[HELD] * len(JOBS))
+        await service.create(*(define(job, service.target) for job in JOBS))
+        for job in JOBS:
+            await service.ask("POST", f"/jobs/{job}/trigger")
+
+        async def all_called() -> bool:
+            return len(service.target.at("/run")) == len(JOBS)
+
+        await until(all_called, "all are called")
+        assert service.process is not None
+        service.process.send(signal.SIGTERM)
+        await asyncio.to_thread(service.process.wait_for_line, '"draining"')
+        service.target.release()
+        assert await asyncio.to_thread(service.process.wait) == 0
+        await service.start()
+        runs = await service.listed("/executions")
+        assert [run["state"] for run in runs] == ["succeeded"] * len(JOBS)
+        assert len(service.target.at("/run")) == len(JOBS)
+        assert await service.stop() == 0
+
+
+async def test_a_frozen_process_keeps_its_share(tmp_path: Path) -> None:
+    """A folder of which a frozen process of an earlier service holds a share is refused, by its number."""
+    async with opened(tmp_path) as service:
+        await service.start(2)
+        (frozen,) = service.workers
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            await service.kill()
+            service.process = serve(service.data, "--workers", "2")
+            line = await asyncio.to_thread(service.process.wait_for_line, "worker process")
+            assert str(frozen) in line.string
+            assert await asyncio.to_thread(service.process.wait) == 3
+        finally:
+            os.kill(frozen, signal.SIGKILL)
+        await service.start(2)
+        assert await service.stop() == 0
+
+
+async def _workers(service: Service) -> list[int] | None:
+    found = service.workers
+    return found if len(found) == SHARES - 1 else None
+
+
+async def _pause(service: Service, job: str) -> bool:
+    return (await service.client.put(f"/jobs/{job}?active=0&drain=true")).status_code == 200
+
+
+async def _is_idle(service: Service) -> bool:
+    return (await service.ask("GET", "/stats"))["running"] == 0

@@ -1,0 +1,199 @@
+"""What a worker process asks of its service: instances with room, addresses, and those who wait for work."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.effects import CallPart, PublishParts, ResolveInstances, WithdrawParts
+from scheduler_service.domain.parts import Chosen, PartName, QueuedPart, QueueOptions
+from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Outcome, Token
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.workers.guests import AskedDirectory, AskingSender, RemoteRouter, stir_service
+from scheduler_service.hosts.workers.hosting import Hosting
+from scheduler_service.hosts.workers.line import Line
+from scheduler_service.ports import MayGo, Sender, always
+from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.router import Router, Terms
+
+pytestmark = pytest.mark.anyio
+REQUEST = OutboundRequest("POST", "service://shop/x", (("a", "b"),), b"body")
+
+
+class Scene:
+    """A service with one instance that takes one call at a time, and a worker process at its line."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(wall=1_000_000)
+        self.instances = Instances()
+        self.places = Router(roster=self.instances, terms=lambda _, __: Terms(), clock=self.clock)
+        self.addresses: dict[str, tuple[str | None, bool]] = {}
+        self.asked: list[str] = []
+        self.stirred: list[Any] = []
+        self.hosting = Hosting(router=self.places, address=self.locate, stir=self.stirred.append)
+        self.instances.register(
+            Instance("shop", "default", "i1", "http://i1.test", capacity=1, seen=self.clock.now().steady)
+        )
+
+    def locate(self, name: str) -> tuple[str | None, bool]:
+        self.asked.append(name)
+        return self.addresses.get(name, (None, False))
+
+    async def search(self, serial: int) -> tuple[tuple[Chosen, ...], str]:
+        return await self.router.resolve(ResolveInstances(_token(serial), "default", "shop", "key", "seed"))
+
+    async def open(self) -> None:
+        ours, theirs = socket.socketpair()
+        self.lost = asyncio.Event()
+        self.service = await self._line(ours, self.hosting.serve, self.hosting.hear, self.hosting.end)
+        self.line = await self._line(theirs, _refuse, lambda method, argument: None, self.lost.set)
+        self.router = RemoteRouter(line=self.line)
+
+    async def _line(self, end: socket.socket, serve: Any, hear: Any, lost: Any) -> Line:
+        end.setblocking(False)
+        return await Line.open(end, serve=serve, hear=hear, lost=lost, log=lambda event, /, **keys: None)
+
+    async def said(self) -> None:
+        """Returns when all that was told has been heard."""
+        self.addresses.setdefault("said", (None, False))
+        await AskedDirectory(line=self.line).learn("said")
+
+
+async def _refuse(method: str, argument: bytes) -> bytes:
+    raise KeyError(method)
+
+
+def _token(serial: int) -> Token:
+    return Token("uid", serial, 1, CallKind.RESOLVE, 0)
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Scene]:
+    scene = Scene()
+    await scene.open()
+    yield scene
+    scene.line.close()
+    scene.service.close()
+    await scene.lost.wait()
+
+
+async def test_a_place_is_held_for_a_share_and_given_back() -> None:
+    """Who is full is full for all shares: capacities are counted in one place (SPEC section 13)."""
+    async with opened() as scene:
+        assert (await scene.search(1))[0] == (Chosen("i1", "http://i1.test"),)
+        second = asyncio.ensure_future(scene.search(2))
+        await scene.said()
+        assert not second.done()
+        scene.router.leave(_token(1))
+        assert (await second)[0] == (Chosen("i1", "http://i1.test"),)
+
+
+async def test_who_stops_waiting_gets_no_place() -> None:
+    """A search that is abandoned while it waits, or just before it is heard, holds nothing for ever."""
+    async with opened() as scene:
+        await scene.search(1)
+        waiting = asyncio.ensure_future(scene.search(2))
+        await scene.said()
+        waiting.cancel()
+        scene.router.leave(_token(2))
+        unheard = asyncio.ensure_future(scene.search(3))
+        await asyncio.sleep(0)
+        unheard.cancel()
+        scene.router.leave(_token(3))
+        await scene.said()
+        scene.router.leave(_token(1))
+        assert (await scene.search(4))[0]
+
+
+async def test_the_places_of_a_dead_process_are_free() -> None:
+    """Nobody is left who could give them back."""
+    async with opened() as scene:
+        await scene.search(1)
+        waiting = asyncio.ensure_future(scene.search(2))
+        await scene.said()
+        scene.line.close()
+        await scene.lost.wait()
+        with pytest.raises(Exception, match="worker process ended"):
+            await waiting
+        free = ResolveInstances(_token(9), "default", "shop", "key", "seed")
+        assert (await asyncio.wait_for(scene.places.resolve(free), 5))[0]
+
+
+async def test_a_call_takes_over_the_place_of_its_search() -> None:
+    """Without its body: the service only counts it."""
+    async with opened() as scene:
+        await scene.search(1)
+        call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
+        assert not scene.router.take_place(call)
+        await scene.router.enter(call)
+        scene.router.leave(_token(1))
+        second = asyncio.ensure_future(scene.search(2))
+        await scene.said()
+        assert not second.done()
+        scene.router.leave(call.token)
+        await second
+
+
+async def test_a_draining_instance_is_left_out_for_all() -> None:
+    """What one share hears of an instance counts for every share."""
+    async with opened() as scene:
+        scene.router.mark_draining("default", "shop", "i1")
+        assert await scene.search(1) == ((), "random")
+
+
+class Target(Sender):
+    """Notes where the directory would send."""
+
+    def __init__(self, directory: AskedDirectory) -> None:
+        self.directory = directory
+        self.found: list[str | None] = []
+
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
+        self.found.append(self.directory.address("shop"))
+        return Answer(200)
+
+    async def close(self) -> None:
+        return None
+
+
+async def test_an_address_is_asked_for_each_call() -> None:
+    """So it is what the service knows now; who has an address already, or is no service, is not asked for."""
+    async with opened() as scene:
+        directory = AskedDirectory(line=scene.line)
+        target = Target(directory)
+        sender = AskingSender(sender=target, directory=directory)
+        await sender.send(REQUEST)
+        scene.addresses["shop"] = ("http://shop.test", False)
+        await sender.send(REQUEST)
+        assert target.found == [None, "http://shop.test"]
+        for url, base in (("http://a/", ""), ("service:/x", ""), ("service://shop/x", "http://i1")):
+            await sender.send(OutboundRequest("GET", url, (), base=base))
+        assert scene.asked == ["shop", "shop"]
+
+
+async def test_who_waits_for_instances_learns_of_them() -> None:
+    """Just after a start of the service its instances are not back yet."""
+    async with opened() as scene:
+        directory = AskedDirectory(line=scene.line)
+        scene.addresses["shop"] = (None, True)
+        await directory.learn("shop")
+        assert directory.awaits_instances("shop")
+        scene.addresses["shop"] = ("http://shop.test", False)
+        assert directory.awaits_instances("shop")
+        await scene.said()
+        await scene.said()
+        assert directory.address("shop") == "http://shop.test"
+
+
+async def test_work_for_queues_wakes_those_who_wait() -> None:
+    """By the names of the queues; what is withdrawn may concern any."""
+    async with opened() as scene:
+        name = PartName("uid", 1, 1, 0, 0)
+        part = QueuedPart(name, "resize", 1, REQUEST, QueueOptions(), 0, 0, "job", "default")
+        stir_service(scene.line, PublishParts((part, part)))
+        stir_service(scene.line, WithdrawParts("uid", 1, 1))
+        await scene.said()
+        assert scene.stirred == [[("default", "resize")], None]
