@@ -72,7 +72,10 @@ class Queued:
             assert ended["attemptCount"] == 1
             assert [json.loads(body) for body in calls.values()] == [{"parts": [0, 1]}]
             parts = [one for one in ended["attempts"][0]["steps"] if one["part"] is not None]
-            assert sorted(one["instance"] for one in parts) == list(INSTANCES)
+            told = sorted(one["instance"] for one in parts)
+            # With qos 0 a detail may die with the process that had not written it yet (SPEC section 8).
+            may_miss = self._qos == 0 and self._lives > 1
+            assert told == list(INSTANCES) or (may_miss and set(told) < set(INSTANCES)), ended
         else:
             assert (self._qos, ended["error"]) == (0, "lost"), ended
             assert self._lives > 1
