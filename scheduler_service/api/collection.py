@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -65,7 +66,15 @@ async def create_all(call: Call) -> Response:
     if len(texts) > MOST:
         raise invalid("", "range", f"{len(texts)} definitions are too many; send at most {MOST} at once")
     remembered = call.remembered("jobs", raw)
-    return succeed(await take_once(call.parts, remembered, lambda: _create_each(call, raw, texts)))
+    creating = partial(_create_each, call, raw, texts)
+    return succeed(await take_once(call.parts, remembered, creating, is_final=_is_final))
+
+
+def _is_final(result: object) -> bool:
+    """Whether nothing was refused for a reason that passes: who repeats that wants it tried again."""
+    assert isinstance(result, dict)
+    problems = (item["problem"] for item in result["items"])
+    return not any(one and one["status"] == HTTPStatus.SERVICE_UNAVAILABLE for one in problems)
 
 
 Checked = Posted | ApiProblem

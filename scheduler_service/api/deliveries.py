@@ -1,5 +1,6 @@
 """Notifications on their way, and the outbox (SPEC section 7)."""
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -10,6 +11,7 @@ from scheduler_service.api.call import Call
 from scheduler_service.api.problems import absent, refuse
 from scheduler_service.api.turns import take_once
 from scheduler_service.persistence.history.queries import DeliveryQuery
+from scheduler_service.ports import StoreError
 
 
 async def list_all(call: Call) -> Response:
@@ -42,6 +44,8 @@ async def _ask(call: Call, what: str, courier: Callable[[str], Awaitable[bool]])
     async def work() -> object:
         if not await courier(delivery_id):
             await _refuse(call, delivery_id)
+        with contextlib.suppress(StoreError):  # lists show it at once (SPEC section 10), if they can
+            await call.parts.flush()
         return {"deliveryId": delivery_id}
 
     remembered = call.remembered(f"deliveries/{delivery_id[:255]}/{what}", raw)

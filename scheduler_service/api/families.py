@@ -1,6 +1,6 @@
 """The routes under `/main`: children of an execution, and cleaning up (SPEC section 10)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from scheduler_service.api.problems import ApiProblem, absent
 from scheduler_service.api.turns import take_turn
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports import CatalogueEntry, StoreError, StoreUnavailable, StoreUncertain
 
 PAGE = 500
 
@@ -43,10 +43,21 @@ async def destroy_family(call: Call) -> Response:
     """`DELETE /main/destroyByParentJob`: the children, theirs too, and the job itself; children first."""
     parent = call.query["parentJobId"]
     family = await _find_family(call.parts, parent)
-    destroyed = [job_id for job_id in reversed(family) if await _destroy(call.parts, job_id)]
+    destroyed: list[str] = []
+    for job_id in reversed(family):
+        try:
+            if await _destroy(call.parts, job_id):
+                destroyed.append(job_id)
+        except StoreUnavailable as error:
+            raise half_done(error, destroyed) from error
     if not destroyed:
         raise absent("/parentJobId", f"there is no job {parent[:140]!r}, and none that it started")
     return succeed({"jobs": destroyed})
+
+
+def half_done(error: StoreUnavailable, done: Sequence[str]) -> StoreError:
+    """What to say where the store went away after some of it was done: not that nothing was."""
+    return StoreUncertain(f"{len(done)} jobs are destroyed; then {error}") if done else error
 
 
 async def _show_children(parts: ApiParts, parent: str, execution: int) -> Response:

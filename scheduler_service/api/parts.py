@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from client_sdk.models import JobDefinition
+from scheduler_service.api.keys import Keys
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile import Compiled
@@ -149,4 +150,5 @@ class ApiParts:
     heartbeat_seconds: float = 3
     queues: PullQueues | None = None
     admit: Callable[[str], Awaitable[None]] | None = None
+    keys: Keys = field(default_factory=Keys)
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None

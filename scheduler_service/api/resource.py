@@ -35,7 +35,8 @@ class Resource:
         except CursorError as error:
             response = fail(invalid("/cursor", "invalid", str(error)))
         except StoreUncertain as error:
-            response = fail(uncertain(str(error)))
+            reads = scope["method"] in ("GET", "HEAD")
+            response = fail(unavailable(str(error)) if reads else uncertain(str(error)))
         except StoreError as error:
             response = fail(unavailable(str(error)))
         except ClientGone:

@@ -65,21 +65,31 @@ async def take_turn_or_recall(
 
 
 async def take_once(
-    parts: ApiParts, remembered: Remembered | None, work: Callable[[], Awaitable[object]]
+    parts: ApiParts,
+    remembered: Remembered | None,
+    work: Callable[[], Awaitable[object]],
+    *,
+    is_final: Callable[[object], bool] = lambda _: True,
 ) -> object:
-    """What `work` gives, for JSON; under a known key what it gave then. Raises ApiProblem, StoreError."""
+    """What `work` gives, for JSON; under a known key what it gave then. Raises ApiProblem, StoreError.
+
+    The key is known before anything is done, so that it means this body also after a crash. What was begun
+    and has no answer yet, or none that is final, is done again: `work` has to bear that.
+    """
     if remembered is None:
         return await work()
-    since = remembered.created_at - DAY
-    known = await parts.store.recall(remembered.scope, remembered.key, since)
-    if known is not None:
-        if known.digest != remembered.digest:
+    async with parts.keys.hold(remembered.scope, remembered.key):
+        known = await parts.store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
+        if known is not None and known.digest != remembered.digest:
             raise other_body()
-        return msgspec.Raw(known.answer)
-    result = await work()
-    answer = _ENCODER.encode(result)
-    await parts.store.remember(msgspec.structs.replace(remembered, answer=answer))
-    return msgspec.Raw(answer)
+        if known is not None and known.answer:
+            return msgspec.Raw(known.answer)
+        await parts.store.remember(remembered)
+        result = await work()
+        answer = _ENCODER.encode(result)
+        if is_final(result):
+            await parts.store.remember(msgspec.structs.replace(remembered, answer=answer))
+        return msgspec.Raw(answer)
 
 
 async def _present_state(parts: ApiParts, job_id: str, known: Started) -> ExecutionState:

@@ -6,7 +6,7 @@ from typing import Protocol
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.state.catalogue import Catalogue, JobQuery
-from scheduler_service.ports import CatalogueEntry, Clock
+from scheduler_service.ports import CatalogueEntry, Clock, StoreUnavailable, StoreUncertain
 
 PAGE = 500
 
@@ -36,7 +36,10 @@ class Cleaner:
         buried = await self._buried() if destroyed else []
         uids = await self._lives(buried)
         removed = await self._retention.clean(retain=retain, destroyed=uids, tenant=self._tenant)
-        forgotten = [await self._store.forget(entry.job_id) for entry in buried]
+        try:
+            forgotten = [await self._store.forget(entry.job_id) for entry in buried]
+        except StoreUnavailable as error:
+            raise StoreUncertain(f"the history was cleaned; then {error}; ask again") from error
         return {**removed, "jobs": sum(forgotten)}
 
     async def sweep(self) -> Mapping[str, int]:

@@ -22,10 +22,14 @@ class Launched:
     async def launch(cls) -> Self:
         """Starts a process, which imports what it needs and waits for orders."""
         ours, theirs = socket.socketpair()
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *COMMAND, str(theirs.fileno()), pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL
-            )
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *COMMAND, str(theirs.fileno()), pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL
+                )
+        except BaseException:
+            ours.close()
+            raise
         ours.setblocking(False)
         return cls(process=process, end=ours)
 

@@ -151,9 +151,9 @@ class Rooms:
         return Workers(
             branches=self._branches,
             launched=self._launched,
-            give=orders_of(base.loaded, base.served, self.store.node_id, base.clock),
+            give=orders_of(base.loaded, base.surroundings, base.served, self.store.node_id, base.clock),
             hosting=self._host_worker,
-            back=self._queues.take_up_again,
+            back=self._take_up_share,
             log=base.log,
         )
 
@@ -223,6 +223,9 @@ class Rooms:
     @cached_property
     def _began(self) -> str:
         return rfc3339(self._base.clock.now().wall)
+
+    def _take_up_share(self, share: int) -> None:
+        self._queues.take_up_again(self._remotes[share - 1].queues)
 
     def _host_worker(self) -> Hosting:
         services = self.services

@@ -40,8 +40,9 @@ class Service:
     async def start(self) -> None:
         """Recovers, installs the system jobs, takes firings. Raises StoreError."""
         rooms = self._rooms
-        await rooms.host.start()
+        # First, for the jobs of this process may want those of the others at once.
         await rooms.workers.start()
+        await rooms.host.start()
         await rooms.services.start_queues(rooms.jobs.deliver)
         await install(rooms.host, rooms.compiler, self._loaded.settings)
         self._log("ready", jobsHeld=(await rooms.jobs.standing()).held)
@@ -85,8 +86,10 @@ async def open_service(
     settings = loaded.settings
     check_workers(settings)
     # They begin at once: their imports take as long as what is to be done here.
-    launched = [await launch() for _ in range(1, settings.server.workers)]
+    launched: list[Launched] = []
     try:
+        while len(launched) < settings.server.workers - 1:
+            launched.append(await launch())
         base = await _open_base(loaded, served, log, wrap, carry, tap, keep_time)
         rooms = Rooms(base=base, launched=launched)
         await rooms.attach()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from scheduler_service.app.storage import MEMORY
 from scheduler_service.app.system import NAMES
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.workers.homes import Home, make_home
 from scheduler_service.hosts.workers.methods import Orders
 from scheduler_service.hosts.workers.share import OwnShare, RemoteShare
@@ -55,7 +56,9 @@ def make_jobs(own: OwnShare, remotes: Sequence[RemoteShare], home: Home) -> OwnS
     return Shares(shares=(own, *remotes), home=home) if remotes else own
 
 
-def orders_of(loaded: Loaded, served: str, node: str, clock: Clock) -> Callable[[int], Orders]:
+def orders_of(
+    loaded: Loaded, surroundings: Surroundings, served: str, node: str, clock: Clock
+) -> Callable[[int], Orders]:
     """What a worker process is told when it starts. Its steady line is that of `clock`."""
 
     def give(share: int) -> Orders:
@@ -65,6 +68,8 @@ def orders_of(loaded: Loaded, served: str, node: str, clock: Clock) -> Callable[
             sources=loaded.sources,
             has_file=loaded.has_file,
             served=served,
+            # As it was read once: a file may change, or go, before the process starts again.
+            environment=dict(surroundings.environment),
             node=node,
             # By the wall as it is now: what is stored may not have followed a step of it yet.
             skew=round(time.time() * SECOND) - clock.now().steady,

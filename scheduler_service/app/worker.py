@@ -96,6 +96,8 @@ class Worker:
                 await self._start()
             case methods.STOP.name:
                 await self._stop(methods.STOP.read_argument(argument))
+            case methods.PING.name:
+                pass
             case _:
                 return await self._call(method, argument)
         return DONE
@@ -143,7 +145,10 @@ async def open_share(orders: Orders, *, line: Line, log: Log) -> Parts:
     store = await SqliteStateStore.open(
         folder=folder, durability=settings.store.durability, node_id=orders.node, share=orders.share
     )
-    surroundings = make_surroundings(settings, orders.served)
+    surroundings = msgspec.structs.replace(
+        make_surroundings(settings.model_copy(update={"env_file": None}), orders.served),
+        environment=orders.environment,
+    )
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )

@@ -1,7 +1,8 @@
 """The worker processes of a service: started, looked after, started again where one dies, stopped."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 from scheduler_service.app.launching import LAST, Launched, launch
 from scheduler_service.domain.moments import SECOND
@@ -9,14 +10,14 @@ from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.workers import methods
 from scheduler_service.hosts.workers.branch import Branch, ask
 from scheduler_service.hosts.workers.hosting import Hosting
-from scheduler_service.hosts.workers.line import Line, OtherProcessFault
+from scheduler_service.hosts.workers.line import Line
 from scheduler_service.hosts.workers.methods import Orders
 from scheduler_service.ports import StoreError, StoreUnavailable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# How often a process is asked how it is, and how long it may take to say so, in seconds: one that hangs, with
-# the turns of its share, is better started again.
-WATCH, HANGS = 5.0, 30.0
+# How often a process is asked whether it is there, in seconds; after which time it is not ready, and after
+# which one that hangs, with the turns of its share, is better started again.
+WATCH, SILENT, HANGS = 3.0, 3.0, 30.0
 Give = Callable[[int], Orders]
 """The orders for the next start of a share's process."""
 NewHosting = Callable[[], Hosting]
@@ -25,7 +26,7 @@ NewHosting = Callable[[], Hosting]
 class Workers:
     """All of them, the first starts of whose processes are `launched`.
 
-    `back` is called whenever one that had died takes calls again.
+    `back` is called with the share of one that had died and takes calls again.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Workers:
         launched: Sequence[Launched],
         give: Give,
         hosting: NewHosting,
-        back: Callable[[], None],
+        back: Callable[[int], None],
         log: Log,
     ) -> None:
         self._keepers = [
@@ -77,7 +78,7 @@ class Keeper:
         launched: Launched,
         give: Give,
         hosting: NewHosting,
-        back: Callable[[], None],
+        back: Callable[[int], None],
         log: Log,
     ) -> None:
         self._branch = branch
@@ -104,7 +105,7 @@ class Keeper:
         line = self._line = await Line.open(
             end, serve=hosting.serve, hear=hosting.hear, lost=lose, log=self._log
         )
-        await ask(line, methods.OPEN, self._give(self._branch.share))
+        await self._alive(ask(line, methods.OPEN, self._give(self._branch.share)))
 
     async def start(self) -> None:
         """Has the share recover, and takes calls for it. Raises StoreError."""
@@ -127,7 +128,7 @@ class Keeper:
     async def _join(self) -> None:
         line = self._line
         assert line is not None, "opened before"
-        await ask(line, methods.START, None)
+        await self._alive(ask(line, methods.START, None))
         if self._cut.is_set():
             raise StoreUnavailable(f"worker process {self._branch.share} ended while it started")
         self._branch.join(line)
@@ -149,16 +150,32 @@ class Keeper:
             except TimeoutError:
                 await self._knock()
 
-    async def _knock(self) -> None:
+    async def _alive(self, work: Coroutine[Any, Any, None]) -> None:
+        """Returns with `work`, however long that takes, while the process answers. Raises as it does."""
+        task = asyncio.ensure_future(work)
         try:
-            async with asyncio.timeout(HANGS):
-                await self._branch.call(methods.STANDING, None)
-        except StoreError:
-            return  # it has died: the line says so
-        except TimeoutError:
-            self._log("worker_hangs", worker=self._branch.share, seconds=HANGS)
-            self._launched.kill()
-            await self._cut.wait()
+            while not task.done():
+                await asyncio.wait({task}, timeout=WATCH)
+                if not task.done():
+                    await self._knock()
+            await task
+        finally:
+            task.cancel()
+
+    async def _knock(self) -> None:
+        assert self._line is not None, "opened before"
+        asked = asyncio.ensure_future(ask(self._line, methods.PING, None))
+        await asyncio.wait({asked}, timeout=SILENT)
+        self._branch.is_silent = not asked.done()
+        await asyncio.wait({asked}, timeout=HANGS - SILENT)
+        if asked.done():
+            self._branch.is_silent = False
+            asked.exception()  # it has died: the line says so
+            return
+        asked.cancel()
+        self._log("worker_hangs", worker=self._branch.share, seconds=HANGS)
+        self._launched.kill()
+        await self._cut.wait()
 
     async def _come_back(self) -> None:
         pause = FIRST_PAUSE
@@ -167,11 +184,11 @@ class Keeper:
                 self._launched = await launch()
                 await self.open()
                 await self._join()
-            except (StoreError, OtherProcessFault, OSError) as error:
-                self._log("worker_not_started", worker=self._branch.share, error=str(error))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the share must not stay away for it
+                self._log("worker_not_started", worker=self._branch.share, error=str(error) or repr(error))
                 await self.end()
             else:
-                self._back()
+                self._back(self._branch.share)
                 return
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)

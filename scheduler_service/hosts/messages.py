@@ -1,5 +1,7 @@
 """Events and replies as they travel between nodes: one format, older ones are still read."""
 
+import json
+
 import msgspec
 
 from scheduler_service.domain.document import Document
@@ -68,6 +70,13 @@ class Handover(msgspec.Struct, frozen=True):
     document: bytes
 
 
+class Report(msgspec.Struct, frozen=True):
+    """`FeedbackArrived`, its body as JSON: numbers there are of any size, those of msgpack have 64 bits."""
+
+    event: FeedbackArrived
+    body: bytes
+
+
 class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one node asks of a job on another; without any event: how the job stands.
 
@@ -80,6 +89,7 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     unsent: Unsent | None = None
     definition: bytes | None = None
     remembered: Remembered | None = None
+    report: Report | None = None
 
 
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -114,6 +124,9 @@ def write_ask(event: Event | None, definition: bytes | None, remembered: Remembe
             ask = Ask(handover=Handover(msgspec.structs.replace(event, document=None), encode_all(document)))
         case Unsent():
             ask = Ask(unsent=event)
+        case FeedbackArrived(body=body):
+            bare = msgspec.structs.replace(event, body=None)
+            ask = Ask(report=Report(bare, json.dumps(body).encode()), remembered=remembered)
         case _:
             ask = Ask(event=event, definition=definition, remembered=remembered)  # type: ignore[arg-type]
     return _ENCODER.encode(ask)
@@ -135,6 +148,8 @@ def event_of(ask: Ask) -> Event | None:
         return CallEnded(ask.ended.token, outcome)
     if ask.handover is not None:
         return msgspec.structs.replace(ask.handover.event, document=decode(ask.handover.document))
+    if ask.report is not None:
+        return msgspec.structs.replace(ask.report.event, body=json.loads(ask.report.body))
     return ask.unsent or ask.event
 
 

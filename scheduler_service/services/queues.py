@@ -15,7 +15,7 @@ from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.replies import Refusal, Unchanged
-from scheduler_service.ports import Deliver, StoreError
+from scheduler_service.ports import Deliver, StoreError, StoreUnavailable
 from scheduler_service.ports.instances import Queues
 from scheduler_service.services.lines import Alarm, Timekeeper
 
@@ -43,6 +43,7 @@ class PullQueues:
     _allowance: Allowance
     _is_stopping = False
     _has_started = False
+    _doubts = 0
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class PullQueues:
         """
         self._deliver, self._allowance = deliver, allowance
         self._has_started = True
-        await self._take_up()
+        await self._take_up(self._table)
 
     def hand_out_no_more(self) -> None:
         """Those who wait get nothing, nor does anybody else; leases go on, and parts may be completed."""
@@ -91,6 +92,8 @@ class PullQueues:
         self, tenant: str, queue: str, instance: str, *, most: int, wait: int
     ) -> tuple[Leased, ...]:
         """Up to `most` parts that the instance may have, waited for up to `wait` ms. Raises StoreError."""
+        if not self._has_started:
+            raise StoreUnavailable("the queues are not open yet; ask again in a moment")
         end = self._clock.now().steady + wait
         while not self._is_stopping:
             stirs = self._stirs
@@ -133,8 +136,8 @@ class PullQueues:
         """
         try:
             said = await self._table.complete(lease, end, self._clock.now().steady)
-        except StoreError:
-            self._spawn(self._look_for_ends())  # it may be durable all the same
+        except StoreError as error:
+            self._doubt(error)
             raise
         if isinstance(said, EndedPart):
             self._spawn(self._bring_home(said))
@@ -158,10 +161,10 @@ class PullQueues:
         for key in keys:
             self._wake(self._waiting.get(key, set()))
 
-    def take_up_again(self) -> None:
+    def take_up_again(self, part: Queues) -> None:
         """A part of the table was away: its leases get their whole length, its ends go to their jobs."""
         if self._has_started:
-            self._spawn(self._insist(self._take_up))
+            self._spawn(self._insist(lambda: self._take_up(part)))
 
     async def _take(self, claim: Claim) -> tuple[Leased, ...]:
         """Leases that are given, heard of or not, are looked at when they end. Raises StoreError."""
@@ -221,7 +224,7 @@ class PullQueues:
             swept = await self._table.sweep(self._clock.now().steady)
         except StoreError as error:
             self._log("leases_not_swept", error=str(error))
-            self._spawn(self._look_for_ends())
+            self._doubt(error)
             self._look_at(self._clock.now().steady + SECOND)
             return
         for ended in swept.ended:
@@ -230,19 +233,30 @@ class PullQueues:
             self._look_at(swept.next_look)
         self._stir_all()
 
-    async def _look_for_ends(self) -> None:
+    def _doubt(self, error: StoreError) -> None:
         """After a write of which nobody knows: what is over and was not told is told."""
-        await self._insist(self._take_up_ends)
+        if isinstance(error, StoreUnavailable):
+            return
+        self._doubts += 1
+        if self._doubts == 1:
+            self._spawn(self._look_for_ends())
 
-    async def _take_up(self) -> None:
-        await self._table.extend(self._clock.now().steady)
-        await self._take_up_ends()
+    async def _look_for_ends(self) -> None:
+        """One look at a time, and another one after it where there was a further doubt meanwhile."""
+        while self._doubts:
+            seen = self._doubts
+            await self._insist(lambda: self._take_up_ends(self._table))
+            self._doubts -= seen
+
+    async def _take_up(self, table: Queues) -> None:
+        await table.extend(self._clock.now().steady)
+        await self._take_up_ends(table)
         self._spawn(self._look())
 
-    async def _take_up_ends(self) -> None:
+    async def _take_up_ends(self, table: Queues) -> None:
         after = ""
         while True:
-            page = await self._table.ended(after, PAGE)
+            page = await table.ended(after, PAGE)
             for ended in page:
                 self._spawn(self._bring_home(ended))
             if len(page) < PAGE:

@@ -15,6 +15,7 @@ class Branch:
 
     def __init__(self, *, share: int) -> None:
         self.share = share
+        self.is_silent = False  # it has not answered for a while
         self._line: Line | None = None
 
     @property
@@ -24,6 +25,7 @@ class Branch:
 
     def join(self, line: Line) -> None:
         """A start of the process takes calls from now on."""
+        self.is_silent = False
         self._line = line
 
     def leave(self) -> None:

@@ -1,5 +1,6 @@
 """What a worker process does for the service: the other end of `share` and `remote`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
@@ -17,6 +18,8 @@ from scheduler_service.ports import CatalogueEntry, Compile, Definition, History
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 Handler = Callable[[bytes], Awaitable[bytes]]
+AT_ONCE = 50
+"""So many definitions are compiled before other work has its turn."""
 
 
 def write_json(reply: Reply) -> bytes:
@@ -90,7 +93,11 @@ class Calls:
         return write_reply(reply)
 
     async def _create(self, texts: list[bytes]) -> list[bytes]:
-        definitions = [Definition(text, self._compile(text)) for text in texts]
+        definitions: list[Definition] = []
+        for place, text in enumerate(texts):
+            definitions.append(Definition(text, self._compile(text)))
+            if place % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
         answers = await self._host.create_all(definitions)
         return [write_error(one) if isinstance(one, StoreError) else write_reply(one) for one in answers]
 

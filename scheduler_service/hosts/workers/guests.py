@@ -28,27 +28,36 @@ class RemoteRouter:
 
     def __init__(self, *, line: Line) -> None:
         self._line = line
+        self._entering: dict[Token, asyncio.Future[bytes]] = {}
 
     async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
         """As in the port."""
         return await ask(self._line, methods.RESOLVE, search)
 
     def take_place(self, call: CallPart) -> bool:
-        """Never at once: it has to be asked for by `enter`."""
+        """Never; but it asks at once, before the search gives up the place that it holds for the call."""
+        self._entering[call.token] = self._ask(call)
         return False
 
     async def enter(self, call: CallPart) -> None:
         """As in the port."""
-        bare = msgspec.structs.replace(call.request, headers=(), body=None)
-        await ask(self._line, methods.ENTER, msgspec.structs.replace(call, request=bare))
+        await (self._entering.pop(call.token, None) or self._ask(call))
 
     def leave(self, token: Token) -> None:
         """As in the port."""
+        asked = self._entering.pop(token, None)
+        if asked is not None:
+            asked.cancel()
         _tell(self._line, methods.LEAVE, token)
 
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:
         """As in the port."""
         _tell(self._line, methods.MARK_DRAINING, (tenant, service, instance))
+
+    def _ask(self, call: CallPart) -> asyncio.Future[bytes]:
+        bare = msgspec.structs.replace(call.request, headers=(), body=None)
+        packed = methods.ENTER.write_argument(msgspec.structs.replace(call, request=bare))
+        return self._line.call(methods.ENTER.name, packed)
 
 
 class AskedDirectory:

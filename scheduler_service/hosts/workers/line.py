@@ -71,21 +71,22 @@ class Line(asyncio.Protocol):
         )
         return line
 
-    async def call(self, method: str, argument: bytes) -> bytes:
-        """The other process's answer. Raises what the call raised there; StoreUnavailable: it was not sent;
-        StoreUncertain: the line was cut over it.
+    def call(self, method: str, argument: bytes) -> asyncio.Future[bytes]:
+        """Asks at once; the future has the other process's answer.
+
+        It raises what the call raised there; StoreUnavailable: it was not sent; StoreUncertain: the line was
+        cut over it.
         """
+        place: asyncio.Future[bytes] = self._loop.create_future()
         if self._transport is None:
-            raise StoreUnavailable(_GONE)
+            place.set_exception(StoreUnavailable(_GONE))
+            return place
         self._next += 1
         number = self._next
-        place: asyncio.Future[bytes] = self._loop.create_future()
         self._waiting[number] = place
+        place.add_done_callback(lambda _: self._waiting.pop(number, None))
         self._send(Call(number, method, argument))
-        try:
-            return await place
-        finally:
-            self._waiting.pop(number, None)
+        return place
 
     def tell(self, method: str, argument: bytes) -> None:
         """Says something, if anybody is there to hear it."""

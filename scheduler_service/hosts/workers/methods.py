@@ -46,8 +46,8 @@ class Method(Generic[Argument, Result]):
 class Orders(msgspec.Struct, frozen=True):
     """What a worker process has to know: `settings` is the whole tree as JSON, `sources` where it came from.
 
-    `share` is its own; `skew` is that of the service's clock, `node` the service's name,
-    `served` its base address.
+    `share` is its own; `environment` is what the service has read for templates, `skew` that of its clock,
+    `node` its name, `served` its base address.
     """
 
     share: int
@@ -55,6 +55,7 @@ class Orders(msgspec.Struct, frozen=True):
     sources: dict[str, str]
     has_file: bool
     served: str
+    environment: dict[str, str]
     node: str
     skew: int
 
@@ -95,6 +96,7 @@ class Family(msgspec.Struct, frozen=True, array_like=True):
 OPEN: Method[Orders, None] = Method("open", Orders, None)
 START: Method[None, None] = Method("start", None, None)
 STOP: Method[int, None] = Method("stop", int, None)
+PING: Method[None, None] = Method("ping", None, None)
 STANDING: Method[None, Standing] = Method("standing", None, Standing)
 
 # … jobs, …

@@ -69,8 +69,13 @@ class MergedQueues:
         await all_of([share.extend(now) for share in self._shares])
 
     async def drop(self, part_id: str) -> None:
-        """As in the port. All are asked: a part's id does not tell its job, and few are dropped."""
-        await all_of([share.drop(part_id) for share in self._shares])
+        """As in the port. All are asked: a part's id does not tell its job, and few are dropped.
+
+        A share that is away has its turn when it is back: then its ends are told once more.
+        """
+        answers = await settle([share.drop(part_id) for share in self._shares])
+        if all(isinstance(answer, StoreError) for answer in answers):
+            accept(answers)
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         """As in the port."""

@@ -1,5 +1,6 @@
 """What the service asks of one share of the jobs, whichever process has it."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -18,6 +19,8 @@ from scheduler_service.hosts.workers.methods import Ask, Standing
 from scheduler_service.hosts.workers.remote import RemoteCatalogue, RemoteQueues
 from scheduler_service.ports import CatalogueEntry, Compile, Definition, History, Remembered, StoreError
 
+STANDING_LIMIT = 2.0
+"""Seconds that a process may take to say how it is, for those who ask how the service is."""
 HOLDER = Holder("", "")
 """Of a job that is only looked at."""
 
@@ -159,15 +162,23 @@ class RemoteShare:
         await self._branch.call(methods.FLUSH, None)
 
     async def standing(self) -> Standing:
-        """As its process says; nothing while it is not there."""
+        """As its process says; nothing while it is not there, or does not say in time."""
         if not self._branch.is_up:
             return Standing()
-        return await self._branch.call(methods.STANDING, None)
+        try:
+            async with asyncio.timeout(STANDING_LIMIT):
+                return await self._branch.call(methods.STANDING, None)
+        except TimeoutError:
+            return Standing()
 
     @property
     def missing(self) -> Sequence[str]:
-        """The process, while it starts."""
-        return [] if self._branch.is_up else [f"worker process {self._branch.share}"]
+        """The process, while it starts or does not answer."""
+        return (
+            []
+            if self._branch.is_up and not self._branch.is_silent
+            else [f"worker process {self._branch.share}"]
+        )
 
     async def _ask(self, job_id: str, message: bytes) -> Told:
         return read_told(await self._branch.call(methods.TAKE, Ask(job_id, message)))

@@ -1,6 +1,7 @@
 """Several shares asked at once; where only one is asked there is no task."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
@@ -15,12 +16,20 @@ async def all_of(asked: Sequence[Awaitable[Answer]]) -> list[Answer]:
 
 
 async def one_of(asked: Sequence[Awaitable[Answer]]) -> Answer:
-    """The answer of the one that has any; where nobody has, an error of one is the error of all."""
-    answers = await settle(asked)
-    for answer in answers:
-        if answer and not isinstance(answer, StoreError):
-            return answer
-    return accept(answers)[0]
+    """The answer of the first one that has any; where nobody has, an error of one is the error of all."""
+    if len(asked) == 1:
+        return await asked[0]
+    tasks = [asyncio.ensure_future(one) for one in asked]
+    try:
+        for next_one in asyncio.as_completed(tasks):
+            with contextlib.suppress(StoreError):
+                if answer := await next_one:
+                    return answer
+        return accept(await settle(tasks))[0]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def settle(asked: Sequence[Awaitable[Answer]]) -> list[Answer | StoreError]:

@@ -1,11 +1,14 @@
 """All jobs: lists, many definitions at once, what is upcoming (SPEC sections 3, 10)."""
 
+import asyncio
 import json
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
+from scheduler_service.ports import StoreUnavailable
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -121,6 +124,47 @@ async def test_an_array_under_a_key_is_answered_as_before(client: httpx.AsyncCli
     assert pointers(other) == [("/Idempotency-Key", "key_reused")]
     world.wall += 86_400_001
     assert (await client.post("/jobs", json=[named("b")], headers=headers)).status_code == 200
+
+
+async def test_a_key_is_for_one_body_also_at_once(client: httpx.AsyncClient) -> None:
+    """Of arrays that come together with one key one is created; the same again is told what became of it."""
+    headers = {"Idempotency-Key": "k"}
+    posts = [client.post("/jobs", json=[named(job)], headers=headers) for job in ("a", "b", "a", "c")]
+    answers = await asyncio.gather(*posts)
+    created = [answer for answer in answers if answer.status_code == 200]
+    assert [answer.json()["data"]["items"][0]["status"] for answer in created] == ["created"] * len(created)
+    assert len({answer.content for answer in created}) == 1
+    listed = (await client.get("/jobs")).json()["data"]["items"]
+    assert len(listed) == 1
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert [pointers(answer) for answer in refused] == [[("/Idempotency-Key", "key_reused")]] * len(refused)
+
+
+async def test_a_refusal_that_passes_is_not_kept_under_a_key(client: httpx.AsyncClient, world: World) -> None:
+    """Who repeats the array wants what was away then to be tried again; other bodies stay refused."""
+    headers = {"Idempotency-Key": "k"}
+    world.fault = StoreUnavailable("away")
+    first = await client.post("/jobs", json=[named("a")], headers=headers)
+    assert first.json()["data"]["items"][0]["problem"]["status"] == 503
+    world.fault = None
+    other = await client.post("/jobs", json=[named("b")], headers=headers)
+    assert pointers(other) == [("/Idempotency-Key", "key_reused")]
+    again = await client.post("/jobs", json=[named("a")], headers=headers)
+    assert again.json()["data"]["items"][0]["status"] == "created"
+
+
+async def test_a_key_outlives_a_crash_within_its_request(client: httpx.AsyncClient, world: World) -> None:
+    """It is durable before anything is done: another body is refused, the same one is done to its end."""
+    headers = {"Idempotency-Key": "k"}
+    await client.post("/jobs", json=[named("a")], headers=headers)
+    begun = {key: msgspec.structs.replace(kept, answer=b"") for key, kept in world.store.kept.items()}
+    world.store.kept.update(begun)  # as a process leaves it that dies over the array
+    other = await client.post("/jobs", json=[named("b")], headers=headers)
+    assert pointers(other) == [("/Idempotency-Key", "key_reused")]
+    again = await client.post("/jobs", json=[named("a"), named("c")], headers={"Idempotency-Key": "other"})
+    assert [item["status"] for item in again.json()["data"]["items"]] == ["unchanged", "created"]
+    same = await client.post("/jobs", json=[named("a")], headers=headers)
+    assert same.json()["data"]["items"][0]["status"] == "unchanged"
 
 
 async def test_next_shows_the_coming_firings(client: httpx.AsyncClient) -> None:

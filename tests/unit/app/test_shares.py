@@ -5,6 +5,7 @@ import time
 import pytest
 
 from scheduler_service.app.shares import check_workers, home_of, orders_of
+from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.system import NAMES
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.settings import Loaded, Settings, SettingsError
@@ -45,8 +46,9 @@ def test_a_worker_process_has_all_settings_and_the_steady_line_of_its_service() 
     loaded = Loaded(settings, {"server.workers": "command line"}, has_file=True)
     clock = ManualClock(wall=1_000, skew=400)
     before = round(time.time() * 1_000)
-    orders = orders_of(loaded, "http://here", "node-1", clock)(2)
+    surroundings = make_surroundings(settings, "http://here")
+    orders = orders_of(loaded, surroundings, "http://here", "node-1", clock)(2)
     assert Settings.model_validate_json(orders.settings) == settings
     assert (orders.share, orders.node, orders.served, orders.has_file) == (2, "node-1", "http://here", True)
-    assert orders.sources == loaded.sources
+    assert (orders.sources, orders.environment) == (loaded.sources, {"HOST": "h"})
     assert before - 600 <= orders.skew <= round(time.time() * 1_000) - 600

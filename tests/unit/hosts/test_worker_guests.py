@@ -127,14 +127,27 @@ async def test_a_call_takes_over_the_place_of_its_search() -> None:
     async with opened() as scene:
         await scene.search(1)
         call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
-        assert not scene.router.take_place(call)
-        await scene.router.enter(call)
-        scene.router.leave(_token(1))
         second = asyncio.ensure_future(scene.search(2))
+        await scene.said()
+        assert not scene.router.take_place(call)
+        scene.router.leave(_token(1))  # as the crew does it: the search is over before the call begins
+        await scene.said()
+        assert not second.done()
+        await scene.router.enter(call)
         await scene.said()
         assert not second.done()
         scene.router.leave(call.token)
         await second
+
+
+async def test_a_call_that_is_abandoned_before_it_enters_holds_nothing() -> None:
+    """Its place was asked for already."""
+    async with opened() as scene:
+        call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
+        assert not scene.router.take_place(call)
+        scene.router.leave(call.token)
+        await scene.said()
+        assert (await scene.search(2))[0]
 
 
 async def test_a_draining_instance_is_left_out_for_all() -> None:

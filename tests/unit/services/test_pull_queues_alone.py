@@ -1,0 +1,21 @@
+"""Pull queues before they are bound to jobs."""
+
+import pytest
+
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.ports import StoreUnavailable
+from scheduler_service.services.queues import PullQueues
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_claims_before_the_start_is_told_to_ask_again() -> None:
+    """An instance polls through a restart of the scheduler; that is no fault of anybody (SPEC section 13)."""
+    store = await SqliteStateStore.open(folder=None)
+    queues = PullQueues(table=store.queues, clock=ManualClock(), log=lambda event, /, **keys: None)
+    with pytest.raises(StoreUnavailable, match="ask again"):
+        await queues.claim("default", "work", "one", most=1, wait=0)
+    queues.take_up_again(store.queues)
+    await queues.stop()
+    await store.close()
