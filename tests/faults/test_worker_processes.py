@@ -313,6 +313,36 @@ async def test_a_stop_lets_run_what_runs(tmp_path: Path) -> None:
         assert await service.stop() == 0
 
 
+async def test_a_process_that_stands_still_holds_up_its_own_share(tmp_path: Path) -> None:
+    """Jobs of others are read as ever, and `/health/ready` names it after a few seconds, until it goes on."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        await service.create(*(define(job, service.target) for job in JOBS))
+        frozen, _ = service.workers
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            for job in JOBS:
+                if home_of(SHARES)(job) != 1:
+                    await service.ask("GET", f"/jobs/{job}", timeout=5)
+                    await service.ask("POST", f"/jobs/{job}/trigger", timeout=5)
+            await service.ask("GET", "/nodes", timeout=10)
+
+            async def is_named() -> bool:
+                return "worker process 1" in (await service.client.get("/health/ready")).text
+
+            await until(is_named, "it is named")
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+
+        async def is_ready() -> bool:
+            return (await service.client.get("/health/ready")).status_code == 200
+
+        await until(is_ready, "it is ready again")
+        assert service.process is not None
+        assert not any("worker_lost" in line for line in service.process.err)
+        assert await service.stop() == 0
+
+
 async def test_a_frozen_process_keeps_its_share(tmp_path: Path) -> None:
     """A folder of which a frozen process of an earlier service holds a share is refused, by its number."""
     async with opened(tmp_path) as service:

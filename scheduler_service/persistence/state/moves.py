@@ -75,8 +75,8 @@ def _nobody(_: object) -> str:
     return ""
 
 
-# Callers may have used one Idempotency-Key for jobs of two shares: in one file the later answer stays, as it
-# would have if they had been in one file from the beginning.
+# Two files hold the same scope and key only after a division that a crash cut off, and then they are alike;
+# were they not, the later answer would be the one to keep.
 _LATER = (
     "ON CONFLICT (scope, key) DO UPDATE SET created_at = excluded.created_at, digest = excluded.digest, "
     "answer = excluded.answer, job_id = excluded.job_id WHERE excluded.created_at > remembered.created_at"

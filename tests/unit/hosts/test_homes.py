@@ -21,10 +21,8 @@ def test_ids_are_divided_evenly(form: str, shares: int) -> None:
 
 @given(st.text(), st.integers(1, 32))
 def test_every_id_has_one_home(job_id: str, shares: int) -> None:
-    """The same for ever."""
-    home = make_home(shares)
-    assert 0 <= home(job_id) < shares
-    assert home(job_id) == make_home(shares)(job_id)
+    """Among those that there are, whatever the id is made of."""
+    assert 0 <= make_home(shares)(job_id) < shares
 
 
 def test_homes_stay_what_they_are() -> None:
