@@ -165,14 +165,16 @@ class Keeper:
     async def _knock(self) -> None:
         assert self._line is not None, "opened before"
         asked = asyncio.ensure_future(ask(self._line, methods.PING, None))
-        await asyncio.wait({asked}, timeout=SILENT)
-        self._branch.is_silent = not asked.done()
-        await asyncio.wait({asked}, timeout=HANGS - SILENT)
-        if asked.done():
-            self._branch.is_silent = False
-            asked.exception()  # it has died: the line says so
-            return
-        asked.cancel()
+        try:
+            await asyncio.wait({asked}, timeout=SILENT)
+            self._branch.is_silent = not asked.done()
+            await asyncio.wait({asked}, timeout=HANGS - SILENT)
+            if asked.done():
+                self._branch.is_silent = False
+                asked.exception()  # it has died: the line says so
+                return
+        finally:
+            asked.cancel()
         self._log("worker_hangs", worker=self._branch.share, seconds=HANGS)
         self._launched.kill()
         await self._cut.wait()

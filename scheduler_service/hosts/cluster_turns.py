@@ -3,8 +3,6 @@
 import secrets
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
 from scheduler_service.domain.events import Adopted, AlarmRang, Created, Event, Unsent
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import MINUTE
@@ -26,6 +24,7 @@ from scheduler_service.hosts.messages import (
     write_ask,
     write_document,
     write_error,
+    write_kept,
     write_reply,
 )
 from scheduler_service.hosts.reminders import ReminderAlarms
@@ -153,7 +152,7 @@ class ClusterTurns:
             if isinstance(event, Unsent) and self._flies(event):
                 return Unchanged()
             return await self._turn.run(
-                held, event, definition=definition, remembered=remembered, answer=write_json
+                held, event, definition=definition, remembered=remembered, answer=write_kept
             )
         finally:
             self._actors.leave(actor)
@@ -203,8 +202,3 @@ class ClusterTurns:
         self._handovers.give_up(held.job_id, held.document)
         held.cut_off = True
         await self._turn.read(held)
-
-
-def write_json(reply: Reply) -> bytes:
-    """A reply as it is kept under an Idempotency-Key."""
-    return msgspec.json.encode(reply)

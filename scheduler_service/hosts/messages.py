@@ -158,6 +158,11 @@ def write_reply(reply: Reply) -> bytes:
     return _ENCODER.encode(Told(reply=reply))  # type: ignore[arg-type]
 
 
+def write_kept(reply: Reply) -> bytes:
+    """A reply as it is kept under an Idempotency-Key."""
+    return msgspec.json.encode(reply)
+
+
 def write_document(document: Document | None) -> bytes:
     """How a job stands."""
     return _ENCODER.encode(Told(document=b"" if document is None else encode_all(document)))

@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-import msgspec
-
-from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.embedded import EmbeddedHost
-from scheduler_service.hosts.messages import event_of, read_ask, write_document, write_error, write_reply
+from scheduler_service.hosts.messages import (
+    event_of,
+    read_ask,
+    write_document,
+    write_error,
+    write_kept,
+    write_reply,
+)
 from scheduler_service.hosts.workers import methods
 from scheduler_service.hosts.workers.methods import Ask, Family, Method, Span, Standing
 from scheduler_service.persistence.state.catalogue import JobPage, JobQuery, Revision
@@ -22,11 +26,6 @@ AT_ONCE = 50
 """So many definitions are compiled before other work has its turn."""
 
 
-def write_json(reply: Reply) -> bytes:
-    """A reply as it is kept under an Idempotency-Key."""
-    return msgspec.json.encode(reply)
-
-
 class Calls:
     """Answers the service's calls out of one share: its host, its store and its history."""
 
@@ -35,7 +34,6 @@ class Calls:
     ) -> None:
         self._host = host
         self._store = store
-        self._history = history
         self._compile = compile_text
         catalogue, queues, courier = store.catalogue, store.queues, host.courier
         self._handlers: Mapping[str, Handler] = dict(
@@ -86,7 +84,7 @@ class Calls:
             text = ask.definition
             definition = None if text is None else Definition(text, self._compile(text))
             reply = await self._host(
-                asked.job_id, event, definition=definition, remembered=ask.remembered, answer=write_json
+                asked.job_id, event, definition=definition, remembered=ask.remembered, answer=write_kept
             )
         except StoreError as error:
             return write_error(error)

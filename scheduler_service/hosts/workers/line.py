@@ -5,7 +5,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from scheduler_service.domain.errors import ExpressionError, PunctualError
+from scheduler_service.domain.errors import PunctualError
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.workers.frames import (
     Answer,
@@ -31,7 +31,6 @@ ERRORS: dict[str, type[Exception]] = {
     "uncertain": StoreUncertain,
     "unavailable": StoreUnavailable,
     "cursor": CursorError,
-    "expression": ExpressionError,
     "refused": StoreRefused,
 }
 FAULT = "fault"
