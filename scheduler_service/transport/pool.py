@@ -11,7 +11,7 @@ from ipaddress import IPv4Address
 from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import Connection
 from scheduler_service.transport.deadlines import Deadlines
-from scheduler_service.transport.errors import ConnectFailed
+from scheduler_service.transport.errors import ConnectFailed, TimedOut
 from scheduler_service.transport.liveness import make_probe
 from scheduler_service.transport.resolver import Guard, Route
 
@@ -22,6 +22,28 @@ _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one
 _OPENING = 16
 
 
+class _Waiter:
+    """A place in line: `given` ends with a connection, with None (one may be opened), or with TimedOut."""
+
+    __slots__ = ("_origin", "given")
+
+    def __init__(self, origin: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.given: asyncio.Future[Connection | TimedOut | None] = loop.create_future()
+        self._origin = origin
+
+    def give(self, connection: Connection | None) -> bool:
+        """Whether somebody still waited here."""
+        if self.given.done():
+            return False
+        self.given.set_result(connection)
+        return True
+
+    def expire(self) -> None:
+        """The call's time is up (called by Deadlines)."""
+        if not self.given.done():
+            self.given.set_result(_unreached(self._origin))
+
+
 class _Line:
     """The connections of one route, and who waits for one. `opening` counts those on their way."""
 
@@ -30,7 +52,7 @@ class _Line:
         self.idle: list[Connection] = []
         self.open: set[Connection] = set()
         self.opening = 0
-        self.waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self.waiting: deque[_Waiter] = deque()
 
     def has_room(self, connections: int) -> bool:
         """Whether one more may be opened now."""
@@ -91,8 +113,11 @@ class Pool:
             connection.abandon()
         return None
 
-    async def open(self, route: Route) -> Connection:
-        """A connection to a judged address, perhaps after a wait in line. Raises TransportError."""
+    async def get(self, route: Route, deadline: float) -> Connection:
+        """A connection to a judged address, by `deadline`; it may take a wait in line. Raises TransportError.
+
+        Who waits in line does so without a task and a timer of its own: of a crowd most do.
+        """
         key = (route.site.origin, route.trusted)
         line = self._lines.get(key)
         if line is None:
@@ -100,15 +125,21 @@ class Pool:
         if line.has_room(self._connections):
             line.opening += 1
         else:
-            given = await self._queue(line)
+            given = await self._queue(line, deadline)
             if given is not None:
                 return given
+        opened: asyncio.Task[Connection] | None = None
         try:
-            connection = await self._reach(line)
+            # A task of its own: timeouts need one, and the caller may have none.
+            opened = asyncio.create_task(self._open(line, deadline))
+            return await opened
+        except asyncio.CancelledError:
+            if opened is not None and opened.done() and not opened.cancelled() and opened.exception() is None:
+                self.release(opened.result())
+            raise
         finally:
             line.opening -= 1
             self._pass_on(line)
-        return connection
 
     def release(self, connection: Connection) -> None:
         """Takes a connection back after its exchange: for the next in line, or to keep."""
@@ -119,9 +150,7 @@ class Pool:
             return
         connection.idle_since = now
         while line.waiting:
-            waiter = line.waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(connection)
+            if line.waiting.popleft().give(connection):
                 return
         line.idle.append(connection)
         if self._sweep is None:
@@ -145,40 +174,53 @@ class Pool:
         for connection in tuple(self._homes):
             connection.fail(reason)
 
-    async def _queue(self, line: _Line) -> Connection | None:
-        """A live connection, or None: then a place is ours, counted in `opening`."""
-        waiter: asyncio.Future[Connection | None] = self._loop.create_future()
+    async def _queue(self, line: _Line, deadline: float) -> Connection | None:
+        """A live connection, or None: then a place is ours, counted in `opening`. Raises TimedOut."""
+        waiter = _Waiter(line.route.site.origin, self._loop)
         line.waiting.append(waiter)
+        bucket = self._deadlines.arm(waiter, deadline)
         try:
-            given = await waiter
+            given = await waiter.given
         except asyncio.CancelledError:
-            if waiter in line.waiting:
-                line.waiting.remove(waiter)  # mostly near the front: who came first runs out of time first
-            elif not waiter.cancelled():
-                self._return(line, waiter.result())
+            self._leave(line, waiter)
             raise
+        finally:
+            bucket.discard(waiter)
+        if isinstance(given, TimedOut):
+            self._leave(line, waiter)
+            raise given
         if given is not None and not given.is_alive():
             given.abandon()
             line.opening += 1
             return None
         return given
 
-    def _return(self, line: _Line, given: Connection | None) -> None:
-        if given is not None:
-            self.release(given)
-            return
-        line.opening -= 1
-        self._pass_on(line)
+    def _leave(self, line: _Line, waiter: _Waiter) -> None:
+        """Takes back a place in line, and passes on what it was just given."""
+        if waiter in line.waiting:
+            line.waiting.remove(waiter)  # mostly near the front: who came first runs out of time first
+        elif not waiter.given.cancelled():
+            given = waiter.given.result()
+            if isinstance(given, Connection):
+                self.release(given)
+            elif given is None:
+                line.opening -= 1
+                self._pass_on(line)
 
     def _pass_on(self, line: _Line) -> None:
         """Gives free places to those in line; forgets a line without anybody."""
         while line.waiting and line.has_room(self._connections):
-            waiter = line.waiting.popleft()
-            if not waiter.done():
+            if line.waiting.popleft().give(None):
                 line.opening += 1
-                waiter.set_result(None)
         if line.is_empty():
             self._lines.pop((line.route.site.origin, line.route.trusted), None)
+
+    async def _open(self, line: _Line, deadline: float) -> Connection:
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._reach(line)
+        except TimeoutError:
+            raise _unreached(line.route.site.origin) from None
 
     async def _reach(self, line: _Line) -> Connection:
         """Tries the judged addresses in turn. Raises RefusedTarget, or ConnectFailed with the last reason."""
@@ -240,6 +282,10 @@ class Pool:
                 line.idle.pop(0).abandon()
         if any(line.idle for line in self._lines.values()):
             self._schedule()
+
+
+def _unreached(origin: str) -> TimedOut:
+    return TimedOut(f"{origin} could not be reached in time: look at the target.")
 
 
 def _reason(error: OSError) -> str:

@@ -10,7 +10,6 @@ from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
 from scheduler_service.ports import MayGo, NotSent, always
 from scheduler_service.transport.addresses import Place, read_url
-from scheduler_service.transport.connection import Connection
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, NotBack, TimedOut, TransportError
 from scheduler_service.transport.guard import EgressPolicy
@@ -107,7 +106,7 @@ class HttpSender:
         if request.url.startswith(PREFIX):
             if not may_go():
                 raise NotSent
-            # A task of its own, as for the opening below: timeouts need one, and a call may have none.
+            # A task of its own: timeouts need one, and a call may have none.
             return await asyncio.create_task(self._call_system(request, deadline)), request.url
         is_service = request.url[:8].lower() == "service:"
         place = await self._find(request, deadline) if is_service else self._read(request.url)
@@ -154,7 +153,7 @@ class HttpSender:
         data = self._scribe.write(hop, trace)
         connection = self._pool.take(hop.place.site, hop.trusted)
         if connection is None:
-            connection = await asyncio.create_task(self._open(hop, deadline))
+            connection = await self._pool.get(Route(hop.place.site, hop.trusted), deadline)
         if not may_go():
             self._pool.release(connection)
             raise NotSent
@@ -167,14 +166,6 @@ class HttpSender:
         if isinstance(outcome, TransportError):
             raise outcome
         return outcome
-
-    async def _open(self, hop: Hop, deadline: float) -> Connection:
-        site = hop.place.site
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await self._pool.open(Route(site, hop.trusted))
-        except TimeoutError:
-            raise TimedOut(f"{site.origin} could not be reached in time: look at the target.") from None
 
 
 def _milliseconds(seconds: float) -> int:

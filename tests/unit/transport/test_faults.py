@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
-from scheduler_service.transport.addresses import Address
+from scheduler_service.transport.addresses import Address, read_url
+from scheduler_service.transport.resolver import Route
 from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
 
 pytestmark = pytest.mark.anyio
@@ -336,6 +337,34 @@ async def test_the_wait_in_line_counts(stage: Stage) -> None:
     stopped.cancel()
     assert isinstance(await queued, Answer)
     assert len(server.requests) == 2
+
+
+async def test_who_is_stopped_anywhere_on_the_way_takes_no_connection_along(stage: Stage) -> None:
+    """In line, while one is opened, just given one: the only connection serves the next call."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender(connections=1)
+    for rounds in range(40):
+        calls = [asyncio.create_task(sender.send(request(server.url))) for _ in range(3)]
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        for call in calls[: 1 + rounds % 2]:
+            call.cancel()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(outcome, Answer | asyncio.CancelledError) for outcome in outcomes)
+        assert isinstance(outcomes[-1], Answer)
+
+
+async def test_who_is_stopped_as_a_connection_stands_leaves_it_to_the_next(stage: Stage) -> None:
+    """Between the opening's end and the moment in which the caller would hear of it."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender(connections=1)
+    getting = sender._pool.get(Route(read_url(server.url).site, False), asyncio.get_running_loop().time() + 5)
+    opened: Any = getting.send(None)
+    await asyncio.wait([opened])
+    with pytest.raises(asyncio.CancelledError):
+        getting.throw(asyncio.CancelledError())
+    assert isinstance(await sender.send(request(server.url)), Answer)
+    assert server.connections == 1
 
 
 async def test_idle_connections_are_closed(stage: Stage) -> None:
