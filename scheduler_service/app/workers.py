@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from scheduler_service.app.launching import LAST, Launched, launch
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.core import Log
@@ -12,12 +14,23 @@ from scheduler_service.hosts.workers.branch import Branch, ask
 from scheduler_service.hosts.workers.hosting import Hosting
 from scheduler_service.hosts.workers.line import Line
 from scheduler_service.hosts.workers.methods import Orders
-from scheduler_service.ports import StoreError, StoreUnavailable
+from scheduler_service.ports import StoreError, StoreUnavailable, StoreUncertain
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# How often a process is asked whether it is there, in seconds; after which time it is not ready, and after
-# which one that hangs, with the turns of its share, is better started again.
-WATCH, SILENT, HANGS = 3.0, 3.0, 30.0
+
+
+class Patience(msgspec.Struct):
+    """With a worker process, in seconds.
+
+    `watch`: how often it is asked whether it is there. After `silent` without an answer it is not ready;
+    after `hangs` it is better started again, with the turns of its share.
+    """
+
+    watch: float = 3.0
+    silent: float = 3.0
+    hangs: float = 30.0
+
+
 Give = Callable[[int], Orders]
 """The orders for the next start of a share's process."""
 NewHosting = Callable[[], Hosting]
@@ -80,7 +93,9 @@ class Keeper:
         hosting: NewHosting,
         back: Callable[[int], None],
         log: Log,
+        patience: Patience | None = None,
     ) -> None:
+        self._patience = patience or Patience()
         self._branch = branch
         self._give = give
         self._hosting = hosting
@@ -130,7 +145,9 @@ class Keeper:
         assert line is not None, "opened before"
         await self._alive(ask(line, methods.START, None))
         if self._cut.is_set():
-            raise StoreUnavailable(f"worker process {self._branch.share} ended while it started")
+            raise StoreUnavailable(
+                f"worker process {self._branch.share} ended as it started; the log says why"
+            )
         self._branch.join(line)
 
     async def _keep(self) -> None:
@@ -145,37 +162,42 @@ class Keeper:
         """Returns when the process has died; one that does not answer is killed."""
         while not self._cut.is_set():
             try:
-                async with asyncio.timeout(WATCH):
+                async with asyncio.timeout(self._patience.watch):
                     await self._cut.wait()
             except TimeoutError:
                 await self._knock()
 
     async def _alive(self, work: Coroutine[Any, Any, None]) -> None:
-        """Returns with `work`, however long that takes, while the process answers. Raises as it does."""
+        """Returns with `work`, however long that takes, while the process answers. Raises StoreError."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
-                await asyncio.wait({task}, timeout=WATCH)
+                await asyncio.wait({task}, timeout=self._patience.watch)
                 if not task.done():
                     await self._knock()
             await task
+        except StoreUncertain as error:
+            raise StoreUnavailable(
+                f"worker process {self._branch.share} ended before it was ready; the log says why"
+            ) from error
         finally:
             task.cancel()
 
     async def _knock(self) -> None:
         assert self._line is not None, "opened before"
+        silent, hangs = self._patience.silent, self._patience.hangs
         asked = asyncio.ensure_future(ask(self._line, methods.PING, None))
         try:
-            await asyncio.wait({asked}, timeout=SILENT)
+            await asyncio.wait({asked}, timeout=silent)
             self._branch.is_silent = not asked.done()
-            await asyncio.wait({asked}, timeout=HANGS - SILENT)
+            await asyncio.wait({asked}, timeout=hangs - silent)
             if asked.done():
                 self._branch.is_silent = False
                 asked.exception()  # it has died: the line says so
                 return
         finally:
             asked.cancel()
-        self._log("worker_hangs", worker=self._branch.share, seconds=HANGS)
+        self._log("worker_hangs", worker=self._branch.share, seconds=hangs)
         self._launched.kill()
         await self._cut.wait()
 
