@@ -20,7 +20,7 @@ from scheduler_service.domain.records import Exchange
 from scheduler_service.language.values import as_json
 from scheduler_service.persistence.history.queries import ExecutionQuery, Wire
 from scheduler_service.persistence.state.catalogue import JobQuery
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports import CatalogueEntry, StoreUnavailable
 
 ALL_STATES = tuple(JobState)
 PAGE = 500
@@ -94,11 +94,24 @@ async def replay(call: Call) -> Response:
 
 
 async def find_execution(parts: ApiParts, execution_id: str) -> Wire:
-    """One execution in full, be it this moment's. Raises ApiProblem (404), StoreUnavailable."""
-    found = await parts.history.execution(parts.surroundings.tenant, execution_id)
-    if found is None and parse_execution_id(execution_id) is not None:
+    """One execution in full, be it this moment's. Raises ApiProblem (404), StoreUnavailable.
+
+    One that has not ended may have moved on by a turn that was answered and is not written yet: that is
+    waited for, unless it cannot be written now.
+    """
+    tenant = parts.surroundings.tenant
+    found = await parts.history.execution(tenant, execution_id)
+    if found is not None and found["endedAt"] is not None:
+        return found
+    if found is None and parse_execution_id(execution_id) is None:
+        raise _no_execution(execution_id)
+    try:
         await parts.flush()
-        found = await parts.history.execution(parts.surroundings.tenant, execution_id)
+    except StoreUnavailable:
+        if found is None:
+            raise
+        return found
+    found = await parts.history.execution(tenant, execution_id)
     if found is None:
         raise _no_execution(execution_id)
     return found

@@ -1,6 +1,8 @@
 """What the API promises of executions, firings and deliveries, over the whole service (SPEC section 10)."""
 
 import asyncio
+import threading
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -425,6 +427,24 @@ async def test_the_scheduler_s_own_work_is_not_among_the_users_(world: World) ->
     figures = data_of(await world.client.get("/stats"))
     assert figures["byState"]["succeeded"] == 1
     assert sum(minute["total"] for minute in figures["perMinute"]) == 1
+
+
+async def test_an_accepted_feedback_is_seen_at_once(tmp_path: Path) -> None:
+    """Whoever reads the execution after the answer finds what was accepted, once it can be read."""
+    step = {"url": "service://jobswork/run?to=${schedulingFeedbackUrl}"}
+    async with running(store={"data": str(tmp_path)}) as world:
+        await create(world.client, **{"async": True}, request=[step])
+        started = await trigger(world)
+        await world.service._rooms.writer.flush()
+        held = threading.Event()
+        held_up = asyncio.ensure_future(world.service._rooms.writer.perform(lambda _: held.wait(20)))
+        data_of(await world.client.post(world.target.seen[-1].query["to"], json={"status": "success"}))
+        reading = asyncio.ensure_future(world.client.get(f"/executions/{started['executionId']}"))
+        await asyncio.wait({reading}, timeout=0.2)
+        held.set()
+        assert await held_up
+        told = data_of(await reading)
+        assert (told["state"], len(told["attempts"][0]["feedback"])) == ("succeeded", 1)
 
 
 async def test_feedback_decides_where_there_is_no_check(world: World) -> None:

@@ -20,6 +20,8 @@ JOURNAL_BYTES = 64 << 20
 # Both double the writer's pace: the same pages of an index are read and written back less often.
 CACHE_KIB = 16 << 10
 CHECKPOINT_PAGES = 8_000
+# What `PRAGMA auto_vacuum` says where pages are given back a few at a time.
+INCREMENTAL = (2,)
 
 
 class SqliteDialect:
@@ -82,7 +84,8 @@ def _open_engine(url: str, durability: Durability) -> sa.Engine:
 
     def prepare(raw: Any, _record: object) -> None:
         raw.isolation_level = None  # transactions are opened by hand
-        raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        if raw.execute("PRAGMA auto_vacuum").fetchone() != INCREMENTAL:  # to set it waits for who writes
+            raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
         raw.execute("PRAGMA temp_store=MEMORY")
         raw.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         raw.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")

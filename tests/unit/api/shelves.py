@@ -185,6 +185,7 @@ def _run(uid: str, job_id: str, record: ExecutionRecord) -> Wire:
         "jobId": job_id,
         "executeNumber": record.execute_number,
         "state": record.state.value,
+        "endedAt": record.ended_at,
     }
 
 

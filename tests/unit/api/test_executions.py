@@ -34,6 +34,17 @@ async def test_executions_are_listed_and_read(client: httpx.AsyncClient) -> None
     assert (await client.get(f"/executions/{execution_id}/log")).json()["data"]["items"] == []
 
 
+async def test_what_is_known_is_shown_while_no_history_can_be_written(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """A live execution may have moved on meanwhile; of one that nobody has seen nothing can be said."""
+    execution_id = await start(client)
+    world.is_history_stuck = True
+    shown = await client.get(f"/executions/{execution_id}")
+    assert (shown.status_code, shown.json()["data"]["state"]) == (200, "processing")
+    assert (await client.get(f"/executions/{execution_id}0")).status_code == 503
+
+
 async def test_history_outlives_its_job(client: httpx.AsyncClient) -> None:
     """History stays until it is cleaned (SPEC section 10)."""
     await start(client)

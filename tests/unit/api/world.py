@@ -23,7 +23,7 @@ from scheduler_service.engine.moulds import Moulds
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.catalogue import bury, describe
-from scheduler_service.ports import Definition, Remembered, StoreError
+from scheduler_service.ports import Definition, Remembered, StoreError, StoreUnavailable
 from scheduler_service.services.declarations import Declarations
 from scheduler_service.services.drift import Drift
 from scheduler_service.services.instances import Instances
@@ -49,6 +49,7 @@ class World:
         self.fault: StoreError | None = None
         self.missing: tuple[str, ...] = ()
         self.turns = 0
+        self.is_history_stuck = False
         self.cleaned: list[tuple[bool, int]] = []
         self.table = MemoryTable()
         self.registry = Registry(table=self.table, instances=Instances(), clock=self)
@@ -178,7 +179,8 @@ class World:
             return self.missing
 
         async def flush() -> None:
-            return
+            if self.is_history_stuck:
+                raise StoreUnavailable("the history cannot be written")
 
         async def clean(*, destroyed: bool, retain: int) -> Mapping[str, int]:
             self.cleaned.append((destroyed, retain))

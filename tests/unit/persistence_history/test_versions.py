@@ -46,6 +46,17 @@ def test_a_table_that_differs_is_named(bare_url: str) -> None:
     engine.dispose()
 
 
+def test_a_new_reader_waits_for_nobody_who_writes(tmp_path: Path) -> None:
+    """Its connection is prepared without the lock of a writer, who may take a while (a clean-up)."""
+    database = HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db")
+    with database.writing() as writer:
+        writer.execute("DELETE FROM executions")
+        with database.reading() as reader:
+            assert reader.exec_driver_sql("SELECT count(*) FROM executions").scalar() == 0
+            assert reader.exec_driver_sql("PRAGMA auto_vacuum").scalar() == 2
+    database.close()
+
+
 def test_the_head_is_the_last_migration() -> None:
     """Who adds a migration raises HEAD: else a fresh start would not run it."""
     from alembic.config import Config
