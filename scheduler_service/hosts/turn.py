@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.domain.events import AlarmRang, Created, Event, Resumed
+from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
 from scheduler_service.domain.moments import DAY, Due, Now
 from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Holder, Token
@@ -201,6 +201,8 @@ class Turn:
             text=None if definition is None else accepted(before, decision.document, definition),
             kept=kept,
             deliveries=deliveries,
+            # An execution ends, and nothing begins by it: its end may wait for others to be written with.
+            patient=not decision.effects and isinstance(event, CallEnded),
         )
         until = now.steady if ahead else None
         if until is not None and queue_writes(held.job_id, decision.effects):

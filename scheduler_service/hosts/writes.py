@@ -38,6 +38,7 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     text: bytes | None = None
     kept: Remembered | None = None
     deliveries: tuple[Delivery, ...] = ()
+    patient: bool = False
 
 
 class Writes:
@@ -80,6 +81,7 @@ class Writes:
             deliveries=turn.deliveries,
             remembered=turn.kept,
             queued=queue_writes(held.job_id, turn.decision.effects),
+            patient=turn.patient,
         )
         return Prepared(commit, turn.decision, programs)
 

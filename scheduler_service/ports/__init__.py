@@ -99,7 +99,8 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
 
     It counts only over `expected`, the sequence that was read (0: no such job, or a destroyed one; NOTHING:
     no such job, and not even a destroyed one).
-    `document` None: the job is destroyed; its catalogue entry stays with the counters.
+    `document` None: the job is destroyed; its catalogue entry stays with the counters. `patient`: nothing
+    follows that somebody waits for; a store may write it some milliseconds later, together with others.
     """
 
     entry: CatalogueEntry
@@ -112,6 +113,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     deliveries: tuple[Delivery, ...] = ()
     remembered: Remembered | None = None
     queued: tuple[QueueWrite, ...] = ()
+    patient: bool = False
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):

@@ -2,6 +2,7 @@
 
 What the loop hands in during one of its rounds goes over at the round's end, as one: otherwise the first
 item of many would wake the thread, which would serve it alone and take the interpreter from the others.
+Items that are patient wait a few milliseconds more for others, unless one comes that is not.
 """
 
 import asyncio
@@ -17,6 +18,12 @@ Item = TypeVar("Item")
 
 PAUSE = 0.5
 """How long nothing has to come before a lane rests, in seconds."""
+
+PATIENCE = 0.004
+"""How long patient items wait for others, in seconds."""
+
+MOST_PATIENT = 256
+"""So many wait for nobody any more."""
 
 # Items that are served together, who waits for them, and whether that is for one alone.
 Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
@@ -51,6 +58,7 @@ class Lane(Generic[Item]):
         self._pause = pause
         self._patience: float | None = None
         self._round: list[Entry[Item] | None] = []
+        self._later: asyncio.TimerHandle | None = None  # while all of the round is patient
         self._waiting: SimpleQueue[list[Entry[Item] | None]] = SimpleQueue()
         self._taken: deque[Entry[Item] | None] = deque()  # of the thread: what came and is not served yet
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -58,9 +66,9 @@ class Lane(Generic[Item]):
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def put(self, item: Item) -> asyncio.Future[Any]:
+    def put(self, item: Item, *, patient: bool = False) -> asyncio.Future[Any]:
         """Hands `item` in and returns at once. The future raises StoreUnavailable when the lane is closed."""
-        return self._hand_in((item,), is_alone=True)
+        return self._hand_in((item,), is_alone=True, patient=patient)
 
     def put_all(self, items: Sequence[Item]) -> asyncio.Future[list[Verdict]]:
         """The same for items that are served together; the future has their verdicts, errors among them."""
@@ -75,18 +83,29 @@ class Lane(Generic[Item]):
         await asyncio.shield(self._ended)
         self._thread.join()
 
-    def _hand_in(self, items: Sequence[Item], *, is_alone: bool) -> asyncio.Future[Any]:
+    def _hand_in(
+        self, items: Sequence[Item], *, is_alone: bool, patient: bool = False
+    ) -> asyncio.Future[Any]:
         future = self._loop.create_future()
         if self._closed:
             future.set_exception(StoreUnavailable(f"The store is closed: {self._name} takes nothing more."))
             return future
-        if not self._round:
+        if patient and not self._round:
+            self._later = self._loop.call_later(PATIENCE, self._hand_over)
+        elif not self._round or (self._later and not (patient and len(self._round) < MOST_PATIENT)):
+            self._end_wait()
             self._loop.call_soon(self._hand_over)
         self._round.append((items, future, is_alone))
         return future
 
+    def _end_wait(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+
     def _hand_over(self) -> None:
         """The round has ended: all that came in it goes to the thread."""
+        self._end_wait()
         if self._round:
             entries, self._round = self._round, []
             self._waiting.put(entries)

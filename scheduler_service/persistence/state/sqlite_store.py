@@ -107,7 +107,7 @@ class SqliteStateStore:
 
     def commit(self, commit: Commit) -> Awaitable[None]:
         """Writes one turn; returns at once an awaitable that ends when it is durable. Raises StoreError."""
-        return self._writer.put(commit)
+        return self._writer.put(commit, patient=commit.patient)
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
         """Writes the turns of many jobs in one group; for each None, or the error that is its own."""

@@ -67,9 +67,9 @@ class Writer:
             name="state-writer", serve=self._serve, size=size, rest=self._rest, loop=loop
         )
 
-    def put(self, write: Write) -> asyncio.Future[Any]:
+    def put(self, write: Write, *, patient: bool = False) -> asyncio.Future[Any]:
         """Hands `write` in and returns at once; the future ends when it is durable, or raises StoreError."""
-        return self._lane.put(write)
+        return self._lane.put(write, patient=patient)
 
     def put_all(self, writes: Sequence[Write]) -> asyncio.Future[list[Verdict]]:
         """Hands in writes of one group; the future has for each its result or its StoreError."""

@@ -203,6 +203,24 @@ async def test_at_qos_0_a_crash_closes_the_execution_whether_or_not_it_is_touche
     assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
 
 
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_only_an_end_that_nothing_follows_is_patient(qos: int) -> None:
+    """The writer may let it wait for others; what somebody waits for goes at once (DESIGN section 5)."""
+    house = await House().start()
+    await house.create(overlapPolicy="queue", qos=qos)
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.trigger()
+    await house.settle()
+    assert not any(commit.patient for commit in house.disk.commits)
+    house.sender.release(URL)
+    await house.settle()
+    *before, last = house.disk.commits
+    assert house.executions() == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
+    assert not any(commit.patient for commit in before)
+    assert last.patient
+
+
 async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:
     """While it is enqueued it goes on at qos 0 too (SPEC section 8)."""
     house = await House().start()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler_service.persistence.state.lane import Lane
+from scheduler_service.persistence.state.lane import MOST_PATIENT, Lane
 from scheduler_service.ports import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -43,6 +43,43 @@ async def test_groups_are_bounded() -> None:
     await asyncio.gather(*some)
     assert groups == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9]]
     await lane.close()
+
+
+async def test_patient_items_wait_for_others() -> None:
+    """Those of several rounds are served together: when one comes that is not patient, or by and by."""
+    groups: list[list[int]] = []
+    lane = make_lane(noting(groups))
+    first = lane.put(0, patient=True)
+    await asyncio.sleep(0)
+    second = lane.put(1, patient=True)
+    await asyncio.sleep(0)
+    await asyncio.gather(lane.put(2), first, second)
+    assert groups == [[0, 1, 2]]
+    await asyncio.gather(lane.put(3, patient=True), lane.put(4, patient=True))
+    assert groups[1:] == [[3, 4]]
+    await asyncio.gather(lane.put(5), lane.put(6, patient=True))
+    assert groups[2:] == [[5, 6]]
+    await lane.close()
+
+
+async def test_the_patience_of_many_ends_at_once() -> None:
+    """They are a group by themselves: the timer of the first is not waited for."""
+    groups: list[list[int]] = []
+    lane = make_lane(noting(groups), size=10 * MOST_PATIENT)
+    some = [lane.put(item, patient=True) for item in range(MOST_PATIENT + 1)]
+    assert lane._later is None
+    await asyncio.gather(*some)
+    assert groups == [list(range(MOST_PATIENT + 1))]
+    await lane.close()
+
+
+async def test_a_close_waits_for_nobodys_patience() -> None:
+    """What was patient is served before the end."""
+    groups: list[list[int]] = []
+    lane = make_lane(noting(groups))
+    before = lane.put(1, patient=True)
+    await lane.close()
+    assert await before == 1
 
 
 async def test_a_close_serves_what_was_handed_in() -> None:
