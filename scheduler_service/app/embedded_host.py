@@ -1,6 +1,6 @@
 """Wires the rooms of the embedded host; where two need each other, the later one is asked by name."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -16,6 +16,7 @@ from scheduler_service.hosts.embedded import EmbeddedHost
 from scheduler_service.hosts.embedded_turns import EmbeddedTurns
 from scheduler_service.hosts.foresight import Foresight
 from scheduler_service.hosts.gate import OpenGate
+from scheduler_service.hosts.headway import Headway
 from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.life import Lives, NewLives
 from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
@@ -118,7 +119,9 @@ class _Rooms:
             log=ground.log,
             foresee=self._foresee,
             ready=ground.limits.ready,
-            headway=ground.limits.headway,
+            headway=Headway(
+                usual=ground.limits.headway, longest=ground.limits.rush, stride=ground.limits.stride
+            ),
         )
 
     @cached_property
@@ -150,5 +153,5 @@ class _Rooms:
     def _ring(self, job_id: str, moment: int | None) -> Awaitable[None]:
         return self.turns.ring(job_id, moment)
 
-    def _foresee(self, find: Callable[[int], Sequence[str]]) -> Awaitable[None]:
-        return self._foresight.load(find)
+    def _foresee(self, job_ids: Sequence[str]) -> Awaitable[None]:
+        return self._foresight.load(job_ids)

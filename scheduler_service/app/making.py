@@ -76,6 +76,10 @@ def make_masking(settings: Settings) -> Masking:
 
 # A commit takes a millisecond or two, and at times, beside a checkpoint, ten.
 HEADWAY = 20
+STRIDE = 10
+
+# So long before its moment the turns of a crowd may begin: five thousand firings in time with one process.
+RUSH = 500
 
 
 def limits_of(settings: Settings) -> HostLimits:
@@ -85,6 +89,8 @@ def limits_of(settings: Settings) -> HostLimits:
         retries=settings.notification.retries,
         interval=round(settings.notification.interval_seconds * SECOND),
         headway=HEADWAY,
+        stride=STRIDE,
+        rush=RUSH,
     )
 
 

@@ -9,6 +9,7 @@ from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.clock import Alarm, Timekeeper
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.errands import Errands
+from scheduler_service.hosts.headway import Headway
 from scheduler_service.hosts.line import Line
 from scheduler_service.hosts.window import Window
 from scheduler_service.ports import StateStore, StoreError
@@ -20,21 +21,25 @@ BREATH = 50
 SLICE = 0.002
 SMALLEST, LARGEST = 8, 512
 IN_FLIGHT = 1_024
+EARLY = 8_192
 
 AHEAD = 2 * SECOND
+NEAR = 20_000
 
 # Rings a job; with the moment that is still to come, where the ring is ahead of it.
 Ring = Callable[[str, int | None], Awaitable[None]]
-Foresee = Callable[[Callable[[int], Sequence[str]]], Awaitable[None]]
+Foresee = Callable[[Sequence[str]], Awaitable[None]]
+
+NO_HEADWAY = Headway(usual=0, longest=0)
 
 
 class EmbeddedAlarms:
     """Rings jobs when they are due. A ring says only "look again" (DESIGN section 2).
 
     `ready` caps how many alarms lie in memory; jobs whose alarm is not on disk come on top. `ring` takes the
-    turn, never raises, and ends with the job's alarm set anew; `foresee` is asked each second to load what is
-    due in the next two. Overdue and punctual work goes in turn, in slices of 2 ms. What is due at a wall
-    moment is rung up to `headway` ms ahead of it, and told the moment.
+    turn, never raises, and ends with the job's alarm set anew; `foresee` is told each second what is due in
+    the next two. Overdue and punctual work goes in turn, in slices of 2 ms. What is due at a wall moment is
+    rung ahead of it by `headway`, and told the moment.
     """
 
     def __init__(
@@ -46,7 +51,7 @@ class EmbeddedAlarms:
         log: Log,
         foresee: Foresee | None = None,
         ready: int = 100_000,
-        headway: int = 0,
+        headway: Headway = NO_HEADWAY,
         elapsed: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
@@ -67,6 +72,7 @@ class EmbeddedAlarms:
         self._overdue: deque[str] = deque()
         self._punctual: deque[tuple[str, int | None]] = deque()
         self._flying = Errands()
+        self._early = Errands()
         self._chunk = SMALLEST
         self._wake = asyncio.Event()
         self._waker: Alarm | None = None
@@ -83,7 +89,7 @@ class EmbeddedAlarms:
     @property
     def is_ringing(self) -> bool:
         """Whether a ring is under way: its turn may be about to start a call that nobody counts yet."""
-        return len(self._flying) > 0
+        return len(self._flying) + len(self._early) > 0
 
     async def expect(self, job_id: str, due: Due) -> None:
         """Rings no later than `due`, as far as that lies within the window."""
@@ -133,6 +139,7 @@ class EmbeddedAlarms:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._flying.wait_for_all()
+        await self._early.wait_for_all()
         self._tasks = []
         if self._waker is not None:
             self._waker.cancel()
@@ -158,14 +165,18 @@ class EmbeddedAlarms:
             for window, moment in zip(self._windows, self._moments(), strict=True):
                 if window.is_short(moment):
                     pause = min(pause, await self._refill(window, moment))
-            if self._foresee is not None:
-                await self._foresee(self._near)
+            await self._look_ahead()
             await self._clock.sleep(pause)
 
-    def _near(self, most: int) -> list[str]:
-        """Jobs that are due before the next look, and some time after it."""
+    async def _look_ahead(self) -> None:
+        """At what is due before the next look, and some time after it."""
+        if self._draining:
+            return
         now = self._clock.now().wall
-        return [] if self._draining else self._wall.between(now, now + AHEAD, most)
+        near = self._wall.between(now, now + AHEAD, NEAR)
+        self._headway.survey([moment for moment, _ in near])
+        if self._foresee is not None:
+            await self._foresee([job_id for _, job_id in near])
 
     async def _refill(self, window: Window, moment: int) -> int:
         try:
@@ -204,19 +215,23 @@ class EmbeddedAlarms:
     def _collect(self, now: Now) -> None:
         """Moves some of what is due into the two queues; the rest follows in the next rounds."""
         if not self._draining:
-            self._collect_from(self._wall, now.wall, self._headway)
-        self._collect_from(self._steady, now.steady, 0)
+            self._collect_from(self._wall, now.wall, self._ahead().reach(now.wall))
+        self._collect_from(self._steady, now.steady, now.steady)
 
-    def _collect_from(self, line: Line, now: int, headway: int) -> None:
+    def _collect_from(self, line: Line, now: int, reach: int) -> None:
         for _ in range(LARGEST):
-            due = line.pop(now + headway)
+            due = line.pop(reach)
             if due is None:
                 return
             moment, job_id = due
             if moment < now - OVERDUE:
                 self._overdue.append(job_id)
             else:
-                self._punctual.append((job_id, moment if headway else None))
+                self._punctual.append((job_id, moment if moment > now else None))
+
+    def _ahead(self) -> Headway:
+        is_room = len(self._early) + len(self._punctual) < EARLY
+        return self._headway if is_room else NO_HEADWAY
 
     async def _ring_slice(self) -> None:
         """Starts as many rings as fill about 2 ms, then lets everything else have its turn."""
@@ -243,7 +258,7 @@ class EmbeddedAlarms:
 
     def _ring_soon(self, job_id: str, moment: int | None) -> None:
         self._ringing.add(job_id)
-        self._flying.start(self._ring_once(job_id, moment))
+        (self._flying if moment is None else self._early).start(self._ring_once(job_id, moment))
 
     async def _ring_once(self, job_id: str, moment: int | None) -> None:
         try:
@@ -278,7 +293,7 @@ class EmbeddedAlarms:
         wall, steady = self._wall.next(), self._steady.next()
         pause = LONGEST_NAP
         if wall is not None and not self._draining:
-            pause = min(pause, wall - self._headway - now.wall)
+            pause = min(pause, self._ahead().pause(now.wall, wall))
         if steady is not None:
             pause = min(pause, steady - now.steady)
         return max(pause, 0)

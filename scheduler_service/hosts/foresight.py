@@ -1,7 +1,7 @@
 """Loads jobs shortly before they are due, so that at their moment no turn waits for the disk."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from scheduler_service.hosts.actors import Actors
 from scheduler_service.hosts.turn import Turn
@@ -21,9 +21,9 @@ class Foresight:
         self._turn = turn
         self._most = most // 2
 
-    async def load(self, find: Callable[[int], Sequence[str]]) -> None:
-        """Loads what `find` names, given how many it may name; a job that is in memory is left alone."""
-        absent = [job_id for job_id in find(self._most) if self._actors.find(job_id) is None]
+    async def load(self, job_ids: Sequence[str]) -> None:
+        """Loads the first of `job_ids`; a job that is in memory is left alone."""
+        absent = [job_id for job_id in job_ids[: self._most] if self._actors.find(job_id) is None]
         for start in range(0, len(absent), AT_ONCE):
             await asyncio.gather(*map(self._load, absent[start : start + AT_ONCE]))
 

@@ -15,11 +15,15 @@ NEVER = Due()
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A decided turn with its durable writes: what the job becomes once the store has them."""
+    """A decided turn with its durable writes: what the job becomes once the store has them.
+
+    `due`: when it has to be looked at, where that is not what the store has.
+    """
 
     commit: Commit
     decision: Decision
     programs: Mapping[int, Program]
+    due: Due | None = None
 
 
 class Held:

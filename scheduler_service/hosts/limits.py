@@ -10,7 +10,8 @@ class HostLimits(msgspec.Struct, frozen=True):
     """What settings say to a host: alarms and jobs in memory, tries of a delivery, a lease; times in ms.
 
     `headway`: so long before its moment a firing's turn may be taken and made durable, so that at the moment
-    itself nothing is left but to send (docs/decisions/0017).
+    itself nothing is left but to send; `stride`: so long of it firings wait for others; `rush`: so long where
+    a crowd is due (docs/decisions/0017).
     """
 
     ready: int = 100_000
@@ -19,6 +20,8 @@ class HostLimits(msgspec.Struct, frozen=True):
     interval: int = INTERVAL
     lease: int = LEASE
     headway: int = 0
+    stride: int = 0
+    rush: int = 0
 
 
 DEFAULT_LIMITS = HostLimits()

@@ -45,9 +45,9 @@ class Line:
         """The earliest moment at which `pop` may have something; never too late."""
         return self._heap[0][0] if self._heap else None
 
-    def between(self, now: int, end: int, most: int) -> list[str]:
-        """Jobs that ring later than `now` and up to `end`, at most `most`; looks at few others."""
-        found: list[str] = []
+    def between(self, now: int, end: int, most: int) -> list[tuple[int, str]]:
+        """Alarms later than `now` and up to `end`, in order; of more than `most` any. Looks at few others."""
+        found: list[tuple[int, str]] = []
         heap, places = self._heap, [0]
         while places and len(found) < most:
             place = places.pop()
@@ -57,8 +57,8 @@ class Line:
             job_id = heap[place][1]
             target = self._targets.get(job_id)
             if target is not None and now < target <= end and self._places.get(job_id) == heap[place][0]:
-                found.append(job_id)
-        return found
+                found.append((target, job_id))
+        return sorted(found)
 
     def pop(self, now: int) -> tuple[int, str] | None:
         """The earliest alarm up to `now`, taken out; None when none is due."""

@@ -1,6 +1,6 @@
 """The turn: load, decide, arm, commit, act. The one file that knows this order (DESIGN section 3)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
@@ -14,7 +14,7 @@ from scheduler_service.hosts.binding import accepted, bind
 from scheduler_service.hosts.core import Act, Alarms, Core, Redact
 from scheduler_service.hosts.held import Held, Prepared, is_cut_off
 from scheduler_service.hosts.life import Lives
-from scheduler_service.hosts.moments import ahead_of
+from scheduler_service.hosts.moments import WaitUntil, ahead_of, never
 from scheduler_service.hosts.programs import Programs
 from scheduler_service.hosts.writes import (
     Decided,
@@ -39,12 +39,7 @@ from scheduler_service.ports import (
 )
 
 Away = Callable[[str], tuple[Holder, ...]]
-WaitUntil = Callable[[int], Awaitable[None]]
-
-
-async def never(_: int) -> None:
-    """For a host that takes no turn ahead of its moment: to go on here would send early."""
-    raise AssertionError("a turn was taken ahead of its moment by a host that cannot wait for it")
+BEARABLE = 2  # ms by which what a turn ahead of its moment begins may begin late, and not say so
 
 
 class Turn:
@@ -204,9 +199,9 @@ class Turn:
             # An execution ends, and nothing begins by it: its end may wait for others to be written with.
             patient=not decision.effects and isinstance(event, CallEnded),
         )
-        until = now.steady if ahead else None
+        until = now if ahead else None
         if until is not None and queue_writes(held.job_id, decision.effects):
-            await self._wait_until(until)  # whoever claims sees the parts as soon as they are durable
+            await self._wait_until(until.steady)  # whoever claims sees the parts as soon as they are durable
             until = None
         if self._writes.must_be_durable(held, turn):
             await self._commit(held, self._writes.prepare(held, turn), until)
@@ -214,8 +209,8 @@ class Turn:
             await self._go_on(held, turn, until)
         return decision.reply
 
-    async def _commit(self, held: Held, prepared: Prepared, until: int | None) -> None:
-        """Arm, commit, act: the last at `until`."""
+    async def _commit(self, held: Held, prepared: Prepared, until: Now | None) -> None:
+        """Arm, commit, act: the last at `until`; what begins by then begins when its turn comes."""
         await self.expect(held, prepared)
         try:
             await self._store.commit(prepared.commit)
@@ -223,7 +218,10 @@ class Turn:
             await self.settle(held, prepared, error)
             raise
         if until is not None:
-            await self._wait_until(until)
+            await self._wait_until(until.steady)
+            late = self._clock.now().steady - until.steady
+            if late > BEARABLE:
+                prepared = self._writes.delay(prepared, until.wall, late)
         await self._finish(held, prepared)
 
     async def _finish(self, held: Held, prepared: Prepared) -> None:
@@ -234,7 +232,8 @@ class Turn:
         held.programs = prepared.programs
         held.committed = commit.sequence if held.document is not None else 0
         held.entry = commit.entry
-        held.due = held.durable_due = commit.due
+        held.durable_due = commit.due
+        held.due = commit.due if prepared.due is None else prepared.due
         if commit.definition is not None:
             revision = commit.entry.revision
             self._programs.keep(commit.entry.uid, revision, held.programs[revision])
@@ -242,12 +241,12 @@ class Turn:
             self._history.append(commit.batch, durable=True)
         if prepared.decision.effects:
             self._act(held.job_id, prepared.decision.effects, held.programs)
-        await self._alarms.arm(held.job_id, commit.due)
+        await self._set_alarm(held)
 
-    async def _go_on(self, held: Held, turn: Decided, until: int | None) -> None:
+    async def _go_on(self, held: Held, turn: Decided, until: Now | None) -> None:
         """A turn of qos 0 that changed nothing durable acts at once, or at `until`."""
         if until is not None:
-            await self._wait_until(until)
+            await self._wait_until(until.steady)
         batch = self._writes.batch(held, turn)
         held.document = turn.decision.document
         held.due = self._core.due(Job(held.document, held.programs, self._holder))

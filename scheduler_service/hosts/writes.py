@@ -18,6 +18,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Refusal, Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.delay import delay, delay_records
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.catalogue import bury, describe
@@ -84,6 +85,23 @@ class Writes:
             patient=turn.patient,
         )
         return Prepared(commit, turn.decision, programs)
+
+    def delay(self, prepared: Prepared, at: int, by: int) -> Prepared:
+        """`prepared`, decided as of the wall moment `at`, as it is where its effects start `by` ms later.
+
+        What is durable stays as it was: a crash forgets the delay.
+        """
+        commit, decision, programs = prepared.commit, prepared.decision, prepared.programs
+        if decision.document is None:
+            return prepared
+        document = delay(decision.document, at, by)
+        if commit.batch is not None:
+            records = delay_records(commit.batch.records, at, by)
+            commit = msgspec.structs.replace(
+                commit, batch=msgspec.structs.replace(commit.batch, records=records)
+            )
+        decision = msgspec.structs.replace(decision, document=document)
+        return Prepared(commit, decision, programs, self._core.due(Job(document, programs, self._holder)))
 
     def batch(self, held: Held, turn: Decided) -> Batch | None:
         """The turn's records, masked, under a sequence of their own; None where there are none."""

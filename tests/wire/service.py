@@ -113,12 +113,12 @@ class World:
     def _is_ringing(self, alarms: Any, ahead: int) -> bool:
         """Whether alarms ring, are due, or are just being read; `ahead` rings wait for their moment."""
         now = self.clock.now()
-        for line, moment in ((alarms._wall, now.wall + alarms._headway), (alarms._steady, now.steady)):
+        for line, moment in ((alarms._wall, alarms._headway.reach(now.wall)), (alarms._steady, now.steady)):
             first = line.next()
             if first is not None and first <= moment:
                 return True
         is_reading = self.clock.sleepers == 0
-        is_at_work = len(alarms._flying) > ahead
+        is_at_work = len(alarms._flying) + len(alarms._early) > ahead
         return bool(is_reading or is_at_work or alarms._overdue or alarms._punctual)
 
 

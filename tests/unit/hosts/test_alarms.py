@@ -8,8 +8,9 @@ import pytest
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.alarms import EmbeddedAlarms
+from scheduler_service.hosts.alarms import EARLY, IN_FLIGHT, EmbeddedAlarms
 from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.headway import TURN, Headway
 from scheduler_service.hosts.line import Line
 from scheduler_service.hosts.window import WIDTH
 from scheduler_service.ports import CatalogueEntry, StoredJob
@@ -26,7 +27,12 @@ class Tower:
     """Alarms over a disk of due times; a ring is written down and leaves the job without an alarm."""
 
     def __init__(
-        self, *, ready: int = 1_000, headway: int = 0, spent: Callable[[], float] = lambda: 0.0
+        self,
+        *,
+        ready: int = 1_000,
+        headway: int = 0,
+        rush: int = 0,
+        spent: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.disk = Disk()
         self.store = MemoryStore(self.disk, [])
@@ -41,7 +47,7 @@ class Tower:
             ring=self._ring,
             log=self._write,
             ready=ready,
-            headway=headway,
+            headway=Headway(usual=headway, longest=rush),
             elapsed=spent,
         )
 
@@ -189,6 +195,61 @@ async def test_a_wall_moment_is_rung_ahead_of_itself() -> None:
     await tower.alarms.stop()
 
 
+async def test_a_crowd_is_rung_as_far_ahead_as_its_turns_take() -> None:
+    """And what is due by itself after it is not (docs/decisions/0017)."""
+    tower = Tower(headway=20, rush=500, ready=10_000)
+    crowd = [f"job-{n}" for n in range(1_000)]
+    for job_id in crowd:
+        tower.set(job_id, wall=5_000)
+    tower.set("after", wall=5_030)
+    await tower.alarms.start()
+    ahead = len(crowd) * TURN // 1_000
+    await tower.advance(5_000 - ahead - 1)
+    assert tower.rung == []
+    await tower.advance(1)
+    assert sorted(tower.rung) == sorted(crowd)
+    await tower.advance(ahead + 9)
+    assert "after" not in tower.rung
+    await tower.advance(1)
+    assert tower.rung[-1] == "after"
+    await tower.alarms.stop()
+
+
+async def test_a_crowd_that_waits_for_its_moment_holds_up_no_limit() -> None:
+    """Rings ahead of their moment do not count among those that are under way."""
+    tower = Tower(headway=20, rush=500, ready=10_000)
+    for n in range(IN_FLIGHT * 2):
+        tower.set(f"job-{n}", wall=5_000)
+    await tower.alarms.start()
+    await tower.advance(4_000)
+    tower.gate = asyncio.Event()
+    await tower.advance(900)
+    assert len(tower.moments) == IN_FLIGHT * 2
+    await tower.alarms.arm("limit", Due(None, tower.clock.now().steady))
+    await tower.settle()
+    assert tower.moments["limit"] is None
+    tower.gate.set()
+    await tower.alarms.stop()
+
+
+async def test_no_more_than_some_wait_for_their_moment() -> None:
+    """Each keeps some kilobytes; the others are rung at their moment, or as soon as there is room."""
+    tower = Tower(headway=20, rush=2_000, ready=40_000)
+    for n in range(EARLY * 3 // 2):
+        tower.set(f"job-{n}", wall=5_000)
+    await tower.alarms.start()
+    await tower.advance(4_000)
+    tower.gate = asyncio.Event()
+    await tower.advance(999)
+    early = len(tower.moments)
+    assert EARLY <= early < EARLY * 5 // 4
+    await tower.advance(1)
+    assert len(tower.moments) > early
+    tower.gate.set()
+    await until(lambda: len(tower.rung) == EARLY * 3 // 2)
+    await tower.alarms.stop()
+
+
 async def test_one_ring_at_a_time_per_job() -> None:
     """While a ring is under way another one of the same job is left out: that turn sets the alarm anew."""
     tower = Tower()
@@ -320,6 +381,6 @@ def test_a_line_names_what_rings_between_two_moments() -> None:
         line.put(f"job-{moment}", moment)
     line.put("job-4", 40)
     line.drop("job-5")
-    assert sorted(line.between(2, 7, 100)) == ["job-3", "job-6", "job-7"]
+    assert line.between(2, 7, 100) == [(3, "job-3"), (6, "job-6"), (7, "job-7")]
     assert len(line.between(2, 7, 2)) == 2
     assert line.between(9, 30, 100) == []

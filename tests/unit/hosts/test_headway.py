@@ -1,16 +1,20 @@
 """A firing may be made durable just ahead of its moment; what it does waits (docs/decisions/0017)."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler_service.domain.events import Destroyed, Paused
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.records import ExecutionRecord
+from scheduler_service.domain.execution import FiringOutcome, JobState
+from scheduler_service.domain.records import ExecutionRecord, FiringRecord
+from scheduler_service.hosts.headway import TURN, Headway
 from scheduler_service.hosts.limits import HostLimits
-from scheduler_service.hosts.moments import Moments
+from scheduler_service.hosts.moments import BUNCH, Moments
 from tests.unit.hosts.house import START, House
 
 pytestmark = pytest.mark.anyio
@@ -89,6 +93,32 @@ async def test_an_earlier_change_comes_first() -> None:
     await house.advance(1_000)
     assert house.sender.requests == []
     assert house.disk.jobs["job"].entry.state is JobState.PAUSED
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_what_begins_late_says_so_and_has_all_of_its_time(qos: int) -> None:
+    """A crowd takes a while to start: lateness is told as it is, and no timeout is shortened by it."""
+    house = await nearly(qos=qos, timeoutSeconds=1)
+    house.sender.hold(URL)
+    house.clock.advance(10 + 300)
+    await house.settle()
+    assert len(house.sender.requests) == 1
+    record = next(one for one in house.records() if isinstance(one, ExecutionRecord))
+    assert (record.planned_at, record.started_at) == (START + 1_000, START + 1_300)
+    await house.advance(999)
+    assert house.executions() == {1: State.PROCESSING}
+    await house.advance(1)
+    assert house.executions() == {1: State.TERMINATED}
+    last = [one for one in house.records() if isinstance(one, ExecutionRecord)][-1]
+    assert (last.started_at, last.ended_at) == (START + 1_300, START + 2_300)
+
+
+async def test_a_firing_that_begins_a_second_late_is_late() -> None:
+    """The ledger calls it what it is, however early it was decided (SPEC section 3)."""
+    house = await nearly()
+    house.clock.advance(10 + 1_001)
+    await house.settle()
+    assert [one.outcome for one in house.records() if isinstance(one, FiringRecord)] == [FiringOutcome.LATE]
 
 
 async def test_killed_ahead_of_the_moment_with_qos_1() -> None:
@@ -170,3 +200,98 @@ async def test_moments_are_never_reached_early() -> None:
     house.clock.advance(1)
     await asyncio.gather(*both)
     await moments.wait_until(now)
+
+
+async def test_a_crowd_goes_on_in_bunches() -> None:
+    """At their moment the loop gets round to others in between, and every one of them goes on."""
+    house = House()
+    moments = Moments(clock=house.clock)
+    now = house.clock.now().steady
+    gone: list[int] = []
+
+    async def wait(number: int) -> None:
+        await moments.wait_until(now + 10)
+        gone.append(number)
+
+    waiting = [asyncio.create_task(wait(number)) for number in range(3 * BUNCH + 1)]
+    await house.settle()
+    assert len(moments) == len(waiting)
+    house.clock.advance(10)
+    rounds = 0
+    while len(gone) < len(waiting):
+        before = len(gone)
+        await asyncio.sleep(0)
+        assert len(gone) - before <= BUNCH
+        rounds += 1
+    assert rounds >= 4
+    assert gone == sorted(gone)
+    assert len(moments) == 0
+
+
+async def test_a_change_within_a_rush_comes_after_the_firing() -> None:
+    """As within the usual headway: it waits, and nobody is told what did not happen."""
+    house = await House(limits=HostLimits(headway=HEADWAY, rush=500)).start()
+    count = 400
+    for number in range(count):
+        await house.create(f"job-{number}", timer={"dueTime": "3s", "period": "0s"})
+    await house.advance(3_000 - count * TURN // 1_000 + 1)
+    assert house.disk.jobs["job-0"].entry.execute_number == 1
+    paused = asyncio.create_task(house.deliver(Paused(), job_id="job-0"))
+    await house.settle()
+    assert not paused.done()
+    assert house.sender.requests == []
+    await house.advance(count * TURN // 1_000)
+    await paused
+    assert len(house.sender.requests) == count
+
+
+def is_late(moments: list[int], begin: Callable[[int], int]) -> bool:
+    """Whether one server that takes each from `begin` on, in order, ends some turn after its moment."""
+    free = 0
+    for moment in moments:
+        free = max(free, begin(moment) * 1_000) + TURN
+        if free > moment * 1_000:
+            return True
+    return False
+
+
+@given(
+    st.lists(st.integers(1_000, 1_200), max_size=40),
+    st.lists(st.integers(0, 600), min_size=1, max_size=4),
+)
+def test_a_rush_begins_where_the_usual_headway_is_too_short(some: list[int], crowds: list[int]) -> None:
+    """Early enough for the last of the first crowd, and for a crowd alone."""
+    moments = sorted(some + [2_000 + 150 * place for place, size in enumerate(crowds) for _ in range(size)])
+    headway = Headway(usual=HEADWAY, longest=500)
+    headway.survey(moments)
+
+    def begin(moment: int) -> int:
+        return next(now for now in range(moment - 500, moment) if headway.reach(now) >= moment)
+
+    rush = [now for now in range(500, 3_000) if headway.reach(now) > now + HEADWAY]
+    assert bool(rush) == is_late(moments, lambda moment: moment - HEADWAY)
+    end = rush[-1] + 1 if rush else 3_000
+    assert not is_late([moment for moment in moments if moment <= end], begin)
+    for moment in set(moments):
+        for now in range(moment - 501, moment):
+            pause = headway.pause(now, moment)
+            assert (pause == 0) == (headway.reach(now) >= moment)
+            assert headway.reach(now + pause - 1) < moment or pause == 0
+
+
+def test_firings_wait_for_others_within_the_usual_headway() -> None:
+    """The first rings when half of it is over, and takes along what is due as far as it reaches."""
+    headway = Headway(usual=20, longest=20, stride=10)
+    assert [headway.pause(now, 1_000) for now in (900, 980, 989, 990, 1_100)] == [90, 10, 1, 0, 0]
+    assert headway.reach(990) == 1_010
+
+
+def test_a_crowd_beyond_all_measure_is_begun_as_early_as_is_allowed() -> None:
+    """It ends late, by what is left of it at its moment."""
+    headway = Headway(usual=HEADWAY, longest=500)
+    headway.survey([10_000] * 20_000)
+    assert headway.reach(9_499) == 9_499 + HEADWAY
+    assert headway.reach(9_500) == 10_000
+    assert headway.pause(9_400, 10_000) == 100
+    headway.survey([])
+    assert headway.reach(9_500) == 9_500 + HEADWAY

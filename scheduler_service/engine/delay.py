@@ -1,0 +1,52 @@
+"""What a turn that was decided ahead of its moment becomes where its effects start after it."""
+
+from collections.abc import Iterable
+
+from scheduler_service.domain.document import Calling, Context, Document, Open
+from scheduler_service.domain.execution import FiringOutcome
+from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord, Record
+from scheduler_service.engine.draft import LATE_AFTER, replace
+
+
+def delay(document: Document, at: int, by: int) -> Document:
+    """`document` as if what the turn began at the wall moment `at` had begun `by` ms later.
+
+    It is not made durable: after a crash it began at `at`, and has less time by as much.
+    """
+    begun = {run.execute_number for run in document.head.opens if run.started_at == at}
+    if not begun:
+        return document
+    opens = tuple(_start_later(run, at, by) for run in document.head.opens)
+    contexts = {
+        number: _end_later(context, by) if number in begun else context
+        for number, context in document.contexts.items()
+    }
+    return Document(replace(document.head, opens=opens), contexts)
+
+
+def delay_records(records: Iterable[Record], at: int, by: int) -> tuple[Record, ...]:
+    """The records of the same turn, masked or not, as they would be then."""
+    return tuple(_record_later(record, at, by) for record in records)
+
+
+def _start_later(run: Open, at: int, by: int) -> Open:
+    return replace(run, started_at=at + by) if run.started_at == at else run
+
+
+def _end_later(context: Context, by: int) -> Context:
+    phase = context.phase
+    if isinstance(phase, Calling):
+        phase = replace(phase, sent_at=phase.sent_at + by)
+    return replace(context, phase=phase, deadline=context.deadline + by)
+
+
+def _record_later(record: Record, at: int, by: int) -> Record:
+    match record:
+        case ExecutionRecord(started_at=started_at) if started_at == at:
+            return replace(record, started_at=at + by)
+        case AttemptStarted():
+            return replace(record, at=at + by)
+        case FiringRecord(outcome=FiringOutcome.FIRED) if by > LATE_AFTER:
+            return replace(record, outcome=FiringOutcome.LATE)
+        case _:
+            return record
