@@ -133,6 +133,11 @@ class LocalCluster:
         for part in (*self.apps.values(), *self.sidecars.values(), *reversed(self.shared())):
             part.stop()
 
+    def hurry(self) -> None:
+        """Ends what runs as `kill` does and waits for nothing, so that a `stop` under way soon ends."""
+        for part in self.parts():
+            part.send(signal.SIGKILL)
+
     def kill(self) -> None:
         """Ends what runs without a word: what was durable is there at the next start."""
         for part in reversed(self.parts()):
@@ -245,12 +250,10 @@ def _run(cluster: LocalCluster) -> int:
 
 def _end(cluster: LocalCluster) -> None:
     """Lets all end in order; who cannot wait for it asks once more."""
-    try:
-        print("stopping ... (Ctrl-C once more: at once)", flush=True)
-        cluster.stop()
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        cluster.kill()
+    # No exception: one that cuts off a wait of `subprocess` may leave its lock held, and the next wait hangs.
+    signal.signal(signal.SIGINT, lambda *_: cluster.hurry())
+    print("stopping ... (Ctrl-C once more: at once)", flush=True)
+    cluster.stop()
 
 
 def _start(cluster: LocalCluster) -> bool:

@@ -1,5 +1,6 @@
 """The programs of a cluster on one machine: where they are, how they are started, watched and stopped."""
 
+import contextlib
 import http.client
 import os
 import shutil
@@ -7,8 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 BIN = "PUNCTUAL_DAPR_BIN"
@@ -55,6 +57,25 @@ def free_ports(count: int) -> list[int]:
             probe.close()
 
 
+@contextlib.contextmanager
+def held_back(number: int) -> Iterator[None]:
+    """A signal that comes meanwhile comes afterwards: nothing is started that nobody knows of.
+
+    Other threads than the main one hear of no signal anyway.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(number, lambda *_: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+    if came:
+        signal.raise_signal(number)
+
+
 class Part:
     """One program, its log in a file. `is_up` asks whether it answers."""
 
@@ -87,7 +108,7 @@ class Part:
 
     def start(self) -> None:
         """Starts it; returns at once."""
-        with self.log.open("ab") as log:
+        with self.log.open("ab") as log, held_back(signal.SIGINT):
             self._process = subprocess.Popen(  # noqa: S603 - a program that was looked up by name
                 self.command, stdout=log, stderr=log, env=self.environ, start_new_session=True
             )
