@@ -1,5 +1,6 @@
 """Executions: what happened, and what may still be done about them (SPEC section 10)."""
 
+import asyncio
 from http import HTTPStatus
 
 import msgspec
@@ -23,6 +24,8 @@ from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.ports import CatalogueEntry, StoreUnavailable
 
 ALL_STATES = tuple(JobState)
+FRESH = 1.0
+"""Seconds that the reader of a live execution waits for what is not written yet."""
 PAGE = 500
 
 
@@ -97,7 +100,7 @@ async def find_execution(parts: ApiParts, execution_id: str) -> Wire:
     """One execution in full, be it this moment's. Raises ApiProblem (404), StoreUnavailable.
 
     One that has not ended may have moved on by a turn that was answered and is not written yet: that is
-    waited for, unless it cannot be written now.
+    waited for, unless it cannot be written within a second.
     """
     tenant = parts.surroundings.tenant
     found = await parts.history.execution(tenant, execution_id)
@@ -106,8 +109,9 @@ async def find_execution(parts: ApiParts, execution_id: str) -> Wire:
     if found is None and parse_execution_id(execution_id) is None:
         raise _no_execution(execution_id)
     try:
-        await parts.flush()
-    except StoreUnavailable:
+        async with asyncio.timeout(None if found is None else FRESH):
+            await parts.flush()
+    except (StoreUnavailable, TimeoutError):
         if found is None:
             raise
         return found

@@ -19,6 +19,7 @@ from scheduler_service.hosts.insist import Insistence
 from scheduler_service.hosts.leaving import Leaving
 from scheduler_service.hosts.life import Lives, NewLives
 from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
+from scheduler_service.hosts.moments import Moments
 from scheduler_service.hosts.node_gate import NodeGate
 from scheduler_service.hosts.outgoing import Outgoing
 from scheduler_service.hosts.part_crew import stir_nobody
@@ -218,6 +219,7 @@ class _Rooms:
             holder=self._holder,
             boot=self._cluster.epoch,
             away=self.handovers.away,
+            wait_until=Moments(clock=self._ground.clock).wait_until,
         )
 
     def _alive(self, uid: str) -> tuple[Token, ...]:

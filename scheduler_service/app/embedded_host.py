@@ -83,7 +83,7 @@ class _Rooms:
             actors=self.actors,
             turn=self.turn,
             alarms=self.alarms,
-            moments=self.moments,
+            clock=self._ground.clock,
             log=self._ground.log,
         )
 

@@ -177,6 +177,8 @@ class Keeper:
                     await self._knock()
             await task
         except StoreUncertain as error:
+            if not self._cut.is_set():
+                raise
             raise StoreUnavailable(
                 f"worker process {self._branch.share} ended before it was ready; the log says why"
             ) from error

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 
-from scheduler_service.domain.document import Calling, Context, Document, Open
+from scheduler_service.domain.document import Calling, Context, Document, Open, Retrying
 from scheduler_service.domain.execution import FiringOutcome
-from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord, Record
+from scheduler_service.domain.records import FiringRecord, Record
 from scheduler_service.engine.draft import LATE_AFTER, replace
+
+# Moments of what a turn did, by their names in records; an execution was created when that was decided.
+MOMENTS = ("at", "started_at", "ended_at")
 
 
 def delay(document: Document, at: int, by: int) -> Document:
@@ -35,18 +38,21 @@ def _start_later(run: Open, at: int, by: int) -> Open:
 
 def _end_later(context: Context, by: int) -> Context:
     phase = context.phase
-    if isinstance(phase, Calling):
-        phase = replace(phase, sent_at=phase.sent_at + by)
+    match phase:
+        case Calling(sent_at=sent_at):
+            phase = replace(phase, sent_at=sent_at + by)
+        case Retrying(due=due):
+            phase = replace(phase, due=due + by)
     return replace(context, phase=phase, deadline=context.deadline + by)
 
 
 def _record_later(record: Record, at: int, by: int) -> Record:
-    match record:
-        case ExecutionRecord(started_at=started_at) if started_at == at:
-            return replace(record, started_at=at + by)
-        case AttemptStarted():
-            return replace(record, at=at + by)
-        case FiringRecord(outcome=FiringOutcome.FIRED) if by > LATE_AFTER:
-            return replace(record, outcome=FiringOutcome.LATE)
-        case _:
-            return record
+    if isinstance(record, FiringRecord):
+        is_late = at + by - record.planned_at > LATE_AFTER
+        return replace(record, outcome=FiringOutcome.LATE) if is_late and _began(record) else record
+    moved = {name: at + by for name in MOMENTS if getattr(record, name, None) == at}
+    return replace(record, **moved) if moved else record
+
+
+def _began(record: FiringRecord) -> bool:
+    return record.outcome is FiringOutcome.FIRED

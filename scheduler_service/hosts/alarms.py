@@ -24,7 +24,7 @@ IN_FLIGHT = 1_024
 EARLY = 8_192
 
 AHEAD = 2 * SECOND
-NEAR = 20_000
+NEAR = 10_000
 
 # Rings a job; with the moment that is still to come, where the ring is ahead of it.
 Ring = Callable[[str, int | None], Awaitable[None]]
@@ -165,18 +165,14 @@ class EmbeddedAlarms:
             for window, moment in zip(self._windows, self._moments(), strict=True):
                 if window.is_short(moment):
                     pause = min(pause, await self._refill(window, moment))
-            await self._look_ahead()
+            if self._foresee is not None:
+                await self._foresee([job_id for _, job_id in self._near()])
             await self._clock.sleep(pause)
 
-    async def _look_ahead(self) -> None:
-        """At what is due before the next look, and some time after it."""
-        if self._draining:
-            return
+    def _near(self) -> list[tuple[int, str]]:
+        """What is due before the next look, and some time after it."""
         now = self._clock.now().wall
-        near = self._wall.between(now, now + AHEAD, NEAR)
-        self._headway.survey([moment for moment, _ in near])
-        if self._foresee is not None:
-            await self._foresee([job_id for _, job_id in near])
+        return [] if self._draining else self._wall.between(now, now + AHEAD, NEAR)
 
     async def _refill(self, window: Window, moment: int) -> int:
         try:
@@ -201,11 +197,15 @@ class EmbeddedAlarms:
                 await self._nap()
 
     async def _follow_clock(self) -> None:
-        """A step of the clock means only that the wake-up is computed anew, which every round does."""
+        """Once a second: where crowds lie, and whether the clock stepped.
+
+        A step means only that the wake-up is computed anew, which every round does.
+        """
         steady = self._clock.now().steady
         if steady < self._follow_at:
             return
         self._follow_at = steady + LONGEST_NAP
+        self._headway.survey([moment for moment, _ in self._near()])
         try:
             if await self._clock.follow():
                 self._log("clock_stepped")
@@ -291,7 +291,7 @@ class EmbeddedAlarms:
 
     def _pause(self, now: Now) -> int:
         wall, steady = self._wall.next(), self._steady.next()
-        pause = LONGEST_NAP
+        pause = max(self._follow_at - now.steady, 0)
         if wall is not None and not self._draining:
             pause = min(pause, self._ahead().pause(now.wall, wall))
         if steady is not None:

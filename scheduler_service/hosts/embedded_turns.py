@@ -9,9 +9,9 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.actors import Actors
 from scheduler_service.hosts.alarms import EmbeddedAlarms
 from scheduler_service.hosts.core import Log
-from scheduler_service.hosts.moments import Moments
+from scheduler_service.hosts.moments import ahead_of
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports import Definition, Remembered, StoreError
+from scheduler_service.ports import Clock, Definition, Remembered, StoreError
 
 RANG = AlarmRang()
 
@@ -21,10 +21,8 @@ class EmbeddedTurns:
 
     _is_draining = False
 
-    def __init__(
-        self, *, actors: Actors, turn: Turn, alarms: EmbeddedAlarms, moments: Moments, log: Log
-    ) -> None:
-        self._moments = moments
+    def __init__(self, *, actors: Actors, turn: Turn, alarms: EmbeddedAlarms, clock: Clock, log: Log) -> None:
+        self._clock = clock
         self._actors = actors
         self._turn = turn
         self._alarms = alarms
@@ -70,12 +68,16 @@ class EmbeddedTurns:
         """A ring never raises: who cannot be looked at now is looked at later.
 
         A job with executions is not taken ahead of `moment`: what they do until then may decide the firing.
+        It is rung again then, and meanwhile for all else.
         """
-        if self._is_draining and not self._actors.is_live(job_id):
+        is_live = self._actors.is_live(job_id)
+        if self._is_draining and not is_live:
+            return
+        ahead = ahead_of(moment, self._clock.now()) if is_live else 0
+        if ahead:
+            self._alarms.again(job_id, ahead)
             return
         try:
-            if moment is not None and self._actors.is_live(job_id):
-                await self._moments.wait_for(moment)
             await self.take(job_id, RANG, moment=moment)
         except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
             self._look_later(job_id, error, "look_failed")

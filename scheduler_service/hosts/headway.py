@@ -19,7 +19,7 @@ class Headway:
 
     def __init__(self, *, usual: int, longest: int, stride: int = 0) -> None:
         self._usual = usual
-        self._stride = stride
+        self._sure = usual - stride
         self._longest = max(longest, usual)
         self._begin = 0
         self._end = 0
@@ -27,7 +27,7 @@ class Headway:
     def survey(self, moments: Sequence[int]) -> None:
         """Takes in what is due in the near future, in order: where its first crowd lies."""
         self._begin = self._end = 0
-        if self._longest == self._usual or len(moments) * TURN <= self._usual * MILLISECOND:
+        if self._longest == self._usual or len(moments) * TURN <= self._sure * MILLISECOND:
             return
         # Backwards: `free` is when, at the latest, all that comes after has to begin.
         end, free = moments[-1], moments[-1] * MILLISECOND
@@ -35,7 +35,7 @@ class Headway:
             if moment * MILLISECOND < free:
                 end, free = moment, moment * MILLISECOND
             free -= TURN
-            if moment * MILLISECOND - free > self._usual * MILLISECOND:
+            if moment * MILLISECOND - free > self._sure * MILLISECOND:
                 self._begin, self._end = max(free // MILLISECOND, moment - self._longest), end
 
     def reach(self, now: int) -> int:
@@ -45,7 +45,7 @@ class Headway:
 
     def pause(self, now: int, moment: int) -> int:
         """In how many ms to ring, where the next is due at `moment`."""
-        ahead = self._longest if self._is_rush(now) and moment <= self._end else self._usual - self._stride
+        ahead = self._longest if self._is_rush(now) and moment <= self._end else self._sure
         pause = moment - ahead - now
         if now < self._begin:
             pause = min(pause, self._begin - now)

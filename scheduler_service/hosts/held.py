@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.moments import Due
+from scheduler_service.domain.moments import Due, Now
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE
@@ -17,12 +17,14 @@ NEVER = Due()
 class Prepared(msgspec.Struct, frozen=True):
     """A decided turn with its durable writes: what the job becomes once the store has them.
 
-    `due`: when it has to be looked at, where that is not what the store has.
+    `until`: where it was decided ahead of its moment, that moment. `due`: when it has to be looked at, where
+    that is not what the store has.
     """
 
     commit: Commit
     decision: Decision
     programs: Mapping[int, Program]
+    until: Now | None = None
     due: Due | None = None
 
 

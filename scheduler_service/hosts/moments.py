@@ -4,7 +4,8 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from scheduler_service.domain.moments import SECOND, Now
+from scheduler_service.domain.document import Document
+from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.clock import Timekeeper
 
 FARTHEST = SECOND
@@ -16,15 +17,22 @@ BUNCH = 128
 WaitUntil = Callable[[int], Awaitable[None]]
 
 
-async def never(_: int) -> None:
-    """For a host that takes no turn ahead of its moment: to go on here would send early."""
-    raise AssertionError("a turn was taken ahead of its moment by a host that cannot wait for it")
-
-
 def ahead_of(moment: int | None, now: Now) -> int:
     """How many ms the wall `moment` is still to come; 0 too where it is so far that the wall was set back."""
     left = 0 if moment is None else moment - now.wall
     return left if 0 < left <= FARTHEST else 0
+
+
+def is_past(due: Due, now: Now) -> bool:
+    """Whether one of its moments has come."""
+    wall, steady = due.wall, due.steady
+    return (wall is not None and wall <= now.wall) or (steady is not None and steady <= now.steady)
+
+
+def begin_of(document: Document, now: Now) -> int:
+    """The steady moment at which all that was begun ahead of its moment has begun; past: nothing was."""
+    begun = max((run.started_at or 0 for run in document.head.opens), default=0)
+    return now.steady + ahead_of(begun, now)
 
 
 class Moments:
@@ -54,11 +62,6 @@ class Moments:
                 await crowd.join()
             finally:
                 self._waiting -= 1
-
-    async def wait_for(self, wall: int) -> None:
-        """The same for a wall moment just ahead; a later step of the wall changes nothing."""
-        now = self._clock.now()
-        await self.wait_until(now.steady + ahead_of(wall, now))
 
 
 class _Crowd:

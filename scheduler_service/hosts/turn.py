@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
-from scheduler_service.domain.moments import DAY, Due, Now
+from scheduler_service.domain.moments import DAY, Now
 from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
@@ -14,7 +13,7 @@ from scheduler_service.hosts.binding import accepted, bind
 from scheduler_service.hosts.core import Act, Alarms, Core, Redact
 from scheduler_service.hosts.held import Held, Prepared, is_cut_off
 from scheduler_service.hosts.life import Lives
-from scheduler_service.hosts.moments import WaitUntil, ahead_of, never
+from scheduler_service.hosts.moments import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.hosts.programs import Programs
 from scheduler_service.hosts.writes import (
     Decided,
@@ -47,8 +46,7 @@ class Turn:
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
     flight; `redact` masks and cuts a record before it is written anywhere; `away` names the other nodes that
-    live and will hand a job's executions over (None: there are no other nodes); `wait_until` waits for a
-    moment of the steady line.
+    live and will hand executions over (None: there are none); `wait_until` waits for a steady moment.
     """
 
     def __init__(
@@ -65,8 +63,8 @@ class Turn:
         lives: Lives,
         holder: Holder,
         boot: int,
+        wait_until: WaitUntil,
         away: Away | None = None,
-        wait_until: WaitUntil = never,
     ) -> None:
         self._core = core
         self._store = store
@@ -95,10 +93,12 @@ class Turn:
         """Takes one turn. Raises StoreError: no effect was started, and `held` is as it was or in doubt.
 
         Where the wall `moment` is still to come, the turn is decided as of then and made durable now; `held`
-        learns of it, and its effects start, at that moment.
+        learns of it, and its effects start, at that moment. Not so where executions may decide otherwise.
         """
         if not held.is_ready:
             await self._prepare(held)
+        if moment is not None and held.is_live:
+            moment = None
         if remembered is not None:
             known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
             if known is not None:
@@ -158,6 +158,7 @@ class Turn:
             self._alarms.again(held.job_id)
             raise
         if held.cut_off and held.document is not None:
+            await self._wait_until(begin_of(held.document, self._clock.now()))
             away = () if self._away is None else self._away(held.job_id)
             resumed = Resumed(self._alive(held.document.head.uid), away)
             await self._take(held, resumed, None, None, None)
@@ -180,10 +181,8 @@ class Turn:
         if definition is not None:
             event, programs = bind(held, event, definition, self._lives)
         decision = self._core.decide(Job(before, programs, self._holder), event, now)
-        deliveries: tuple[Delivery, ...] = ()
         if decision.effects:
             decision = stamp(held.job_id, decision)
-            deliveries = durable_deliveries(decision.effects)
         kept = None if remembered is None else keep(held.job_id, remembered, decision.reply, answer)
         if kept is None and is_idle(before, decision):
             if isinstance(event, AlarmRang):
@@ -195,33 +194,39 @@ class Turn:
             now,
             text=None if definition is None else accepted(before, decision.document, definition),
             kept=kept,
-            deliveries=deliveries,
-            # An execution ends, and nothing begins by it: its end may wait for others to be written with.
+            deliveries=durable_deliveries(decision.effects),
+            # An answer after which nothing goes out: it may wait for others to be written with.
             patient=not decision.effects and isinstance(event, CallEnded),
+            until=now if ahead else None,
         )
-        until = now if ahead else None
-        if until is not None and queue_writes(held.job_id, decision.effects):
-            await self._wait_until(until.steady)  # whoever claims sees the parts as soon as they are durable
-            until = None
+        if turn.until is not None and queue_writes(held.job_id, decision.effects):
+            # Whoever claims sees the parts as soon as they are durable.
+            await self._wait_until(turn.until.steady)
+            return await self._take(held, event, definition, remembered, answer)
         if self._writes.must_be_durable(held, turn):
-            await self._commit(held, self._writes.prepare(held, turn), until)
+            await self._commit(held, self._writes.prepare(held, turn))
         else:
-            await self._go_on(held, turn, until)
+            await self._go_on(held, turn)
         return decision.reply
 
-    async def _commit(self, held: Held, prepared: Prepared, until: Now | None) -> None:
-        """Arm, commit, act: the last at `until`; what begins by then begins when its turn comes."""
+    async def _commit(self, held: Held, prepared: Prepared) -> None:
+        """Arm, commit, act."""
         await self.expect(held, prepared)
         try:
             await self._store.commit(prepared.commit)
         except StoreError as error:
             await self.settle(held, prepared, error)
             raise
+        await self._finish_in_time(held, prepared)
+
+    async def _finish_in_time(self, held: Held, prepared: Prepared) -> None:
+        """`_finish`, not ahead of its moment; what begins late begins then, with all of its time."""
+        until = prepared.until
         if until is not None:
             await self._wait_until(until.steady)
             late = self._clock.now().steady - until.steady
             if late > BEARABLE:
-                prepared = self._writes.delay(prepared, until.wall, late)
+                prepared = self._writes.delay(prepared, late)
         await self._finish(held, prepared)
 
     async def _finish(self, held: Held, prepared: Prepared) -> None:
@@ -243,10 +248,10 @@ class Turn:
             self._act(held.job_id, prepared.decision.effects, held.programs)
         await self._set_alarm(held)
 
-    async def _go_on(self, held: Held, turn: Decided, until: Now | None) -> None:
-        """A turn of qos 0 that changed nothing durable acts at once, or at `until`."""
-        if until is not None:
-            await self._wait_until(until.steady)
+    async def _go_on(self, held: Held, turn: Decided) -> None:
+        """A turn of qos 0 that changed nothing durable acts at once, or at its moment."""
+        if turn.until is not None:
+            await self._wait_until(turn.until.steady)
         batch = self._writes.batch(held, turn)
         held.document = turn.decision.document
         held.due = self._core.due(Job(held.document, held.programs, self._holder))
@@ -258,7 +263,7 @@ class Turn:
 
     async def _look_again(self, held: Held, now: Now) -> None:
         """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""
-        if _is_past(held.due, now):
+        if is_past(held.due, now):
             self._alarms.again(held.job_id)
         else:
             await self._set_alarm(held)
@@ -273,7 +278,7 @@ class Turn:
         """Asks the store whether it has the turn of which it did not say so."""
         stored = await self._store.load(held.job_id)
         if has(stored, doubt.commit):
-            await self._finish(held, doubt)
+            await self._finish_in_time(held, doubt)
         elif (0 if stored is None or stored.document is None else stored.sequence) == held.committed:
             held.doubt = None
         else:
@@ -293,8 +298,3 @@ class Turn:
             held.due = held.durable_due = stored.due
         held.cut_off = is_cut_off(document)
         held.loaded = True
-
-
-def _is_past(due: Due, now: Now) -> bool:
-    wall, steady = due.wall, due.steady
-    return (wall is not None and wall <= now.wall) or (steady is not None and steady <= now.steady)

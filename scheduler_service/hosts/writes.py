@@ -29,9 +29,14 @@ from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered, S
 BOOT_BITS = 32
 QUEUE_WRITES = (PublishParts, WithdrawParts, ReconfigureParts)
 
+replace = msgspec.structs.replace
+
 
 class Decided(msgspec.Struct, frozen=True, gc=False):
-    """A turn between its decision and its writes. `text`: the definition, where it became the job's own."""
+    """A turn between its decision and its writes. `text`: the definition, where it became the job's own.
+
+    `until`: where it is decided ahead of its moment, that moment.
+    """
 
     decision: Decision
     programs: Mapping[int, Program]
@@ -40,6 +45,7 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     kept: Remembered | None = None
     deliveries: tuple[Delivery, ...] = ()
     patient: bool = False
+    until: Now | None = None
 
 
 class Writes:
@@ -84,24 +90,24 @@ class Writes:
             queued=queue_writes(held.job_id, turn.decision.effects),
             patient=turn.patient,
         )
-        return Prepared(commit, turn.decision, programs)
+        return Prepared(commit, turn.decision, programs, turn.until)
 
-    def delay(self, prepared: Prepared, at: int, by: int) -> Prepared:
-        """`prepared`, decided as of the wall moment `at`, as it is where its effects start `by` ms later.
+    def delay(self, prepared: Prepared, by: int) -> Prepared:
+        """`prepared`, which was decided ahead of its moment, as it is where its effects start `by` ms late.
 
         What is durable stays as it was: a crash forgets the delay.
         """
-        commit, decision, programs = prepared.commit, prepared.decision, prepared.programs
-        if decision.document is None:
+        commit, decision, programs, until = (
+            prepared.commit, prepared.decision, prepared.programs, prepared.until
+        )  # fmt: skip
+        if until is None or decision.document is None:
             return prepared
-        document = delay(decision.document, at, by)
+        document = delay(decision.document, until.wall, by)
         if commit.batch is not None:
-            records = delay_records(commit.batch.records, at, by)
-            commit = msgspec.structs.replace(
-                commit, batch=msgspec.structs.replace(commit.batch, records=records)
-            )
-        decision = msgspec.structs.replace(decision, document=document)
-        return Prepared(commit, decision, programs, self._core.due(Job(document, programs, self._holder)))
+            records = delay_records(commit.batch.records, until.wall, by)
+            commit = replace(commit, batch=replace(commit.batch, records=records))
+        due = self._core.due(Job(document, programs, self._holder))
+        return Prepared(commit, replace(decision, document=document), programs, until, due)
 
     def batch(self, held: Held, turn: Decided) -> Batch | None:
         """The turn's records, masked, under a sequence of their own; None where there are none."""
@@ -134,7 +140,7 @@ def keep(
     if isinstance(reply, Refusal):
         return None
     said = remembered.answer if answer is None else answer(reply)
-    return msgspec.structs.replace(remembered, answer=said, job_id=job_id)
+    return replace(remembered, answer=said, job_id=job_id)
 
 
 def is_idle(before: Document | None, decision: Decision) -> bool:
@@ -161,7 +167,7 @@ def stamp(job_id: str, decision: Decision) -> Decision:
     for effect in decision.effects:
         if isinstance(effect, Notify):
             effects = tuple(_stamped(job_id, one) for one in decision.effects)
-            return msgspec.structs.replace(decision, effects=effects)
+            return replace(decision, effects=effects)
     return decision
 
 
@@ -184,13 +190,13 @@ def queue_writes(job_id: str, effects: tuple[Effect, ...]) -> tuple[QueueWrite, 
 def _named(job_id: str, write: QueueWrite) -> QueueWrite:
     if not isinstance(write, PublishParts):
         return write
-    return PublishParts(tuple(msgspec.structs.replace(part, job_id=job_id) for part in write.parts))
+    return PublishParts(tuple(replace(part, job_id=job_id) for part in write.parts))
 
 
 def _stamped(job_id: str, effect: Effect) -> Effect:
     if not isinstance(effect, Notify):
         return effect
-    return Notify(msgspec.structs.replace(effect.delivery, job_id=job_id))
+    return Notify(replace(effect.delivery, job_id=job_id))
 
 
 def _qos(programs: Mapping[int, Program], document: Document | None) -> int:

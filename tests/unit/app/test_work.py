@@ -240,7 +240,7 @@ async def test_an_execution_leaves_no_circles(tmp_path: Path) -> None:
             gc.enable()
 
 
-@pytest.mark.parametrize(("qos", "most"), [(0, 345), (1, 345)])
+@pytest.mark.parametrize(("qos", "most"), [(0, 360), (1, 360)])
 async def test_an_execution_calls_few_functions(tmp_path: Path, qos: int, most: int) -> None:
     """Python's own functions on the loop's thread, the measure of work that does not depend on a clock.
 

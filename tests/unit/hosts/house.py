@@ -216,6 +216,7 @@ class House(Handles):
         """The process dies where it stands, and another one is opened over what was durable."""
         self.store.die()
         self.host._alarms._flying.cancel()
+        self.host._alarms._early.cancel()
         self.host.outgoing.crew._running.cancel()
         self.host.outgoing.crew._informs.cancel()
         others = asyncio.all_tasks() - self._foreign

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from scheduler_service.domain.events import Destroyed, Paused
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome, JobState
-from scheduler_service.domain.records import ExecutionRecord, FiringRecord
+from scheduler_service.domain.records import AttemptEnded, AttemptStarted, ExecutionRecord, FiringRecord
 from scheduler_service.hosts.headway import TURN, Headway
 from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.hosts.moments import BUNCH, Moments
 from tests.unit.hosts.house import START, House
+from tests.unit.hosts.memory_store import Fate
 
 pytestmark = pytest.mark.anyio
 
@@ -200,6 +201,121 @@ async def test_moments_are_never_reached_early() -> None:
     house.clock.advance(1)
     await asyncio.gather(*both)
     await moments.wait_until(now)
+
+
+async def test_an_uncertain_commit_is_not_sent_ahead() -> None:
+    """Who finds out that the store has it waits for its moment as well, and one who is late says so."""
+    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    await house.create(timer=ONCE, qos=1)
+    await house.advance(970)
+    house.store.fates.append(Fate.SILENT)
+    await house.advance(12)
+    asked = asyncio.create_task(house.host.read("job"))
+    await house.settle()
+    assert house.disk.jobs["job"].entry.execute_number == 1
+    assert house.sender.requests == []
+    await house.advance(18)
+    await asked
+    assert len(house.sender.requests) == 1
+
+
+async def test_a_job_with_executions_hears_all_else_until_its_moment() -> None:
+    """A limit that ends while a crowd is taken ahead ends at its time (SPEC section 5)."""
+    house = await House(limits=HostLimits(headway=HEADWAY, rush=500)).start()
+    for number in range(1_500):
+        await house.create(f"job-{number}", timer={"dueTime": "3s", "period": "0s"})
+    await house.create("live", timer={"dueTime": "2990ms", "period": "0s"}, timeoutSeconds=1)
+    house.sender.hold(URL)
+    await house.advance(1_900)
+    await house.trigger("live")
+    await house.advance(980)
+    assert house.disk.jobs["job-0"].entry.execute_number == 1
+    assert house.executions("live") == {1: State.PROCESSING}
+    await house.advance(20)
+    assert house.executions("live")[1] is State.TERMINATED
+    assert len(house.sender.requests) == 1
+    await house.advance(90)
+    assert len(house.sender.requests) == 2
+
+
+async def test_a_trigger_that_is_first_is_answered_before_the_firing() -> None:
+    """An execution that began while the ring waited for the lock may end until the moment."""
+    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    await house.create(timer=ONCE)
+    house.sender.hold(URL)
+    await house.advance(979)
+    house.store.hold()
+    triggered = asyncio.create_task(house.trigger())
+    await house.settle()
+    await house.advance(1)
+    house.store.release()
+    await house.settle()
+    house.sender.release(URL)
+    await house.advance(20)
+    await triggered
+    assert house.executions() == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
+
+
+async def test_what_fails_as_it_begins_late_ends_no_earlier_than_it_began() -> None:
+    """All moments of the turn move together; so does the wait for a retry."""
+    house = await nearly(
+        request=[{"url": "http://target.test/${params.who}"}],
+        retry=[{"errorEquals": "States.ALL", "intervalSeconds": 1, "maxAttempts": 1}],
+    )
+    house.clock.advance(10 + 300)
+    await house.settle()
+    began = START + 1_300
+    assert {one.at for one in house.records() if isinstance(one, AttemptStarted | AttemptEnded)} == {began}
+    first = next(one for one in house.records() if isinstance(one, ExecutionRecord))
+    assert first.started_at == began
+    await house.advance(5_000)
+    runs = [one for one in house.records() if isinstance(one, ExecutionRecord)]
+    assert all(one.ended_at is None or one.ended_at >= began for one in runs)
+
+
+async def test_late_work_for_a_queue_is_late() -> None:
+    """It is decided in its moment, whenever that comes."""
+    house = await nearly(request=[{"url": "queue://work"}], leadSeconds=0)
+    house.clock.advance(10 + 1_500)
+    await house.settle()
+    assert [one.outcome for one in house.records() if isinstance(one, FiringRecord)] == [FiringOutcome.LATE]
+
+
+async def test_who_leads_is_not_late_before_the_plan() -> None:
+    """With `leadSeconds` a firing may begin long after its own moment, and still before the planned one."""
+    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    await house.create(timer={"dueTime": "6s", "period": "0s"}, leadSeconds=5)
+    await house.advance(990)
+    house.clock.advance(10 + 1_100)
+    await house.settle()
+    assert [one.outcome for one in house.records() if isinstance(one, FiringRecord)] == [FiringOutcome.FIRED]
+
+
+async def test_restarted_ahead_of_the_moment() -> None:
+    """The next process sends what was durable, and no earlier than the last one would have."""
+    house = await nearly(qos=1)
+    await house.crash()
+    started = asyncio.create_task(house.start())
+    await house.settle()
+    assert house.sender.requests == []
+    await house.advance(10)
+    await started
+    assert len(house.sender.requests) == 1
+
+
+@pytest.mark.parametrize("created", [0, 1_300])
+async def test_a_crowd_is_seen_in_time(created: int) -> None:
+    """However long before it was created, and whatever woke the alarms in between."""
+    house = await House(limits=HostLimits(headway=HEADWAY, rush=500)).start()
+    await house.create("other", timer={"dueTime": "1990ms", "period": "0s"})
+    await house.advance(created)
+    due = f"{3_100 - created}ms"
+    for number in range(1_500):
+        await house.create(f"job-{number}", timer={"dueTime": due, "period": "0s"})
+    await house.advance(3_100 - 150 - 1 - created)
+    assert house.disk.jobs["job-0"].entry.execute_number == 0
+    await house.advance(2)
+    assert house.disk.jobs["job-0"].entry.execute_number == 1
 
 
 async def test_a_crowd_goes_on_in_bunches() -> None:

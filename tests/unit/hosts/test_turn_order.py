@@ -24,6 +24,7 @@ from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.held import Held
+from scheduler_service.hosts.moments import Moments
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports import Remembered, StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.security.masking import Masking
@@ -78,6 +79,7 @@ class Bench:
             lives=lambda: (f"uid{boot}", b"k" * 32),
             holder=Holder("node", str(boot)),
             boot=boot,
+            wait_until=Moments(clock=self.clock).wait_until,
         )
         self.held = Held("job")
 
