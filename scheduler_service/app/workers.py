@@ -145,9 +145,7 @@ class Keeper:
         assert line is not None, "opened before"
         await self._alive(ask(line, methods.START, None))
         if self._cut.is_set():
-            raise StoreUnavailable(
-                f"worker process {self._branch.share} ended as it started; the log says why"
-            )
+            raise self._ended
         self._branch.join(line)
 
     async def _keep(self) -> None:
@@ -179,11 +177,14 @@ class Keeper:
         except StoreUncertain as error:
             if not self._cut.is_set():
                 raise
-            raise StoreUnavailable(
-                f"worker process {self._branch.share} ended before it was ready; the log says why"
-            ) from error
+            raise self._ended from error
         finally:
             task.cancel()
+
+    @property
+    def _ended(self) -> StoreUnavailable:
+        share = self._branch.share
+        return StoreUnavailable(f"worker process {share} ended before it was ready; the log says why")
 
     async def _knock(self) -> None:
         assert self._line is not None, "opened before"

@@ -133,15 +133,13 @@ class LocalCluster:
         for part in (*self.apps.values(), *self.sidecars.values(), *reversed(self.shared())):
             part.stop()
 
-    def hurry(self) -> None:
-        """Ends what runs as `kill` does and waits for nothing, so that a `stop` under way soon ends."""
+    def kill(self) -> None:
+        """Ends what runs without a word and waits for nothing, so that a `stop` under way soon ends.
+
+        What was durable is there at the next start.
+        """
         for part in self.parts():
             part.send(signal.SIGKILL)
-
-    def kill(self) -> None:
-        """Ends what runs without a word: what was durable is there at the next start."""
-        for part in reversed(self.parts()):
-            part.kill()
 
     def _app(self, name: str, ports: NodePorts) -> Part:
         command = [PYTHON, "-m", "scheduler_service", "serve", "--runtime", "dapr"]
@@ -251,7 +249,7 @@ def _run(cluster: LocalCluster) -> int:
 def _end(cluster: LocalCluster) -> None:
     """Lets all end in order; who cannot wait for it asks once more."""
     # No exception: one that cuts off a wait of `subprocess` may leave its lock held, and the next wait hangs.
-    signal.signal(signal.SIGINT, lambda *_: cluster.hurry())
+    signal.signal(signal.SIGINT, lambda *_: cluster.kill())
     print("stopping ... (Ctrl-C once more: at once)", flush=True)
     cluster.stop()
 

@@ -97,17 +97,15 @@ class Writes:
 
         What is durable stays as it was: a crash forgets the delay.
         """
-        commit, decision, programs, until = (
-            prepared.commit, prepared.decision, prepared.programs, prepared.until
-        )  # fmt: skip
+        commit, decision, until = prepared.commit, prepared.decision, prepared.until
         if until is None or decision.document is None:
             return prepared
         document = delay(decision.document, until.wall, by)
         if commit.batch is not None:
             records = delay_records(commit.batch.records, until.wall, by)
             commit = replace(commit, batch=replace(commit.batch, records=records))
-        due = self._core.due(Job(document, programs, self._holder))
-        return Prepared(commit, replace(decision, document=document), programs, until, due)
+        due = self._core.due(Job(document, prepared.programs, self._holder))
+        return replace(prepared, commit=commit, decision=replace(decision, document=document), due=due)
 
     def batch(self, held: Held, turn: Decided) -> Batch | None:
         """The turn's records, masked, under a sequence of their own; None where there are none."""
