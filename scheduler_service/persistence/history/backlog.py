@@ -1,6 +1,7 @@
 """What waits for the history's writer: bounded in bytes, detail gives way before anything else."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -38,7 +39,7 @@ class Load(msgspec.Struct):
             self.dropped.update((batch.uid, number) for number in _detailed(batch))
             batch = msgspec.structs.replace(batch, records=bare_records(batch.records))
         self.batches.append(batch)
-        self.weight += sum(map(_weigh, batch.records))
+        self.weight += weigh(batch)
         self.ticket += 1
 
     def join(self, later: "Load") -> None:
@@ -60,19 +61,29 @@ def _detailed(batch: Batch) -> set[int]:
     return {record.execute_number for record in batch.records if isinstance(record, Detail)}
 
 
-def _weigh(record: Record) -> int:
-    match record:
-        case StepEnded() | CheckEnded():
-            return RECORD_BYTES + _weigh_exchange(record.exchange)
-        case FeedbackSeen():
-            return RECORD_BYTES + len(record.body)
-        case ExecutionRecord():
-            return RECORD_BYTES + len(record.params or b"")
-        case DeliveryRecord(exchange=Exchange() as exchange):
-            return RECORD_BYTES + _weigh_exchange(exchange)
-        case _:
-            return RECORD_BYTES
+def weigh(batch: Batch) -> int:
+    """About how many bytes of memory `batch` takes. Called on the event loop, for every turn."""
+    weight = RECORD_BYTES * len(batch.records)
+    for record in batch.records:
+        weigh_more = _HEAVY.get(type(record))
+        if weigh_more is not None:
+            weight += weigh_more(record)
+    return weight
+
+
+def _weigh_call(record: StepEnded | CheckEnded) -> int:
+    return _weigh_exchange(record.exchange)
 
 
 def _weigh_exchange(exchange: Exchange) -> int:
     return RECORD_BYTES + len(exchange.request_body or b"") + len(exchange.response_body or b"")
+
+
+# What comes with bodies.
+_HEAVY: Mapping[type[Record], Callable[[Any], int]] = {
+    StepEnded: _weigh_call,
+    CheckEnded: _weigh_call,
+    FeedbackSeen: lambda record: len(record.body),
+    ExecutionRecord: lambda record: len(record.params or b""),
+    DeliveryRecord: lambda record: 0 if record.exchange is None else _weigh_exchange(record.exchange),
+}

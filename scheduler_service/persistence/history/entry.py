@@ -16,11 +16,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 _DECODER = msgspec.msgpack.Decoder(list[Entry])
+_ENCODER = msgspec.msgpack.Encoder()
 
 
-def encode_entries(entries: Sequence[Entry]) -> bytes:
+def encode_entries(entries: Sequence[Entry]) -> bytearray:
     """`entries` as one value for the table."""
-    return msgspec.msgpack.encode(entries)
+    value = bytearray()
+    _ENCODER.encode_into(entries, value)
+    return value
 
 
 def decode_entries(payloads: Iterable[bytes]) -> list[Detail]:

@@ -1,18 +1,16 @@
 """Merges the records of many turns into the fewest rows: a short execution becomes one insert."""
 
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import Any
 
 import msgspec
 
 from scheduler_service.domain.records import (
     DeliveryRecord,
     DeliveryTry,
-    Detail,
     Exchange,
     ExecutionRecord,
     FiringRecord,
-    Record,
 )
 from scheduler_service.persistence.history.entry import Entry, encode_entries
 from scheduler_service.ports import Batch
@@ -45,33 +43,37 @@ def merge(batches: Iterable[Batch], *, breathe: Callable[[], None] = lambda: Non
     """
     merged = _Merged()
     for batch in batches:
-        for ordinal, record in enumerate(batch.records):
-            merged.take(batch, ordinal, record)
+        merged.take(batch)
         breathe()
     return merged.rows(breathe)
 
 
 class _Merged:
-    """Rows in the making, by their keys."""
+    """What becomes rows, by their keys: only what counts in the end is made a row."""
 
     def __init__(self) -> None:
-        self._executions: dict[Execution, tuple[int, Row]] = {}
+        self._executions: dict[Execution, tuple[Batch, ExecutionRecord]] = {}
         self._entries: dict[Execution, list[Entry]] = {}
         self._firings: dict[tuple[str, int, int, int], Firing] = {}
         self._deliveries: dict[str, tuple[tuple[int, int], Row]] = {}
 
-    def take(self, batch: Batch, ordinal: int, record: Record) -> None:
-        match record:
-            case ExecutionRecord():
+    def take(self, batch: Batch) -> None:
+        """Takes the records of one turn; there are several for each call of this, so few calls are made."""
+        record: Any  # by its kind; what is none of the three is a Detail
+        for ordinal, record in enumerate(batch.records):
+            kind = type(record)
+            if kind is ExecutionRecord:
                 self._take_execution(batch, record)
-            case FiringRecord():
+            elif kind is FiringRecord:
                 self._take_firing(batch, record)
-            case DeliveryRecord():
+            elif kind is DeliveryRecord:
                 self._take_delivery(batch, record)
-            case _:
-                detail = cast("Detail", record)
-                key = (batch.uid, detail.execute_number)
-                self._entries.setdefault(key, []).append(Entry(batch.sequence, ordinal, detail))
+            else:
+                key = (batch.uid, record.execute_number)
+                found = self._entries.get(key)
+                if found is None:
+                    self._entries[key] = found = []
+                found.append(Entry(batch.sequence, ordinal, record))
 
     def rows(self, breathe: Callable[[], None]) -> Rows:
         entries: list[Row] = []
@@ -79,7 +81,7 @@ class _Merged:
             entries.append(_entry_row(key, found))
             breathe()
         return Rows(
-            executions=[row for _, row in self._executions.values()],
+            executions=[_execution_row(*found) for found in self._executions.values()],
             entries=entries,
             firings=[(*key, *found) for key, found in self._firings.items()],
             deliveries=[row for _, row in self._deliveries.values()],
@@ -88,8 +90,8 @@ class _Merged:
     def _take_execution(self, batch: Batch, record: ExecutionRecord) -> None:
         key = (batch.uid, record.execute_number)
         known = self._executions.get(key)
-        if known is None or known[0] <= batch.sequence:
-            self._executions[key] = (batch.sequence, _execution_row(batch, record))
+        if known is None or known[0].sequence <= batch.sequence:
+            self._executions[key] = (batch, record)
 
     def _take_firing(self, batch: Batch, record: FiringRecord) -> None:
         until = record.planned_at if record.until is None else record.until
@@ -131,15 +133,14 @@ def _execution_row(batch: Batch, record: ExecutionRecord) -> Row:
         None if record.failure_type is None else record.failure_type.value,
         record.attempt_count,
         record.progress,
-        record.params,
+        None if record.params is None else bytearray(record.params),
         int(record.params_complete),
     )
 
 
 def _entry_row(key: Execution, found: list[Entry]) -> Row:
-    first = min(entry.sequence for entry in found)
-    last = max(entry.sequence for entry in found)
-    return (*key, first, last, encode_entries(found))
+    sequences = [entry.sequence for entry in found]
+    return (*key, min(sequences), max(sequences), encode_entries(found))
 
 
 def _delivery_row(batch: Batch, record: DeliveryRecord) -> Row:

@@ -6,11 +6,15 @@ import msgspec
 
 
 class Upsert(msgspec.Struct, frozen=True):
-    """An insert of any number of rows in one statement, in the words that SQLite and PostgreSQL share."""
+    """An insert of any number of rows in one statement, in the words that SQLite and PostgreSQL share.
+
+    `rare` are columns that are NULL in most rows.
+    """
 
     table: str
     columns: tuple[str, ...]
     conflict: str
+    rare: tuple[str, ...] = ()
 
     def text(self, rows: int) -> str:
         """The statement for `rows` rows, a question mark for each value."""
@@ -57,6 +61,7 @@ EXECUTIONS = Upsert(
     "executions",
     ("uid", "execute_number", "job_id", "tenant", *_LATEST),
     f"(uid,execute_number) DO UPDATE SET {_overwrite(_LATEST)} WHERE excluded.sequence>executions.sequence",
+    rare=("reason", "error", "failure_type", "progress"),
 )
 ENTRIES = Upsert("entries", ("uid", "execute_number", "first", "last", "payload"), "DO NOTHING")
 FIRINGS = Upsert(
@@ -65,6 +70,7 @@ FIRINGS = Upsert(
     "(uid,planned_at,until,execute_number) DO UPDATE SET sequence=excluded.sequence,at=excluded.at,"
     'outcome=excluded.outcome,"count"=coalesce(excluded."count",firings."count"),'
     "reason=coalesce(excluded.reason,firings.reason) WHERE excluded.sequence>firings.sequence",
+    rare=("reason",),
 )
 DELIVERIES = Upsert(
     "deliveries",

@@ -1,10 +1,11 @@
 """What the history costs, in work and not in time: statements and bytes (DESIGN section 6)."""
 
 import sqlite3
+from collections.abc import Sequence
 
 import pytest
 
-from scheduler_service.domain.execution import FiringOutcome
+from scheduler_service.domain.execution import FailureType, FiringOutcome
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.insertion import insert_rows
@@ -42,6 +43,50 @@ def test_a_load_takes_few_statements(count: int, statements: int) -> None:
     database = HistoryDatabase(url=IN_MEMORY)
     assert write(database, count) <= statements
     database.close()
+
+
+def test_what_is_rarely_there_is_not_written_as_nothing() -> None:
+    """Rows of executions that went well do not name the columns of failures; a mixed load is told apart."""
+    database = HistoryDatabase(url=IN_MEMORY)
+    failed = batch(2, execution(2, state="terminated", error="http_status", failure_type=FailureType.HTTP))
+    rows = merge([*turns_of(1), *turns_of(2), failed])
+    with database.writing() as connection:
+        heard: list[str] = []
+        connection.set_trace_callback(heard.append)
+        insert_rows(connection, rows)
+        connection.set_trace_callback(None)
+        kept = connection.execute("SELECT error,failure_type FROM executions ORDER BY error").fetchall()
+    named = ['"error"' in text.partition("VALUES")[0] for text in heard if "INTO executions" in text]
+    assert named == [False, True]
+    assert kept == [(None, None), (None, None), ("http_status", "http")]
+    database.close()
+
+
+def test_an_error_that_is_over_is_wiped_out() -> None:
+    """A later row without the rare values takes those of the earlier one away."""
+    database = HistoryDatabase(url=IN_MEMORY)
+    for sequence, told in ((2, {"reason": "retry", "progress": "half"}), (3, {"state": "succeeded"})):
+        with database.writing() as connection:
+            insert_rows(connection, merge([batch(sequence, execution(**told))]))
+            kept = connection.execute("SELECT state,reason,progress FROM executions").fetchall()
+    assert kept == [("succeeded", None, None)]
+    database.close()
+
+
+def test_a_value_is_taken_by_the_driver_as_it_is() -> None:
+    """No row of an execution that went well has a value that the driver would want to adapt first."""
+    whole = {"state": "succeeded", "started_at": START, "ended_at": START}
+    fired = FiringRecord(planned_at=START, outcome=FiringOutcome.FIRED, execute_number=1)
+    rows = merge([batch(2, fired, execution(**whole), *attempt(1, 1))])
+    heard: list[object] = []
+
+    class Hearing(sqlite3.Connection):
+        def execute(self, _: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+            heard.extend(values)
+            return self.cursor()
+
+    insert_rows(sqlite3.connect(":memory:", factory=Hearing), rows)
+    assert {type(value) for value in heard} == {int, str, bytearray}
 
 
 def test_a_short_execution_is_small() -> None:
