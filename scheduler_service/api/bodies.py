@@ -1,8 +1,9 @@
 """Reads the body of a request: size, type, JSON and depth, before anything looks at its meaning."""
 
 import json
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from starlette.types import Receive, Scope
@@ -42,17 +43,8 @@ def read_json(body: bytes) -> object:
 
     Raises ApiProblem: 400 for what is no JSON, 422 for numbers out of range and more than 64 levels.
     """
-    if not body:
-        raise _malformed("the body is empty; send a JSON value")
-    try:
-        value: object = _DECODER.decode(body)
-    except msgspec.ValidationError:
-        raise invalid("", "range", "a number is too large for any use here; send a smaller one") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _malformed(_explain(body, str(error))) from None
-    except RecursionError:
-        raise _too_deep() from None
-    if body.count(b"[") + body.count(b"{") > DEEPEST and not _is_flat(value, DEEPEST):
+    value = _decode(body)
+    if not _is_shallow(body, value, DEEPEST):
         raise _too_deep()
     return value
 
@@ -67,6 +59,14 @@ def read_items(body: bytes) -> list[bytes]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         read_json(body)
     raise invalid("", "type", _NO_ARRAY)
+
+
+def read_values(body: bytes, items: Sequence[bytes]) -> list[Any]:
+    """The values of the `items` that `read_items` found in `body`. Raises ApiProblem as `read_json` does."""
+    values = cast("list[Any]", _decode(body))
+    if not all(_is_shallow(item, value, DEEPEST - 1) for item, value in zip(items, values, strict=True)):
+        raise _too_deep()
+    return values
 
 
 def read_model(model: type[Model], value: object) -> Model:
@@ -103,6 +103,25 @@ async def _collect(receive: Receive, limit: int) -> bytes:
 
 def _is_json(content_type: str | None) -> bool:
     return content_type is not None and content_type.partition(";")[0].strip().lower() == "application/json"
+
+
+def _decode(body: bytes) -> object:
+    if not body:
+        raise _malformed("the body is empty; send a JSON value")
+    try:
+        value: object = _DECODER.decode(body)
+    except msgspec.ValidationError:
+        raise invalid("", "range", "a number is too large for any use here; send a smaller one") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _malformed(_explain(body, str(error))) from None
+    except RecursionError:
+        raise _too_deep() from None
+    return value
+
+
+def _is_shallow(text: bytes, value: object, levels: int) -> bool:
+    """Whether `value`, written as `text`, has at most so many levels: fewer brackets cannot have more."""
+    return text.count(b"[") + text.count(b"{") <= levels or _is_flat(value, levels)
 
 
 def _is_flat(value: object, levels: int) -> bool:

@@ -111,7 +111,7 @@ def _sign(item: bytes, value: object, service: str) -> bytes:
         return item
     signature = msgspec.json.encode(service)
     left_out = [name for name in ("creator", "creatorName") if value.get(name) is None]
-    return put_in(item, dict.fromkeys(left_out, signature)) if left_out else item
+    return put_in(item, dict.fromkeys(left_out, signature))
 
 
 def _below(index: int, flaws: Iterable[Flaw]) -> list[Flaw]:

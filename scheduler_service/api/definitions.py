@@ -1,6 +1,6 @@
 """From a posted body to a checked definition, with the text that is kept of it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -9,10 +9,9 @@ from scheduler_service.api.bodies import read_json
 from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import Flaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
-from scheduler_service.engine.compile import below_timer
 from scheduler_service.engine.moulds import Cast, Members, posted_active, read_members
+from scheduler_service.engine.recognition import Recognition
 from scheduler_service.ports import Definition
-from scheduler_service.timing.firings import warnings_at
 
 ADMIN = "admin"
 
@@ -31,13 +30,54 @@ def check_posted(parts: ApiParts, raw: bytes, job_id: str | None) -> Posted:
 
     The text is kept as it was posted, with `jobId` and the caller's name put in where they were left out.
     """
-    given = _read_given(parts, raw, job_id)
-    return _cast(parts, raw, given) or _compile(parts, raw, given)
+    return Checks(parts).check(raw, job_id)
 
 
-def recognize(parts: ApiParts, raw: bytes) -> Posted | None:
-    """`raw`, a definition in JSON, as `check_posted` takes it, where that is quickly known; else None."""
-    return _cast(parts, raw, _read_given(parts, raw, None))
+class Checks:
+    """Checks definitions that come together, as of one moment."""
+
+    def __init__(self, parts: ApiParts) -> None:
+        self._parts = parts
+        self._recognition = Recognition(moulds=parts.moulds, now=parts.clock.now().wall)
+
+    def check(self, raw: bytes, job_id: str | None = None) -> Posted:
+        """As `check_posted`."""
+        given = _read_given(self._parts, raw, job_id)
+        return self._cast(raw, given) or self._compile(raw, given)
+
+    def recognize(self, raw: bytes) -> Posted | None:
+        """As `check`, where that is quickly known; else None."""
+        return self._cast(raw, _read_given(self._parts, raw, None))
+
+    def _cast(self, raw: bytes, given: "_Given") -> Posted | None:
+        """The short way, for a definition like others before it."""
+        cast = self._recognition.recognize(given.members)
+        if cast is None or given.job_id not in (None, cast.program.job_id):
+            return None
+        return _conclude(raw, given, cast)
+
+    def _compile(self, raw: bytes, given: "_Given") -> Posted:
+        """The long way, which also says what is wrong."""
+        value = read_json(raw)
+        if not isinstance(value, dict):
+            raise invalid("", "type", "a definition must be a JSON object")
+        parsed = _parse(value | {name: msgspec.json.decode(text) for name, text in given.added.items()})
+        if given.job_id not in (None, parsed.job_id):
+            told = f"jobId {parsed.job_id!r} must be {given.job_id!r}, as in the path"
+            raise invalid("/jobId", "mismatch", told)
+        parts = self._parts
+        try:
+            compiled = parts.compile_definition(parsed, parts.surroundings)
+        except DefinitionError as error:
+            raise invalid_all(_point(error.problems, value)) from None
+        cast = Cast(compiled.program, compiled.warnings, posted_active(parsed))
+        parts.moulds.keep(given.members, compiled, active=cast.active)
+        return _conclude(raw, given, self._recognition.complete(cast))
+
+
+def draft(parts: ApiParts, raw: bytes, value: Mapping[str, object]) -> bytes:
+    """The text of a definition, `value`, that nobody has checked: the one that `check_posted` would keep."""
+    return put_in(raw, _left_out(parts, None, lambda name: value.get(name) is None))
 
 
 class _Given(msgspec.Struct, frozen=True):
@@ -50,56 +90,25 @@ class _Given(msgspec.Struct, frozen=True):
 
 def _read_given(parts: ApiParts, raw: bytes, job_id: str | None) -> _Given:
     members = read_members(raw) or {}
-    added = _left_out(parts, members, job_id)
-    return _Given(job_id, members | {name: msgspec.Raw(text) for name, text in added.items()}, added)
+    added = _left_out(parts, job_id, lambda name: name not in members or bytes(members[name]) == b"null")
+    if added:
+        members |= {name: msgspec.Raw(text) for name, text in added.items()}
+    return _Given(job_id, members, added)
 
 
-def _left_out(parts: ApiParts, members: Members, job_id: str | None) -> dict[str, bytes]:
+def _left_out(parts: ApiParts, job_id: str | None, is_absent: Callable[[str], bool]) -> dict[str, bytes]:
     """What the path and the key say of a definition that does not say it itself, as JSON."""
     known: dict[str, str] = {} if job_id is None else {"jobId": job_id}
     if parts.admin_key is not None:
         known |= {"creator": ADMIN, "creatorName": ADMIN}
-    return {
-        name: msgspec.json.encode(text)
-        for name, text in known.items()
-        if name not in members or bytes(members[name]) == b"null"
-    }
+    return {name: msgspec.json.encode(text) for name, text in known.items() if is_absent(name)}
 
 
-def _cast(parts: ApiParts, raw: bytes, given: _Given) -> Posted | None:
-    """The short way, for a definition like others before it."""
-    cast = parts.moulds.cast(given.members)
-    if cast is None or given.job_id not in (None, cast.program.job_id):
-        return None
-    return _conclude(parts, raw, given, cast)
-
-
-def _compile(parts: ApiParts, raw: bytes, given: _Given) -> Posted:
-    """The long way, which also says what is wrong."""
-    value = read_json(raw)
-    if not isinstance(value, dict):
-        raise invalid("", "type", "a definition must be a JSON object")
-    parsed = _parse(value | {name: msgspec.json.decode(text) for name, text in given.added.items()})
-    if given.job_id not in (None, parsed.job_id):
-        told = f"jobId {parsed.job_id!r} must be {given.job_id!r}, as in the path"
-        raise invalid("/jobId", "mismatch", told)
-    try:
-        compiled = parts.compile_definition(parsed, parts.surroundings)
-    except DefinitionError as error:
-        raise invalid_all(_point(error.problems, value)) from None
-    cast = Cast(compiled.program, compiled.warnings, posted_active(parsed))
-    parts.moulds.keep(given.members, compiled, active=cast.active)
-    return _conclude(parts, raw, given, cast)
-
-
-def _conclude(parts: ApiParts, raw: bytes, given: _Given, cast: Cast) -> Posted:
-    program = cast.program
-    late = below_timer(warnings_at(program.timer, parts.clock.now().wall))
-    warnings = (*cast.warnings, *late)
+def _conclude(raw: bytes, given: _Given, cast: Cast) -> Posted:
     return Posted(
-        program.job_id,
-        Definition(put_in(raw, given.added) if given.added else raw, program),
-        _point(warnings, msgspec.json.decode(raw)) if warnings else (),
+        cast.program.job_id,
+        Definition(put_in(raw, given.added), cast.program),
+        _point(cast.warnings, msgspec.json.decode(raw)) if cast.warnings else (),
         cast.active,
     )
 
@@ -118,6 +127,8 @@ def _point(flaws: Iterable[Flaw], value: dict[str, object]) -> tuple[Flaw, ...]:
 
 def put_in(raw: bytes, added: dict[str, bytes]) -> bytes:
     """`raw`, a JSON object, with `added` behind its own members: the last one of a name counts."""
+    if not added:
+        return raw
     members = b",".join(b'"%s":%s' % (name.encode(), text) for name, text in added.items()) + b"}"
     body = raw.rstrip()[:-1].rstrip()
     return body + (members if body.endswith(b"{") else b"," + members)

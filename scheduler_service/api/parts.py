@@ -41,6 +41,20 @@ class CreateAll(Protocol):
         """Takes the turn Created for each, their writes as one group. Never raises StoreError."""
 
 
+class Offers(Protocol):
+    """Other processes of the service, which create what they know without ours looking at it."""
+
+    def is_elsewhere(self, job_id: str) -> bool:
+        """Whether another process has the job of this id, or would have it."""
+
+    async def offer(self, texts: Mapping[str, bytes]) -> Mapping[str, Reply | StoreError]:
+        """Takes the turn Created for those that are known there and have no warning; never raises StoreError.
+
+        `texts` has for each `jobId` what would be kept of its definition. About a job that the answer does
+        not name nothing was done.
+        """
+
+
 class Store(Protocol):
     """What the API reads of the state, and the answers it keeps. Everything raises StoreError."""
 
@@ -120,7 +134,7 @@ class ApiParts:
     `heartbeat_seconds` is how often instances are asked to say that they live. `admit` judges the address of
     a service or instance, and raises TransportError; None: a key vouches for who registers. `nodes` lists the
     scheduler processes; None: not told.
-    `queues` None: this host has none.
+    `queues` None: this host has none. `offers` None: all jobs live here, or where nobody can be offered any.
     """
 
     deliver: Deliver
@@ -152,3 +166,4 @@ class ApiParts:
     admit: Callable[[str], Awaitable[None]] | None = None
     keys: Keys = field(default_factory=Keys)
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
+    offers: Offers | None = None

@@ -23,7 +23,7 @@ from scheduler_service.app.making import (
     system_functions,
 )
 from scheduler_service.app.services import ServiceRoom
-from scheduler_service.app.shares import make_jobs, make_whole, orders_of
+from scheduler_service.app.shares import make_jobs, make_offers, make_whole, orders_of
 from scheduler_service.app.storage import StoreWatch
 from scheduler_service.app.surroundings import TENANT, Compiler
 from scheduler_service.app.system import NAMES
@@ -194,6 +194,7 @@ class Rooms:
             flush=self.jobs.flush,
             ready=self._list_missing,
             nodes=self._list_nodes,
+            offers=make_offers(self._remotes, base.home),
             version=__version__,
             admit=admit_of(base.loaded),
             heartbeat_seconds=settings.services.heartbeat_seconds,

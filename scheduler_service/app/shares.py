@@ -9,6 +9,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.workers.homes import Home, make_home
 from scheduler_service.hosts.workers.methods import Orders
+from scheduler_service.hosts.workers.offers import Offers
 from scheduler_service.hosts.workers.share import OwnShare, RemoteShare
 from scheduler_service.hosts.workers.shares import Shares
 from scheduler_service.hosts.workers.whole import ServiceStore, WholeStore
@@ -54,6 +55,11 @@ def make_whole(store: OpenStore, remotes: Sequence[RemoteShare], home: Home) -> 
 def make_jobs(own: OwnShare, remotes: Sequence[RemoteShare], home: Home) -> OwnShare | Shares:
     """All jobs; the service's own share where there is no other."""
     return Shares(shares=(own, *remotes), home=home) if remotes else own
+
+
+def make_offers(remotes: Sequence[RemoteShare], home: Home) -> Offers | None:
+    """The way to offer definitions to other processes; None where there are none."""
+    return Offers(others=remotes, home=home) if remotes else None
 
 
 def orders_of(

@@ -160,6 +160,7 @@ async def open_share(orders: Orders, *, line: Line, log: Log) -> Parts:
         sender=make_sender(loaded, orders.served, directory=directory, system={}), directory=directory
     )
     writer = open_writer(store, database, log)
+    clock = SystemClock(skew=orders.skew, on_step=store.save_clock_skew)
     host = make_embedded_host(
         Ground(
             core=make_core(compiler),
@@ -168,7 +169,7 @@ async def open_share(orders: Orders, *, line: Line, log: Log) -> Parts:
             sender=sender,
             router=RemoteRouter(line=line),
             stir=lambda write: stir_service(line, write),
-            clock=SystemClock(skew=orders.skew, on_step=store.save_clock_skew),
+            clock=clock,
             redact=make_masking(settings).redact_all,
             count=count_missed,
             log=log,
@@ -177,7 +178,14 @@ async def open_share(orders: Orders, *, line: Line, log: Log) -> Parts:
             limits=limits_of(settings),
         )
     )
-    calls = Calls(host=host, store=store, history=writer, compile_text=compiler.stored)
+    calls = Calls(
+        host=host,
+        store=store,
+        history=writer,
+        compile_text=compiler.stored,
+        moulds=compiler.moulds,
+        clock=clock,
+    )
     return Parts(host=host, sender=sender, database=database, calls=calls)
 
 

@@ -1,4 +1,4 @@
-"""Durable creation through the API: `python -m tests.bench.creation [one by one] [in arrays]`.
+"""Durable creation: `python -m tests.bench.creation [one by one] [in arrays] [option of serve …]`.
 
 One by one goes over 64 keep-alive connections, the next request as soon as the answer is there; in arrays
 of 1,000 over 2 connections. Requests are made beforehand, so that the figures are the service's own.
@@ -87,9 +87,9 @@ def post(path: str, body: object) -> bytes:
     return head.encode() + text
 
 
-def main(singly: int = 12_000, arrayed: int = 60_000) -> None:
+def main(singly: int = 12_000, arrayed: int = 60_000, *options: str) -> None:
     """Prints creations a second and CPU of the service for each, one by one and in arrays."""
-    with stage() as on:
+    with stage(*options) as on:
         on.settle()
         one_by_one = [
             post(f"/jobs/one-{n}", waiting_job(f"one-{n}", on.target, cron=n % 2 == 0)) for n in range(singly)
@@ -131,4 +131,5 @@ def _length(head: bytes) -> int:
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))
+    counts, options = sys.argv[1:3], sys.argv[3:]
+    main(*map(int, counts), *options)

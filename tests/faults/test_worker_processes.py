@@ -221,6 +221,29 @@ async def test_a_worker_process_that_dies_comes_back(tmp_path: Path) -> None:
         assert await service.stop() == 0
 
 
+async def test_arrays_are_answered_in_order_whoever_creates(tmp_path: Path) -> None:
+    """Unknown at first, then known where they live; wrong, there already and changed (SPEC section 10)."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        for ids in (JOBS[:6], JOBS[6:]):
+            wrong = define("wrong", service.target, qos=7)
+            items = [*(define(job, service.target) for job in ids), wrong]
+            told = (await service.ask("POST", "/jobs", json=items))["items"]
+            assert [one["jobId"] for one in told] == [*ids, "wrong"]
+            assert [one["status"] for one in told] == ["created"] * 6 + ["refused"]
+        changed = [define(job, service.target, jobName="new") for job in JOBS]
+        told = (await service.ask("POST", "/jobs", json=changed))["items"]
+        assert {one["problem"]["status"] for one in told} == {409}
+        query = {"onExisting": "update"}
+        told = (await service.ask("POST", "/jobs", json=changed, params=query))["items"]
+        assert [one["status"] for one in told] == ["updated"] * len(JOBS)
+        for job, definition in zip(JOBS, changed, strict=True):
+            assert (await service.ask("GET", f"/jobs/{job}"))["definition"] == definition
+        told = (await service.ask("POST", "/jobs", json=changed))["items"]
+        assert [one["status"] for one in told] == ["unchanged"] * len(JOBS)
+        assert await service.stop() == 0
+
+
 async def test_the_service_dies_and_its_worker_processes_with_it(tmp_path: Path) -> None:
     """kill -9, then another number of processes, at once: all jobs are there and fire."""
     async with opened(tmp_path) as service:

@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 from client_sdk.models import JobDefinition, answers
 from scheduler_service.api import (
-    collection,
+    arrays,
     examples,
     jobs,
     triggers,
@@ -69,7 +69,7 @@ HOT: tuple[Operation, ...] = (
         name="createJobs",
         method="POST",
         path="/jobs",
-        take=collection.create_all,
+        take=arrays.create_all,
         summary="Create or update up to 1,000 jobs, each on its own",
         tag="jobs",
         query=(choice("onExisting", "What to do with another definition.", ("refuse", "update"), "refuse"),),

@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
+from scheduler_service.domain.replies import Reply
+from scheduler_service.engine.moulds import Moulds, read_members
+from scheduler_service.engine.recognition import Recognition
 from scheduler_service.hosts.embedded import EmbeddedHost
 from scheduler_service.hosts.messages import (
     event_of,
@@ -17,7 +20,7 @@ from scheduler_service.hosts.workers import methods
 from scheduler_service.hosts.workers.methods import Ask, Family, Method, Span, Standing
 from scheduler_service.persistence.state.catalogue import JobPage, JobQuery, Revision
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import CatalogueEntry, Compile, Definition, History, StoreError
+from scheduler_service.ports import CatalogueEntry, Clock, Compile, Definition, History, StoreError
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -30,17 +33,27 @@ class Calls:
     """Answers the service's calls out of one share: its host, its store and its history."""
 
     def __init__(
-        self, *, host: EmbeddedHost, store: SqliteStateStore, history: History, compile_text: Compile
+        self,
+        *,
+        host: EmbeddedHost,
+        store: SqliteStateStore,
+        history: History,
+        compile_text: Compile,
+        moulds: Moulds,
+        clock: Clock,
     ) -> None:
         self._host = host
         self._store = store
         self._compile = compile_text
+        self._moulds = moulds
+        self._clock = clock
         catalogue, queues, courier = store.catalogue, store.queues, host.courier
         self._handlers: Mapping[str, Handler] = dict(
             [
                 _handler(methods.STANDING, self._stand),
                 _handler(methods.TAKE, self._take),
                 _handler(methods.CREATE, self._create),
+                _handler(methods.OFFER, self._offer),
                 _handler(methods.DEFINITION, lambda asked: store.definition(*asked)),
                 _handler(methods.FORGET, store.forget),
                 _handler(methods.FLUSH, lambda _: history.flush()),
@@ -96,8 +109,21 @@ class Calls:
             definitions.append(Definition(text, self._compile(text)))
             if place % AT_ONCE == AT_ONCE - 1:
                 await asyncio.sleep(0)
-        answers = await self._host.create_all(definitions)
-        return [write_error(one) if isinstance(one, StoreError) else write_reply(one) for one in answers]
+        return [_write(answer) for answer in await self._host.create_all(definitions)]
+
+    async def _offer(self, texts: list[bytes]) -> list[bytes | None]:
+        """Creates those that are known, and of which nothing is worth saying; None for each of the others."""
+        recognition = Recognition(moulds=self._moulds, now=self._clock.now().wall)
+        known: dict[int, Definition] = {}
+        for place, text in enumerate(texts):
+            cast = recognition.recognize(read_members(text) or {})
+            if cast is not None and not cast.warnings:
+                known[place] = Definition(text, cast.program)
+            if place % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
+        answers = await self._host.create_all(list(known.values()))
+        told = dict(zip(known, map(_write, answers), strict=True))
+        return [told.get(place) for place in range(len(texts))]
 
     async def _some(self, job_ids: list[str]) -> dict[str, CatalogueEntry]:
         return dict(await self._store.catalogue.some(job_ids))
@@ -118,6 +144,10 @@ class Calls:
     async def _upcoming(self, span: Span) -> list[CatalogueEntry]:
         catalogue = self._store.catalogue
         return list(await catalogue.upcoming(span.start, span.end, span.limit, tenant=span.tenant))
+
+
+def _write(answer: Reply | StoreError) -> bytes:
+    return write_error(answer) if isinstance(answer, StoreError) else write_reply(answer)
 
 
 def _handler(

@@ -102,6 +102,7 @@ STANDING: Method[None, Standing] = Method("standing", None, Standing)
 # … jobs, …
 TAKE: Method[Ask, bytes] = Method("take", Ask, bytes)
 CREATE: Method[list[bytes], list[bytes]] = Method("create", list[bytes], list[bytes])
+OFFER: Method[list[bytes], list[bytes | None]] = Method("offer", list[bytes], list[bytes | None])
 DEFINITION: Method[tuple[str, int], bytes | None] = Method("definition", tuple[str, int], bytes | None)
 FORGET: Method[str, bool] = Method("forget", str, bool)
 FLUSH: Method[None, None] = Method("flush", None, None)

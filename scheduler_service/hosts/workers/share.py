@@ -17,7 +17,15 @@ from scheduler_service.hosts.workers import methods
 from scheduler_service.hosts.workers.branch import Branch
 from scheduler_service.hosts.workers.methods import Ask, Standing
 from scheduler_service.hosts.workers.remote import RemoteCatalogue, RemoteQueues
-from scheduler_service.ports import CatalogueEntry, Compile, Definition, History, Remembered, StoreError
+from scheduler_service.ports import (
+    CatalogueEntry,
+    Compile,
+    Definition,
+    History,
+    Remembered,
+    StoreError,
+    StoreUnavailable,
+)
 
 STANDING_LIMIT = 2.0
 """Seconds that a process may take to say how it is, for those who ask how the service is."""
@@ -127,6 +135,16 @@ class RemoteShare:
             return [_reply(told) for told in await self._branch.call(methods.CREATE, texts)]
         except StoreError as error:
             return [error] * len(texts)
+
+    async def offer(self, texts: Sequence[bytes]) -> Sequence[Reply | StoreError | None]:
+        """Takes the turn Created for those that are known there; None: nothing was done. Never raises."""
+        try:
+            found = await self._branch.call(methods.OFFER, list(texts))
+        except StoreUnavailable:
+            return [None] * len(texts)
+        except StoreError as error:
+            return [error] * len(texts)
+        return [None if told is None else _reply(told) for told in found]
 
     async def read(self, job_id: str) -> Job | None:
         """The job as it stands after its latest turn, contexts of qos 0 as well."""

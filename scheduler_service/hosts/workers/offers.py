@@ -1,0 +1,46 @@
+"""Definitions on offer: worker processes create those that they know, before the service looks at them."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from scheduler_service.domain.replies import Reply
+from scheduler_service.hosts.workers.homes import Home
+from scheduler_service.ports import StoreError
+
+
+class Offered(Protocol):
+    """A share in another process, to which definitions can be offered."""
+
+    async def offer(self, texts: Sequence[bytes]) -> Sequence[Reply | StoreError | None]:
+        """For each the reply of its turn Created, or its error; None: nothing was done. Never raises."""
+
+
+class Offers:
+    """Offers definitions to the shares in which their jobs live: `others` are those from 1 on."""
+
+    def __init__(self, *, others: Sequence[Offered], home: Home) -> None:
+        self._others = others
+        self._home = home
+
+    def is_elsewhere(self, job_id: str) -> bool:
+        """Whether the job lives in another process, whatever it is."""
+        return self._home(job_id) > 0
+
+    async def offer(self, texts: Mapping[str, bytes]) -> Mapping[str, Reply | StoreError]:
+        """The replies to the turns Created of those that were taken, by `jobId`; never raises StoreError.
+
+        All shares are asked at once. About jobs that the answer does not name nothing was done.
+        """
+        named: dict[int, list[str]] = {}
+        for job_id in texts:
+            named.setdefault(self._home(job_id), []).append(job_id)
+        answers: dict[str, Reply | StoreError] = {}
+
+        async def ask(share: int, job_ids: list[str]) -> None:
+            replies = await self._others[share - 1].offer([texts[job_id] for job_id in job_ids])
+            pairs = zip(job_ids, replies, strict=True)
+            answers.update((job_id, reply) for job_id, reply in pairs if reply is not None)
+
+        await asyncio.gather(*(ask(share, job_ids) for share, job_ids in named.items()))
+        return answers

@@ -1,0 +1,206 @@
+"""The processes of one service within a test: a host each, over stores in memory, joined by real lines."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import httpx
+
+from client_sdk.models import JobDefinition
+from scheduler_service.app.embedded_host import Ground, make_embedded_host
+from scheduler_service.app.making import make_core
+from scheduler_service.app.shares import home_of, make_jobs, make_offers
+from scheduler_service.app.surroundings import Compiler
+from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.compile import Compiled
+from scheduler_service.engine.moulds import Cast, Members, Moulds
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.workers.branch import Branch
+from scheduler_service.hosts.workers.calls import Calls
+from scheduler_service.hosts.workers.line import Line
+from scheduler_service.hosts.workers.share import OwnShare, RemoteShare
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.security.masking import Masking
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.router import Router, Terms
+from scheduler_service.settings.model import Defaults
+from scheduler_service.timing.misfire import count_missed
+from tests.unit.api.shelves import START
+from tests.unit.api.world import World
+from tests.unit.hosts.house import MemoryHistory
+from tests.unit.hosts.scripted_sender import ScriptedSender
+
+SKEW = 1_000
+Serve = Callable[[str, bytes], Awaitable[bytes]]
+Answers = list[tuple[int, Any]]
+
+
+class CountedMoulds(Moulds):
+    """Counts what is asked of them, `casts`, and what the compiler gave them, `kept`."""
+
+    casts = kept = 0
+
+    def cast(self, members: Members) -> Cast | None:
+        """As `Moulds.cast`."""
+        self.casts += 1
+        return super().cast(members)
+
+    def keep(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
+        """As `Moulds.keep`."""
+        self.kept += 1
+        super().keep(members, compiled, active=active)
+
+
+class CountingCompiler(Compiler):
+    """The compiler of a process; `compiled` counts the posted definitions that took the long way."""
+
+    compiled = 0
+
+    def __init__(self) -> None:
+        super().__init__(defaults=Defaults(), surroundings=Surroundings())
+        self.counted = self.moulds = CountedMoulds(default_zone="UTC")
+
+    def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
+        """As `Compiler.posted`."""
+        self.compiled += 1
+        return super().posted(definition, surroundings)
+
+
+class Share:
+    """What one process has. `serve` answers the service, `asked` names the methods that it was asked."""
+
+    def __init__(self, store: SqliteStateStore) -> None:
+        self.store = store
+        self.compiler = CountingCompiler()
+        self.asked: list[str] = []
+        clock = ManualClock(wall=START, skew=SKEW)
+        self.history = MemoryHistory(store, [])
+        ground = Ground(
+            core=make_core(self.compiler),
+            store=store,
+            history=self.history,
+            sender=ScriptedSender([]),
+            router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
+            clock=clock,
+            redact=Masking().redact_all,
+            count=count_missed,
+            log=lambda event, /, **keys: None,
+            holder=Holder("node", "1"),
+            boot=store.boot,
+        )
+        self.host = make_embedded_host(ground)
+        self._calls = Calls(
+            host=self.host,
+            store=store,
+            history=self.history,
+            compile_text=self.compiler.stored,
+            moulds=self.compiler.moulds,
+            clock=clock,
+        )
+
+    async def serve(self, method: str, argument: bytes) -> bytes:
+        """Answers one call."""
+        self.asked.append(method)
+        return await self._calls.serve(method, argument)
+
+    async def jobs(self, *job_ids: str) -> dict[str, tuple[object, ...]]:
+        """The jobs as they are kept, but for what chance made of them."""
+        found = await self.store.catalogue.some(job_ids)
+        return {
+            job_id: (
+                entry.job_name, entry.creator, entry.state, entry.revision, entry.labels, entry.next_fire,
+                entry.kind, await self.store.definition(entry.uid, entry.revision),
+            )
+            for job_id, entry in found.items()
+        }  # fmt: skip
+
+
+class Fleet:
+    """A service of several processes; the first one has the API (`world`)."""
+
+    def __init__(self, shares: list[Share], **settings: Any) -> None:
+        self.shares = shares
+        self.home = home_of(len(shares))
+        self.branches = [Branch(share=number) for number in range(1, len(shares))]
+        self._lines: list[Line] = []
+        own = shares[0]
+        remotes = [RemoteShare(branch=branch, compiler=own.compiler.stored) for branch in self.branches]
+        jobs = make_jobs(OwnShare(host=own.host, history=own.history), remotes, self.home)
+        self.world = World(
+            deliver=jobs.deliver,
+            create_all=jobs.create_all,
+            compile_definition=own.compiler.posted,
+            moulds=own.compiler.moulds,
+            offers=make_offers(remotes, self.home),
+            **settings,
+        )
+
+    async def join(self, number: int, serve: Serve | None = None) -> Line:
+        """The process of a share is there from now on; what answers is its own end of the line."""
+        ends = []
+        for answer, socket_ in zip(
+            (_refuse, serve or self.shares[number].serve), socket.socketpair(), strict=True
+        ):
+            socket_.setblocking(False)
+            line = await Line.open(
+                socket_,
+                serve=answer,
+                hear=lambda method, argument: None,
+                lost=lambda: None,
+                log=lambda event, /, **keys: None,
+            )
+            ends.append(line)
+        self._lines += ends
+        self.branches[number - 1].join(ends[0])
+        return ends[1]
+
+    async def post(self, *items: object, status: int = 200, **options: Any) -> list[dict[str, Any]]:
+        """What became of each definition of an array."""
+        async with self.world.client() as client:
+            answer = await client.post("/jobs", json=list(items), **options)
+        assert answer.status_code == status, answer.text
+        return answer.json()["data"]["items"]
+
+    async def jobs(self, *job_ids: str) -> dict[str, tuple[object, ...]]:
+        """The jobs as all processes keep them."""
+        found: dict[str, tuple[object, ...]] = {}
+        for number, share in enumerate(self.shares):
+            kept = await share.jobs(*job_ids)
+            assert {self.home(job_id) for job_id in kept} <= {number}
+            found |= kept
+        return found
+
+    async def close(self) -> None:
+        """All ends of all lines."""
+        for line in self._lines:
+            line.close()
+        await asyncio.sleep(0)
+        for share in self.shares:
+            await share.host.stop(0)
+
+
+async def _refuse(method: str, argument: bytes) -> bytes:
+    raise AssertionError(f"{method}: nobody asks the service here")
+
+
+@contextlib.asynccontextmanager
+async def fleet(processes: int, **settings: Any) -> AsyncIterator[Fleet]:
+    """A service of so many processes, all of them there."""
+    shares = [Share(await SqliteStateStore.open(folder=None)) for _ in range(processes)]
+    opened = Fleet(shares, **settings)
+    try:
+        for number in range(1, processes):
+            await opened.join(number)
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def send(client: httpx.AsyncClient, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:
+    """Status and body of the answer to one array."""
+    headers = {"content-type": "application/json"}
+    answer = await client.post("/jobs", content=body, params=query, headers=headers)
+    return answer.status_code, answer.json()

@@ -1,0 +1,234 @@
+"""Arrays of definitions for several processes: what others know is created there, unseen by the service."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.app.shares import home_of
+from scheduler_service.hosts.workers import methods
+from tests.unit.api.world import definition, pointers
+from tests.unit.app.fleet import Fleet, fleet, send
+
+pytestmark = pytest.mark.anyio
+PROCESSES = 3
+IDS = [f"j{number}" for number in range(12)]
+KNOWN = [f"known-{number}" for number in range(9)]
+UPDATE = {"onExisting": "update"}
+BODY = [{"url": "http://target.test/run", "body": {"n": 1}}]
+TOLD = [{"url": "http://target.test/told", "stateEquals": ["finalFailed"]}]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Fleet]:
+    """A service of three processes that know the plain definition, each from a job of its own."""
+    async with fleet(PROCESSES) as opened:
+        await opened.post(*map(named, KNOWN))
+        for share in opened.shares:
+            share.asked.clear()
+            share.compiler.counted.casts = share.compiler.counted.kept = share.compiler.compiled = 0
+        yield opened
+
+
+def named(job_id: str, **members: Any) -> dict[str, Any]:
+    return {"jobId": job_id, **definition(**members)}
+
+
+def told(items: list[dict[str, Any]]) -> list[str]:
+    """What became of each."""
+    return [item["status"] for item in items]
+
+
+def codes(items: list[dict[str, Any]]) -> dict[str, str]:
+    """Why those that were refused were, by job."""
+    return {item["jobId"]: item["problem"]["errors"][0]["code"] for item in items if item["problem"]}
+
+
+def test_the_jobs_lie_in_all_shares() -> None:
+    """Otherwise the tests here would show little."""
+    for ids in (IDS, KNOWN):
+        assert set(map(home_of(PROCESSES), ids)) == set(range(PROCESSES))
+
+
+async def test_the_service_looks_at_its_own_definitions_alone(service: Fleet) -> None:
+    """What another process recognizes is neither compiled nor cast a second time (DESIGN section 6)."""
+    assert told(await service.post(*map(named, IDS))) == ["created"] * len(IDS)
+    homes = [service.home(job_id) for job_id in IDS]
+    for number, share in enumerate(service.shares):
+        counted = share.compiler.counted
+        assert (counted.casts, counted.kept, share.compiler.compiled) == (homes.count(number), 0, 0)
+        assert share.asked == ([methods.OFFER.name] if number else [])
+    assert sorted(await service.jobs(*IDS)) == sorted(IDS)
+
+
+async def test_what_nobody_knows_is_compiled_and_known_from_then_on(service: Fleet) -> None:
+    """The way of a definition that is not taken makes a mould where it is created, also with a default."""
+    first = [named(job_id, maxRetries=7) for job_id in IDS[:6]]
+    assert told(await service.post(*first)) == ["created"] * 6
+    assert [share.asked for share in service.shares[1:]] == [[methods.OFFER.name, methods.CREATE.name]] * 2
+    second = [named(job_id, maxRetries=7) for job_id in IDS[6:]]
+    assert told(await service.post(*second)) == ["created"] * 6
+    assert [share.asked[2:] for share in service.shares[1:]] == [[methods.OFFER.name]] * 2
+
+
+async def test_two_of_one_job_are_taken_in_their_order(service: Fleet) -> None:
+    """Wherever it lives: the second one meets the first (SPEC section 10)."""
+    for job_id in IDS[:6]:
+        items = await service.post(named(job_id), named(job_id, jobName="b"), named(job_id))
+        assert told(items) == ["created", "refused", "unchanged"]
+
+
+async def test_a_conflict_is_refused_or_updated(service: Fleet) -> None:
+    """As `onExisting` says, with the definition of the array from then on."""
+    await service.post(*map(named, IDS))
+    changed = [named(job_id, jobName="b") for job_id in IDS]
+    assert set(codes(await service.post(*changed)).values()) == {"conflict"}
+    items = await service.post(*changed, params=UPDATE)
+    assert told(items) == ["updated"] * len(IDS)
+    kept = await service.jobs(*IDS)
+    assert {(one[0], one[3]) for one in kept.values()} == {("b", 2)}
+    assert told(await service.post(*changed)) == ["unchanged"] * len(IDS)
+
+
+async def test_who_has_the_admin_key_is_the_creator() -> None:
+    """Where the definition does not say it: also of what another process takes (SPEC section 2)."""
+    async with fleet(PROCESSES, admin_key="secret") as service:
+        headers = {"Authorization": "Bearer secret"}
+        plain = {name: value for name, value in definition().items() if not name.startswith("creator")}
+        for prefix in ("known", "job"):
+            items = [{"jobId": f"{prefix}{number}", **plain, "creator": None} for number in range(9)]
+            assert told(await service.post(*items, headers=headers)) == ["created"] * 9
+        kept = await service.jobs(*(f"job{number}" for number in range(9)))
+        assert {one[1] for one in kept.values()} == {"admin"}
+        assert [share.asked[-1] for share in service.shares[1:]] == [methods.OFFER.name] * 2
+
+
+@pytest.mark.parametrize("wrong", [b'{"jobName": nul}', b'"\xff"', b"1e999", b"[" * 64 + b"]" * 64])
+async def test_what_is_no_json_creates_nothing_anywhere(service: Fleet, wrong: bytes) -> None:
+    """The whole body is read before any process is asked (SPEC section 10)."""
+    known = b", ".join(json.dumps(named(job_id)).encode() for job_id in IDS)
+    async with service.world.client() as client:
+        status, _ = await send(client, b"[%s, %s]" % (known, wrong), {})
+    assert status in (400, 422)
+    assert await service.jobs(*IDS) == {}
+    assert [share.asked for share in service.shares] == [[]] * PROCESSES
+
+
+async def test_a_process_that_is_away_fails_its_own_jobs_alone(service: Fleet) -> None:
+    """503 for them, 422 for what is wrong all the same; under a key they are tried again (SPEC 10)."""
+    away = [job_id for job_id in IDS if service.home(job_id) == 1]
+    service.branches[0].leave()
+    items = [named(job_id, **({"qos": 7} if job_id == away[0] else {})) for job_id in IDS]
+    headers = {"Idempotency-Key": "k"}
+    first = codes(await service.post(*items, headers=headers))
+    assert first.pop(away[0]) not in ("unavailable", "unknown")
+    assert first == dict.fromkeys(away[1:], "unavailable")
+    await service.join(1)
+    again = await service.post(*items, headers=headers)
+    assert list(codes(again)) == [away[0]]
+    assert await service.post(*items, headers=headers) == again
+    other = await service.world.client().post("/jobs", json=items[:1], headers=headers)
+    assert pointers(other) == [("/Idempotency-Key", "key_reused")]
+
+
+async def test_a_process_that_ends_over_an_array_leaves_its_jobs_unknown(service: Fleet) -> None:
+    """Whether they were created nobody can say; the others are not held up (SPEC section 10)."""
+    asked = asyncio.Event()
+
+    async def hang(method: str, argument: bytes) -> bytes:
+        asked.set()
+        return await asyncio.get_running_loop().create_future()
+
+    line = await service.join(2, hang)
+    posted = asyncio.ensure_future(service.post(*map(named, IDS)))
+    await asked.wait()
+    line.close()
+    lost = [job_id for job_id in IDS if service.home(job_id) == 2]
+    assert codes(await posted) == dict.fromkeys(lost, "unknown")
+    await service.join(2)
+    assert set(told(await service.post(*map(named, lost)))) == {"created"}
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ({"timer": {"dueTime": "2020-01-01 00:00:00", "period": "0s"}}, "in_the_past"),
+        ({"timer": {"dueTime": "5s", "period": "external"}}, "due_time_ignored"),
+        ({"notification": TOLD}, "no_final_notification"),
+    ],
+)
+async def test_what_is_worth_a_warning_is_told(service: Fleet, members: dict[str, Any], code: str) -> None:
+    """By definition, timer or moment, also where another process knows the definition (SPEC section 10)."""
+    for ids in (IDS[:6], IDS[6:]):
+        items = await service.post(*(named(job_id, **members) for job_id in ids))
+        assert told(items) == ["created"] * 6
+        assert [[one["code"] for one in item["warnings"]] for item in items] == [[code]] * 6
+
+
+KINDS: list[dict[str, Any]] = [{}, {"notification": TOLD}, {"request": BODY}]
+ODD = st.sampled_from([None, 5, [], "j1", {}, {"jobId": 5}, {"jobId": "a b"}, {"jobId": "clean"}])
+MEMBERS = st.fixed_dictionaries(
+    {"jobId": st.sampled_from([*IDS[:6], ""])},
+    optional={
+        "jobName": st.sampled_from(["a", "b", ""]),
+        "creator": st.sampled_from([None, "two"]),
+        "timer": st.sampled_from(
+            [
+                {"period": "0 30 2 1 1 ?"},
+                {"dueTime": "2030-01-01 00:00:00", "period": "0s"},
+                {"dueTime": "2020-01-01 00:00:00", "period": "0s"},
+                {"dueTime": "5s", "period": "external"},
+                {"period": "0 0 0 31 2 ?"},
+            ]
+        ),
+        "labels": st.sampled_from([{"team": "ops"}, {"a:b": "c"}]),
+        "request": st.sampled_from(
+            [
+                BODY,
+                [{"url": "http://target.test/run", "body": {"n": "${$.a}"}}],
+                [{"url": "http://target.test/run", "body": {"n": "${schedulingNope}"}}],
+                [],
+            ]
+        ),
+        "notification": st.just(TOLD),
+        "active": st.sampled_from([0, 1]),
+        "qos": st.sampled_from([1, 7]),
+    },
+)
+PLAIN = st.builds(lambda members: {**definition(), **members}, MEMBERS)
+ARRAYS = st.lists(
+    st.tuples(st.lists(PLAIN | ODD, max_size=8), st.sampled_from([{}, UPDATE])),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(arrays=ARRAYS, admin_key=st.sampled_from([None, "secret"]))
+def test_several_processes_answer_as_one_does(
+    arrays: list[tuple[list[Any], dict[str, str]]], admin_key: str | None
+) -> None:
+    """Whatever is in the arrays, and keep the same jobs (SPEC sections 10, 15)."""
+    alone = asyncio.run(answer_all(1, arrays, admin_key))
+    assert asyncio.run(answer_all(PROCESSES, arrays, admin_key)) == alone
+
+
+async def answer_all(processes: int, arrays: list[tuple[list[Any], dict[str, str]]], key: str | None) -> Any:
+    """What a service of so many processes, which know a few definitions, says to arrays and keeps of them."""
+    known = [[named(job_id, **members) for job_id in KNOWN] for members in KINDS]
+    headers = {"Authorization": f"Bearer {key}"}
+    async with fleet(processes, admin_key=key) as service, service.world.client(headers=headers) as client:
+        answers = [
+            await send(client, json.dumps(items).encode(), query)
+            for items, query in [*((items, UPDATE) for items in known), *arrays]
+        ]
+        return answers, await service.jobs(*IDS)
