@@ -3,7 +3,7 @@
 import gc
 
 # Hardly anything here is ever part of a cycle: looking for cycles less often costs little memory.
-COLLECT_AFTER = (20_000, 20, 20)
+COLLECT_AFTER = (100_000, 20, 20)
 
 
 def freeze_memory() -> None:

@@ -13,7 +13,7 @@ from scheduler_service.engine.fingerprint import fingerprint, shape_of
 from scheduler_service.engine.handing import lead_of
 from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
 from scheduler_service.engine.schemas import check_schema
-from scheduler_service.engine.scope import ANYTHING, members_in, names_in
+from scheduler_service.engine.scope import ANYTHING
 from scheduler_service.engine.targets import TargetCompiler
 from scheduler_service.engine.warnings import find_doubtful
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
@@ -154,14 +154,14 @@ def _mark_kept(
 ) -> tuple[Step, ...]:
     """Marks which responses a later template may refer to; the others are neither parsed nor kept."""
     names = frozenset(step.resp_env_name for step in steps if step.resp_env_name)
-    chain = [members_in(step.target) for step in steps] + ([members_in(check)] if check else [])
-    told = [members_in(entry.target) for entry in notifications] + ([members_in(cancel)] if cancel else [])
+    chain = [step.target.members for step in steps] + ([check.members] if check else [])
+    told = [entry.target.members for entry in notifications] + ([cancel.members] if cancel else [])
     marked = []
     for step in steps:
         later = chain[step.index + 1 :]
         needed = any(_reads(members, step, names, place == 0) for place, members in enumerate(later))
         keeps = needed or any(_reads(members, step, names, True) for members in told)
-        per_attempt = bool(names_in(step.target) & PER_ATTEMPT)
+        per_attempt = bool(step.target.variables & PER_ATTEMPT)
         marked.append(
             msgspec.structs.replace(step, keeps=keeps, needed=needed, per_attempt=per_attempt),
         )

@@ -1,6 +1,7 @@
 """What a turn that was decided ahead of its moment becomes where its effects start after it."""
 
 from collections.abc import Iterable
+from functools import cache
 
 from scheduler_service.domain.document import Calling, Context, Document, Open, Retrying
 from scheduler_service.domain.execution import FiringOutcome
@@ -16,20 +17,21 @@ def delay(document: Document, at: int, by: int) -> Document:
 
     It is not made durable: after a crash it began at `at`, and has less time by as much.
     """
-    begun = {run.execute_number for run in document.head.opens if run.started_at == at}
+    opens = document.head.opens
+    begun = [run.execute_number for run in opens if run.started_at == at]
     if not begun:
         return document
-    opens = tuple(_start_later(run, at, by) for run in document.head.opens)
-    contexts = {
-        number: _end_later(context, by) if number in begun else context
-        for number, context in document.contexts.items()
-    }
-    return Document(replace(document.head, opens=opens), contexts)
+    contexts = dict(document.contexts)
+    for number in begun:
+        if number in contexts:
+            contexts[number] = _end_later(contexts[number], by)
+    later = tuple([_start_later(run, at, by) for run in opens])
+    return Document(replace(document.head, opens=later), contexts)
 
 
 def delay_records(records: Iterable[Record], at: int, by: int) -> tuple[Record, ...]:
     """The records of the same turn, masked or not, as they would be then."""
-    return tuple(_record_later(record, at, by) for record in records)
+    return tuple([_record_later(record, at, by) for record in records])
 
 
 def _start_later(run: Open, at: int, by: int) -> Open:
@@ -50,8 +52,13 @@ def _record_later(record: Record, at: int, by: int) -> Record:
     if isinstance(record, FiringRecord):
         is_late = at + by - record.planned_at > LATE_AFTER
         return replace(record, outcome=FiringOutcome.LATE) if is_late and _began(record) else record
-    moved = {name: at + by for name in MOMENTS if getattr(record, name, None) == at}
+    moved = {name: at + by for name in _moments_of(type(record)) if getattr(record, name) == at}
     return replace(record, **moved) if moved else record
+
+
+@cache
+def _moments_of(kind: type[Record]) -> tuple[str, ...]:
+    return tuple(name for name in MOMENTS if name in kind.__struct_fields__)
 
 
 def _began(record: FiringRecord) -> bool:

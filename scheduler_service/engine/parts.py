@@ -26,7 +26,7 @@ from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.handing import read_queue
 from scheduler_service.engine.program import Program, Routing, Step
 from scheduler_service.engine.requests import Refused, make_request
-from scheduler_service.engine.scope import feedback_url, names_in
+from scheduler_service.engine.scope import feedback_url
 
 SERIALS = 1 << 20
 """How many numbers for calls and searches each step of an attempt has to itself."""
@@ -182,7 +182,7 @@ def _variables(
     own = around.internal_url if step.target.inside else around.external_url
     bases = {"": own, "Internal": around.internal_url, "External": around.external_url}
     for suffix, base in bases.items():
-        if FEEDBACK + suffix in names_in(step.target):
+        if FEEDBACK + suffix in step.target.variables:
             url = feedback_url(base, program, draft.head, run.request_counts)
             named[FEEDBACK + suffix] = f"{url}&shard={place[0]}"
     if route == SHARD:

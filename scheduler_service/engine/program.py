@@ -55,7 +55,7 @@ class Target(msgspec.Struct, frozen=True):
     """What a step, a check, a notification and cancelUrl have in common. `timeout` in ms.
 
     `inside`: the target is a service, so that feedback URLs take their internal form. `fixed`: what of it is
-    rendered already.
+    rendered already. `variables` and `members`: what its templates name of the system and of the root.
     """
 
     method: str
@@ -67,6 +67,8 @@ class Target(msgspec.Struct, frozen=True):
     timeout: int = 60_000
     redirects: int = 0
     fixed: Fixed | None = None
+    variables: frozenset[str] = frozenset()
+    members: frozenset[str] = frozenset()
 
 
 class Routing(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from scheduler_service.language.values import as_json, as_text, scrub
 
 OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")
 OWN_BEHIND = re.compile(r"((?i:service)://\{serviceGateway\}/)\{serviceName\}(?=[/?#]|$)")
+AS_JSON: Headers = (("Content-Type", "application/json"),)
 FORM = "application/x-www-form-urlencoded"
 NOBODY = "{serviceName} stands for the service that declares the job, and none does; write the service's name"
 NOTHING = Scope(system={}, environment={}, root={}, aliases={})
@@ -135,6 +136,8 @@ def at_owner(url: str, owner: str) -> str | Refused:
     Where none does (empty) they stay as they are: they mean this scheduler (SPEC section 9). Behind the
     gateway `{serviceName}` is the owner's name, and the scheduler has none there.
     """
+    if url[:7].lower() != "service":  # both patterns begin so, and few URLs do
+        return url
     behind = OWN_BEHIND.match(url)
     if behind is not None:
         return f"{behind[1]}{owner}{url[behind.end() :]}" if owner else Refused("template", NOBODY)
@@ -190,9 +193,9 @@ def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None,
 
 def encode_body(value: object, headers: Headers) -> tuple[bytes, Headers]:
     """The body's bytes, and the Content-Type that is added where the step gives none."""
-    kind = next((text.lower() for name, text in headers if name.lower() == "content-type"), None)
+    kind = _content_type(headers) if headers else None
     if kind is None:
-        return as_json(value), (("Content-Type", "application/json"),)
+        return as_json(value), AS_JSON
     if JSON_TYPE.match(kind):
         return as_json(value), ()
     if isinstance(value, str):
@@ -200,6 +203,10 @@ def encode_body(value: object, headers: Headers) -> tuple[bytes, Headers]:
     if kind.startswith(FORM) and isinstance(value, dict):
         return urlencode({scrub(name): scrub(as_text(item)) for name, item in value.items()}).encode(), ()
     return as_json(value), ()
+
+
+def _content_type(headers: Headers) -> str | None:
+    return next((text.lower() for name, text in headers if name.lower() == "content-type"), None)
 
 
 def own_headers(program: Program, run: Open, key: str | None) -> Headers:

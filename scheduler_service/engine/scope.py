@@ -35,13 +35,16 @@ def scope_for(
     extra: dict[str, object] | None = None,
 ) -> Scope:
     """The scope of one request, holding just what its templates name."""
-    variables = names_in(target)
-    system = {name: value for name, value in (extra or {}).items() if name in variables}
-    system |= {name: _system(name, program, head, run, target) for name in variables - system.keys()}
+    system: dict[str, object] = {}
+    for name in target.variables:
+        if extra is not None and name in extra:
+            system[name] = extra[name]
+        else:
+            system[name] = _system(name, program, head, run, target)
     return Scope(
         system=system,
         environment=program.surroundings.environment,
-        root=root_for(program, run, responses, members_in(target)),
+        root=root_for(program, run, responses, target.members),
         aliases={"jobId": program.job_id, "executeNumber": run.execute_number},
     )
 
@@ -69,18 +72,23 @@ def members_in(target: Target) -> frozenset[str]:
 def root_for(
     program: Program, run: Open, responses: tuple[Kept, ...], members: frozenset[str]
 ) -> dict[str, object]:
-    """The root of JSONPath: members of the latest response, named responses, `responses`, `trigger`."""
+    """The root of JSONPath: members of the latest response, named responses, `responses`, `trigger`.
+
+    Of the last three only what `members` names: answers that nobody reads are not parsed.
+    """
     if not members:
         return {}
-    trigger = parse_json(run.params)
-    values = [_value(kept) for kept in responses]
-    latest = values[-1] if values else trigger
-    root: dict[str, object] = dict(latest) if isinstance(latest, dict) else {}
-    for step, value in zip(program.steps, values, strict=False):
-        if step.resp_env_name is not None:
-            root[step.resp_env_name] = value
-    root["responses"] = values
-    root["trigger"] = trigger
+    is_whole = ANYTHING in members
+    latest = _value(responses[-1]) if responses else parse_json(run.params)
+    root: dict[str, object] = latest if isinstance(latest, dict) else {}
+    for step, kept in zip(program.steps, responses, strict=False):
+        name = step.resp_env_name
+        if name is not None and (is_whole or name in members):
+            root[name] = _value(kept)
+    if is_whole or "responses" in members:
+        root["responses"] = [_value(kept) for kept in responses]
+    if is_whole or "trigger" in members:
+        root["trigger"] = parse_json(run.params)
     return root
 
 

@@ -88,6 +88,11 @@ def needs_commit(before: Document | None, after: Document | None) -> bool:
     """Whether a turn changed anything that must be durable before its effects start."""
     if before is after:
         return False
-    if before is None or after is None or before.head != after.head:
+    if before is None or after is None:
         return True
-    return durable_contexts(before) != durable_contexts(after)
+    if before.head is not after.head and before.head != after.head:
+        return True
+    for run in after.head.opens:
+        if run.qos:
+            return durable_contexts(before) != durable_contexts(after)
+    return False

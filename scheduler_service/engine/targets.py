@@ -14,6 +14,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.handing import compile_handing, refuse_handing
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target
 from scheduler_service.engine.requests import fix
+from scheduler_service.engine.scope import members_in, names_in
 from scheduler_service.language.authority import check_authority, names_service
 from scheduler_service.language.template import (
     NOTIFY_BODY,
@@ -150,7 +151,9 @@ class TargetCompiler:
             timeout=timeout,
             redirects=step.follow_redirects,
         )
-        return msgspec.structs.replace(target, fixed=fix(target))
+        return msgspec.structs.replace(
+            target, fixed=fix(target), variables=names_in(target), members=members_in(target)
+        )
 
     def _begin(self, url: str) -> str:
         """How `url` begins, be it with a variable of the environment."""

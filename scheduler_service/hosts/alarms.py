@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from scheduler_service.domain.moments import SECOND, Due, Now
-from scheduler_service.hosts.clock import Alarm, Timekeeper
+from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.errands import Errands
 from scheduler_service.hosts.headway import Headway
 from scheduler_service.hosts.line import Line
+from scheduler_service.hosts.waker import Waker
 from scheduler_service.hosts.window import Window
 from scheduler_service.ports import StateStore, StoreError
 
@@ -74,9 +75,7 @@ class EmbeddedAlarms:
         self._flying = Errands()
         self._early = Errands()
         self._chunk = SMALLEST
-        self._wake = asyncio.Event()
-        self._waker: Alarm | None = None
-        self._waker_at = 0
+        self._waker = Waker(clock=clock, ahead=headway.longest)
         self._tasks: list[asyncio.Task[None]] = []
         self._follow_at = 0
         self._late_turn = False
@@ -100,16 +99,15 @@ class EmbeddedAlarms:
 
     async def arm(self, job_id: str, due: Due) -> None:
         """Rings at `due`. What lies beyond the window is on disk, and is read in time."""
-        is_wall = self._set(self._wall, job_id, due.wall, self._wall.horizon)
-        is_steady = self._set(self._steady, job_id, due.steady, self._steady.horizon)
-        if is_wall or is_steady:
-            self._hurry()
+        self._set(self._wall, job_id, due.wall, self._wall.horizon)
+        self._set(self._steady, job_id, due.steady, self._steady.horizon)
+        self._hurry_for(due)
 
     async def hold(self, job_id: str, due: Due) -> None:
         """Rings at `due`, which is not on disk: memory keeps it however far it is."""
         self._set(self._wall, job_id, due.wall, due.wall)
         self._set(self._steady, job_id, due.steady, due.steady)
-        self._hurry()
+        self._hurry_for(due)
 
     def again(self, job_id: str, pause: int = AGAIN) -> None:
         """Rings in `pause` ms, and not before; what is set for later stays."""
@@ -141,8 +139,7 @@ class EmbeddedAlarms:
         await self._flying.wait_for_all()
         await self._early.wait_for_all()
         self._tasks = []
-        if self._waker is not None:
-            self._waker.cancel()
+        self._waker.close()
 
     def _advance(self, line: Line, job_id: str, moment: int) -> None:
         present = line.target(job_id)
@@ -150,13 +147,11 @@ class EmbeddedAlarms:
             line.put(job_id, moment)
             self._hurry()
 
-    def _set(self, line: Line, job_id: str, moment: int | None, horizon: int | None) -> bool:
-        """Whether `line` rings the job now."""
+    def _set(self, line: Line, job_id: str, moment: int | None, horizon: int | None) -> None:
         if moment is None or horizon is None or moment > horizon:
             line.drop(job_id)
-            return False
-        line.put(job_id, moment)
-        return True
+        else:
+            line.put(job_id, moment)
 
     async def _read(self) -> None:
         """Keeps both windows filled."""
@@ -267,27 +262,18 @@ class EmbeddedAlarms:
             self._ringing.discard(job_id)
 
     async def _nap(self) -> None:
-        self._wake.clear()
         now = self._clock.now()
-        self._set_waker(now, self._pause(now))
-        await self._wake.wait()
+        await self._waker.sleep(now, self._pause(now))
+
+    def _hurry_for(self, due: Due) -> None:
+        if self._waker.sleeps_past(due):
+            self._hurry()
 
     def _hurry(self) -> None:
         """Wakes the loop up if something is due before it would wake by itself."""
-        if self._wake.is_set():
-            return
-        now = self._clock.now()
-        pause = self._pause(now)
-        if pause == 0:
-            self._wake.set()
-        elif now.steady + pause < self._waker_at:
-            self._set_waker(now, pause)
-
-    def _set_waker(self, now: Now, pause: int) -> None:
-        if self._waker is not None:
-            self._waker.cancel()
-        self._waker_at = now.steady + pause
-        self._waker = self._clock.call_after(pause, self._wake.set)
+        if not self._waker.is_awake:
+            now = self._clock.now()
+            self._waker.wake(now, self._pause(now))
 
     def _pause(self, now: Now) -> int:
         wall, steady = self._wall.next(), self._steady.next()

@@ -14,20 +14,20 @@ class Headway:
     be late by all turns before its own. All moments are of the wall, in ms.
 
     Within the usual time, firings wait up to `stride` ms for others: what is rung together is one group of
-    the writer's, and wakes the loop and the writer once.
+    the writer's, and wakes the loop and the writer once. Nothing is rung earlier than `longest`.
     """
 
     def __init__(self, *, usual: int, longest: int, stride: int = 0) -> None:
         self._usual = usual
         self._sure = usual - stride
-        self._longest = max(longest, usual)
+        self.longest = max(longest, usual)
         self._begin = 0
         self._end = 0
 
     def survey(self, moments: Sequence[int]) -> None:
         """Takes in what is due in the near future, in order: where its first crowd lies."""
         self._begin = self._end = 0
-        if self._longest == self._usual or len(moments) * TURN <= self._sure * MILLISECOND:
+        if self.longest == self._usual or len(moments) * TURN <= self._sure * MILLISECOND:
             return
         # Backwards: `free` is when, at the latest, all that comes after has to begin.
         end, free = moments[-1], moments[-1] * MILLISECOND
@@ -36,16 +36,16 @@ class Headway:
                 end, free = moment, moment * MILLISECOND
             free -= TURN
             if moment * MILLISECOND - free > self._sure * MILLISECOND:
-                self._begin, self._end = max(free // MILLISECOND, moment - self._longest), end
+                self._begin, self._end = max(free // MILLISECOND, moment - self.longest), end
 
     def reach(self, now: int) -> int:
         """The moment up to which is rung at `now`."""
         usual = now + self._usual
-        return max(usual, min(self._end, now + self._longest)) if self._is_rush(now) else usual
+        return max(usual, min(self._end, now + self.longest)) if self._is_rush(now) else usual
 
     def pause(self, now: int, moment: int) -> int:
         """In how many ms to ring, where the next is due at `moment`."""
-        ahead = self._longest if self._is_rush(now) and moment <= self._end else self._sure
+        ahead = self.longest if self._is_rush(now) and moment <= self._end else self._sure
         pause = moment - ahead - now
         if now < self._begin:
             pause = min(pause, self._begin - now)

@@ -15,16 +15,7 @@ from scheduler_service.hosts.held import Held, Prepared, is_cut_off
 from scheduler_service.hosts.life import Lives
 from scheduler_service.hosts.moments import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.hosts.programs import Programs
-from scheduler_service.hosts.writes import (
-    Decided,
-    Writes,
-    durable_deliveries,
-    has,
-    is_idle,
-    keep,
-    queue_writes,
-    stamp,
-)
+from scheduler_service.hosts.writes import Decided, Writes, has, is_idle, keep, sort_effects
 from scheduler_service.ports import (
     NOTHING,
     Clock,
@@ -115,12 +106,12 @@ class Turn:
         held.committed = NOTHING
         now = self._clock.now()
         born, programs = bind(held, event, definition, self._lives)
-        decision = stamp(held.job_id, self._core.decide(Job(None, programs, self._holder), born, now))
+        decision = self._core.decide(Job(None, programs, self._holder), born, now)
         if decision.document is None:
             held.forget()
             return decision.reply
-        deliveries = durable_deliveries(decision.effects)
-        turn = Decided(decision, programs, now, text=definition.text, deliveries=deliveries)
+        decision, deliveries, queued = sort_effects(held.job_id, decision)
+        turn = Decided(decision, programs, now, text=definition.text, deliveries=deliveries, queued=queued)
         return self._writes.prepare(held, turn)
 
     async def expect(self, held: Held, prepared: Prepared) -> None:
@@ -181,8 +172,7 @@ class Turn:
         if definition is not None:
             event, programs = bind(held, event, definition, self._lives)
         decision = self._core.decide(Job(before, programs, self._holder), event, now)
-        if decision.effects:
-            decision = stamp(held.job_id, decision)
+        decision, deliveries, queued = sort_effects(held.job_id, decision)
         kept = None if remembered is None else keep(held.job_id, remembered, decision.reply, answer)
         if kept is None and is_idle(before, decision):
             if isinstance(event, AlarmRang):
@@ -194,19 +184,20 @@ class Turn:
             now,
             text=None if definition is None else accepted(before, decision.document, definition),
             kept=kept,
-            deliveries=durable_deliveries(decision.effects),
+            deliveries=deliveries,
+            queued=queued,
             # An answer after which nothing goes out: it may wait for others to be written with.
             patient=not decision.effects and isinstance(event, CallEnded),
             until=now if ahead else None,
         )
-        if turn.until is not None and queue_writes(held.job_id, decision.effects):
+        if turn.until is not None and queued:
             # Whoever claims sees the parts as soon as they are durable.
             await self._wait_until(turn.until.steady)
             return await self._take(held, event, definition, remembered, answer)
         if self._writes.must_be_durable(held, turn):
             await self._commit(held, self._writes.prepare(held, turn))
         else:
-            await self._go_on(held, turn)
+            await self._go_on(held, turn, event)
         return decision.reply
 
     async def _commit(self, held: Held, prepared: Prepared) -> None:
@@ -248,18 +239,22 @@ class Turn:
             self._act(held.job_id, prepared.decision.effects, held.programs)
         await self._set_alarm(held)
 
-    async def _go_on(self, held: Held, turn: Decided) -> None:
+    async def _go_on(self, held: Held, turn: Decided, event: Event) -> None:
         """A turn of qos 0 that changed nothing durable acts at once, or at its moment."""
         if turn.until is not None:
             await self._wait_until(turn.until.steady)
         batch = self._writes.batch(held, turn)
         held.document = turn.decision.document
-        held.due = self._core.due(Job(held.document, held.programs, self._holder))
+        due = self._core.due(Job(held.document, held.programs, self._holder))
+        # An answer leaves the alarm where it is set, unless it changes when that has to ring.
+        is_set = due == held.due and isinstance(event, CallEnded)
+        held.due = due
         if batch is not None:
             self._history.append(batch, durable=False)
         if turn.decision.effects:
             self._act(held.job_id, turn.decision.effects, held.programs)
-        await self._set_alarm(held)
+        if not is_set:
+            await self._set_alarm(held)
 
     async def _look_again(self, held: Held, now: Now) -> None:
         """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""

@@ -28,6 +28,8 @@ from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered, S
 
 BOOT_BITS = 32
 QUEUE_WRITES = (PublishParts, WithdrawParts, ReconfigureParts)
+WRITTEN = frozenset((Notify, *QUEUE_WRITES))
+"""The effects of which something may lie in the turn's transaction."""
 
 replace = msgspec.structs.replace
 
@@ -44,6 +46,7 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     text: bytes | None = None
     kept: Remembered | None = None
     deliveries: tuple[Delivery, ...] = ()
+    queued: tuple[QueueWrite, ...] = ()
     patient: bool = False
     until: Now | None = None
 
@@ -63,10 +66,10 @@ class Writes:
 
     def must_be_durable(self, held: Held, turn: Decided) -> bool:
         """Whether the store must have the turn before anything of it is seen (SPEC section 8)."""
-        if turn.text is not None or turn.kept is not None or turn.deliveries:
+        if turn.text is not None or turn.kept is not None or turn.deliveries or turn.queued:
             return True
         after = turn.decision.document
-        if self._core.needs_commit(held.document, after) or queue_writes(held.job_id, turn.decision.effects):
+        if self._core.needs_commit(held.document, after):
             return True
         # Without a context in memory the job may leave it, and a sequence that only memory knew with it.
         return bool(turn.decision.records) and (_qos(turn.programs, after) == 1 or not _contexts(after))
@@ -87,7 +90,7 @@ class Writes:
             batch=batch,
             deliveries=turn.deliveries,
             remembered=turn.kept,
-            queued=queue_writes(held.job_id, turn.decision.effects),
+            queued=turn.queued,
             patient=turn.patient,
         )
         return Prepared(commit, turn.decision, programs, turn.until)
@@ -160,29 +163,20 @@ def has(stored: StoredJob | None, commit: Commit) -> bool:
     return stored.document is not None and stored.sequence == commit.sequence
 
 
-def stamp(job_id: str, decision: Decision) -> Decision:
-    """Deliveries outlive the turn and its lock: they carry the name of their job."""
-    for effect in decision.effects:
-        if isinstance(effect, Notify):
-            effects = tuple(_stamped(job_id, one) for one in decision.effects)
-            return replace(decision, effects=effects)
-    return decision
+def sort_effects(
+    job_id: str, decision: Decision
+) -> tuple[Decision, tuple[Delivery, ...], tuple[QueueWrite, ...]]:
+    """The decision, and what of its effects lies in the turn's transaction: deliveries, writes into queues.
 
-
-def durable_deliveries(effects: tuple[Effect, ...]) -> tuple[Delivery, ...]:
-    """Those that lie in the turn's transaction."""
-    if not effects:
-        return ()
-    found = [one.delivery for one in effects if isinstance(one, Notify) and one.delivery.durable]
-    return tuple(found) if found else ()
-
-
-def queue_writes(job_id: str, effects: tuple[Effect, ...]) -> tuple[QueueWrite, ...]:
-    """What the turn writes into the queues; the parts carry the name of their job."""
-    if not effects:
-        return ()
-    found = [one for one in effects if isinstance(one, QUEUE_WRITES)]
-    return tuple(_named(job_id, one) for one in found) if found else ()
+    Both outlive the turn and its lock: they carry the name of their job. Most turns have neither.
+    """
+    effects = decision.effects
+    if not effects or WRITTEN.isdisjoint(map(type, effects)):
+        return decision, (), ()
+    stamped = tuple(_stamped(job_id, one) for one in effects)
+    deliveries = [one.delivery for one in stamped if isinstance(one, Notify) and one.delivery.durable]
+    queued = [_named(job_id, one) for one in stamped if isinstance(one, QUEUE_WRITES)]
+    return replace(decision, effects=stamped), tuple(deliveries), tuple(queued)
 
 
 def _named(job_id: str, write: QueueWrite) -> QueueWrite:

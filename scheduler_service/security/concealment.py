@@ -26,6 +26,8 @@ class Concealment:
 
     def url(self, url: str) -> str:
         """A URL without user information and without the values of secret parameters."""
+        if "@" not in url and "?" not in url and "#" not in url:
+            return url
         found = self._mask_user(url)
         if "?" not in found and "#" not in found:
             return found

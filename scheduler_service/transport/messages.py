@@ -35,7 +35,12 @@ class Scribe:
     def __init__(self, *, agent: str, spans: Iterator[str]) -> None:
         self._spans = spans
         self._names: dict[str, str] = {}
-        self._defaults = (("user-agent", f"User-Agent: {agent}\r\n"), ("accept", "Accept: */*\r\n"))
+        self._defaults = {
+            "user-agent": f"User-Agent: {agent}\r\n",
+            "accept": "Accept: */*\r\n",
+            "accept-encoding": "Accept-Encoding: identity\r\n",
+        }
+        self._all_defaults = "".join(self._defaults.values())
 
     def write(self, hop: Hop, trace: str) -> bytes:
         """The request's bytes. Header values outside ASCII go out as UTF-8.
@@ -47,9 +52,10 @@ class Scribe:
             raise ConnectFailed(f"The method {hop.method[:40]!r} cannot be sent: use another one.")
         lines = [f"{hop.method} {hop.place.path} HTTP/1.1\r\nHost: {hop.place.site.authority}\r\n"]
         present = self._add(lines, hop.headers)
-        lines.extend(line for name, line in self._defaults if name not in present)
-        if "accept-encoding" not in present:
-            lines.append("Accept-Encoding: identity\r\n")
+        if present.isdisjoint(self._defaults):
+            lines.append(self._all_defaults)
+        else:
+            lines += [line for name, line in self._defaults.items() if name not in present]
         if trace and "traceparent" not in present:
             lines.append(f"traceparent: 00-{trace}-{next(self._spans)}-01\r\n")
         return _encode(lines, hop)

@@ -332,6 +332,23 @@ async def test_an_attempt_runs_out_of_time() -> None:
     assert house.executions() == {1: State.TERMINATED}
 
 
+async def test_an_attempt_runs_out_of_time_in_a_later_step() -> None:
+    """An answer in between leaves the limit where it was."""
+    house = await House().start()
+    await house.create(timeoutSeconds=5, request=[{"url": f"{URL}/first"}, {"url": URL}])
+    house.sender.hold(f"{URL}/first")
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.advance(3_000)
+    house.sender.release(f"{URL}/first")
+    await house.settle()
+    assert len(house.sender.requests) == 2
+    await house.advance(1_900)
+    assert house.executions() == {1: State.PROCESSING}
+    await house.advance(200)
+    assert house.executions() == {1: State.TERMINATED}
+
+
 async def test_a_retry_waits_and_goes_on() -> None:
     """A retry is a due time in the state, no sleep anywhere."""
     house = await House().start()
