@@ -93,7 +93,7 @@ class Moulds:
             pressed = _press(members)
         except _DOUBTS:
             return
-        if sum(len(part) for part in pressed.key if isinstance(part, bytes)) > LARGEST:
+        if _size(pressed.key) > LARGEST:
             return
         program = compiled.program
         warnings = compiled.warnings[len(program.timer.warnings) :]
@@ -185,33 +185,40 @@ class _Recent(Generic[Value]):
 
 def _press(members: Members) -> _Pressed:
     """Raises msgspec.DecodeError where it is no definition, RecursionError where it may be too deep."""
+    whole = b"".join(members.values())
+    if whole.count(b"[") + whole.count(b"{") > MOST_BRACKETS:
+        raise RecursionError
     key: list[object] = []
     bodies: list[bytes | None] = []
-    brackets = 0
     for name, member in members.items():
-        raw = bytes(member)
-        brackets += raw.count(b"[") + raw.count(b"{")
         if name == "request":
-            _press_steps(raw, key, bodies)
+            # A tuple of its own: what stands beside the request must not pass for a part of its last step.
+            key.append(_press_steps(member, bodies))
         elif name not in APART:
-            key += (name, raw)
-    if brackets > MOST_BRACKETS:
-        raise RecursionError
+            key += (name, bytes(member))
     return _Pressed(tuple(key), tuple(bodies))
 
 
-def _press_steps(raw: bytes, key: list[object], bodies: list[bytes | None]) -> None:
-    for index, step in enumerate(_STEPS.decode(raw)):
-        key.append(index)
-        bodies.append(None)
+def _press_steps(request: msgspec.Raw, bodies: list[bytes | None]) -> Key:
+    key: list[object] = []
+    for step in _STEPS.decode(request):
+        found = step.pop("body", None)
+        body = None if found is None else bytes(found)
+        bodies.append(body)
+        # Each step begins with what is no name: whether it has a body, or a body with templates itself.
+        key.append(body if body is None or not _is_constant(body) else True)
         for name, member in step.items():
-            part = bytes(member)
-            key.append(name)
-            if name != "body":
-                key.append(part)
-                continue
-            bodies[index] = part
-            key.append(None if _is_constant(part) else part)
+            key += (name, bytes(member))
+    return tuple(key)
+
+
+def _size(key: Key) -> int:
+    """In bytes, without names."""
+    return sum(
+        _size(part) if isinstance(part, tuple) else len(part)
+        for part in key
+        if isinstance(part, bytes | tuple)
+    )
 
 
 def _is_constant(body: bytes) -> bool:

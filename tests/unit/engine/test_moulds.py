@@ -144,6 +144,31 @@ def test_a_body_with_templates_is_part_of_the_mould() -> None:
     assert cast(moulds, write(definition(request=changed))) is None
 
 
+LIMITED = {"url": URL, "timeoutSeconds": 5}
+CONFUSABLE: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"timeoutSeconds": 5}, {"request": [LIMITED]}),
+    ({"maxRetries": 5}, {"request": [{"url": URL, "maxRetries": 5}]}),
+    ({"request": [LIMITED, {"url": URL}]}, {"request": [{"url": URL}, LIMITED]}),
+    (
+        {"request": [{"url": URL, "body": 1}, {"url": URL}]},
+        {"request": [{"url": URL}, {"url": URL, "body": 1}]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("known", "other"), CONFUSABLE)
+def test_a_member_belongs_where_it_stands(known: dict[str, Any], other: dict[str, Any]) -> None:
+    """The same name and value mean another thing, or nothing, elsewhere in a definition (SPEC 2, 4)."""
+    base: dict[str, Any] = {"request": [{"url": URL}]}
+    for one, another in ((known, other), (other, known)):
+        moulds, text = Moulds(default_zone="UTC"), write(definition(**base | one))
+        if compiled(text) is None:
+            continue
+        learn(moulds, text)
+        assert cast(moulds, text) == compiled(text)
+        assert cast(moulds, write(definition(**base | another))) is None
+
+
 def test_equal_definitions_have_equal_fingerprints_either_way() -> None:
     """Spelled otherwise, compiled or cast: the same definition is the same (SPEC section 10)."""
     moulds = moulded(request=[{"url": URL, "body": {"a": 1, "b": 2}}])
