@@ -5,7 +5,7 @@ back from a busy event loop.
 """
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import DAY
@@ -255,21 +255,40 @@ class Group:
 
 
 def _find(connection: sqlite3.Connection, journal: Journal, writes: Sequence[Write]) -> dict[str, Standing]:
-    job_ids = {write.entry.job_id for write in writes if isinstance(write, Commit)}
-    job_ids.update(write.job_id for write in writes if isinstance(write, Forget))
-    moved = {job_id: found for job_id in job_ids if (found := journal.pending(job_id)) is not None}
-    standings = find_standings(connection, job_ids - moved.keys())
-    for job_id, pending in moved.items():
-        turned = pending.turned
-        standings[job_id] = Standing(turned.entry.uid, turned.sequence, False, pending.face)
+    """How the jobs stand of which `writes` are, in the journal or else in the table."""
+    standings: dict[str, Standing] = {}
+    others: set[str] = set()
+    for job_id in _job_ids(writes):
+        pending = journal.pending(job_id)
+        if pending is None:
+            others.add(job_id)
+        else:
+            turned = pending.turned
+            standings[job_id] = Standing(turned.entry.uid, turned.sequence, False, pending.face)
+    standings.update(find_standings(connection, others))
     return standings
+
+
+def _job_ids(writes: Sequence[Write]) -> Iterator[str]:
+    for write in writes:
+        if isinstance(write, Commit):
+            yield write.entry.job_id
+        elif isinstance(write, Forget):
+            yield write.job_id
 
 
 def _fits(turned: Turned) -> bool:
     """Whether the table can hold what the journal can: what it cannot has to fail now, and alone."""
     entry, due = turned.entry, turned.due
-    counts = (entry.execute_number, entry.request_counts, entry.missed, turned.sequence)
-    return max(*counts, due.wall or 0, due.steady or 0, entry.next_fire or 0) < _BEYOND
+    return (
+        entry.execute_number < _BEYOND
+        and entry.request_counts < _BEYOND
+        and entry.missed < _BEYOND
+        and turned.sequence < _BEYOND
+        and (due.wall is None or due.wall < _BEYOND)
+        and (due.steady is None or due.steady < _BEYOND)
+        and (entry.next_fire is None or entry.next_fire < _BEYOND)
+    )
 
 
 def _follows(commit: Commit, standing: Standing | None) -> bool:

@@ -26,10 +26,9 @@ FACE = (
 )  # fmt: skip
 
 # What every turn may alter.
-TURN = (
-    "sequence", "due_wall", "due_steady", "next_fire", "execute_number", "request_counts", "missed", "live",
-    "waiting", "latest", "document",
-)  # fmt: skip
+MOMENTS = ("due_wall", "due_steady", "next_fire")
+LEFT = ("sequence", "execute_number", "request_counts", "missed", "live", "waiting", "latest", "document")
+TURN = (*MOMENTS, *LEFT)
 
 # The members of a CatalogueEntry in their order, as arguments of json_array.
 ENTRY = (
@@ -38,6 +37,7 @@ ENTRY = (
     "updated_at, live, waiting, system"
 )
 
+_STATE = FACE.index("state")
 _ENTRY_WIDTH = len(CatalogueEntry.__struct_fields__)
 
 _encode_json = msgspec.json.Encoder().encode
@@ -68,12 +68,21 @@ def face_digest(columns: tuple[Any, ...]) -> int:
     return int.from_bytes(hashlib.blake2b(_encode(columns), digest_size=8).digest(), "big") >> 1
 
 
+def with_state(columns: tuple[Any, ...], state: JobState) -> tuple[Any, ...]:
+    """The values of FACE of a job that differs in its state alone."""
+    return (*columns[:_STATE], state.value, *columns[_STATE + 1 :])
+
+
 def turn_columns(entry: CatalogueEntry, sequence: int, due: Due, document: bytes | None) -> tuple[Any, ...]:
-    """The values of TURN. A destroyed job waits for nothing."""
+    """The values of TURN. A destroyed job waits for nothing.
+
+    Bytes as a bytearray: the driver takes that as it is, and asks whether bytes want to be adapted.
+    """
     waits = due if document is not None else Due()
     return (
-        sequence, waits.wall, waits.steady, entry.next_fire, entry.execute_number, entry.request_counts,
-        entry.missed, entry.live, entry.waiting, entry.latest, document,
+        waits.wall, waits.steady, entry.next_fire, sequence, entry.execute_number, entry.request_counts,
+        entry.missed, entry.live, entry.waiting, bytearray(entry.latest),
+        None if document is None else bytearray(document),
     )  # fmt: skip
 
 

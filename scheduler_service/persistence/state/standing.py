@@ -6,10 +6,20 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.state.rows import face_columns, face_digest, select, turn_columns
-from scheduler_service.persistence.state.statements import PUT_JOBS, TURN_JOBS, put_rows
+from scheduler_service.persistence.state.rows import (
+    MOMENTS,
+    face_columns,
+    face_digest,
+    select,
+    turn_columns,
+    with_state,
+)
+from scheduler_service.persistence.state.statements import FINISH_JOBS, PUT_JOBS, TURN_JOBS, put_rows
 from scheduler_service.ports import CatalogueEntry
+
+_NO_MOMENTS = (None,) * len(MOMENTS)
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
@@ -44,8 +54,13 @@ def find_standings(connection: sqlite3.Connection, job_ids: Collection[str]) -> 
 
 
 def write_jobs(connection: sqlite3.Connection, turns: Iterable[tuple[Turned, int | None]]) -> None:
-    """Writes the rows of jobs, given with the digest of the face that each row has (None: no row)."""
+    """Writes the rows of jobs, given with the digest of the face that each row has (None: no row).
+
+    Of what is in the row already as little as possible is written again: each column that is named costs
+    its indexes.
+    """
     moved: list[tuple[Any, ...]] = []
+    finished: list[tuple[Any, ...]] = []
     whole: list[tuple[Any, ...]] = []
     for turned, face in turns:
         entry = turned.entry
@@ -54,7 +69,15 @@ def write_jobs(connection: sqlite3.Connection, turns: Iterable[tuple[Turned, int
         values = turn_columns(entry, turned.sequence, turned.due, turned.document)
         if face == digest:
             moved.append((entry.job_id, *values))
+        elif _has_just_finished(entry, values) and face == face_digest(with_state(columns, JobState.ACTIVE)):
+            finished.append((entry.job_id, digest, entry.state.value, *values[len(MOMENTS) :]))
         else:
             whole.append((entry.job_id, digest, *columns, *values))
     put_rows(connection, TURN_JOBS, moved)
+    put_rows(connection, FINISH_JOBS, finished)
     put_rows(connection, PUT_JOBS, whole)
+
+
+def _has_just_finished(entry: CatalogueEntry, values: tuple[Any, ...]) -> bool:
+    """Whether the job may have been active in its row, and waits for nothing any more."""
+    return entry.state is JobState.FINISHED and values[: len(MOMENTS)] == _NO_MOMENTS

@@ -3,11 +3,12 @@
 import sqlite3
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from scheduler_service.persistence.state.rows import FACE, TURN
+from scheduler_service.persistence.state.rows import FACE, LEFT, MOMENTS, TURN
 
 CHUNK = 256  # rows of one statement: their parameters stay far below SQLite's 32,766
 
@@ -33,7 +34,7 @@ def put_rows(connection: sqlite3.Connection, shape: Shape, rows: Sequence[tuple[
     while start < len(rows):
         count = min(CHUNK, 1 << ((len(rows) - start).bit_length() - 1))
         part = rows[start : start + count]
-        connection.execute(write_text(shape, count), [value for row in part for value in row])
+        connection.execute(write_text(shape, count), list(chain.from_iterable(part)))
         start += count
 
 
@@ -52,18 +53,24 @@ def _drop_pairs(table: str, number: str) -> Shape:
     )
 
 
+def _change_jobs(columns: Sequence[str], *, empty: Sequence[str] = ()) -> Shape:
+    """Changes `columns` of jobs and empties those that are `empty`: other columns and their indexes stay."""
+    changes = [f"{name} = turned.new_{name}" for name in columns] + [f"{name} = NULL" for name in empty]
+    return Shape(
+        f"WITH turned (id, {', '.join(f'new_{name}' for name in columns)}) AS (VALUES",
+        1 + len(columns),
+        f") UPDATE jobs SET {', '.join(changes)} FROM turned WHERE jobs.job_id = turned.id",  # noqa: S608
+    )
+
+
 _JOB = ("job_id", "face", *FACE, *TURN)
 PUT_JOBS = Shape(
     f"INSERT INTO jobs ({', '.join(_JOB)}) VALUES",
     len(_JOB),
     f"ON CONFLICT (job_id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _JOB[1:])}",
 )
-TURN_JOBS = Shape(
-    f"WITH turned (id, {', '.join(f'new_{name}' for name in TURN)}) AS (VALUES",
-    1 + len(TURN),
-    f") UPDATE jobs SET {', '.join(f'{name} = turned.new_{name}' for name in TURN)} "  # noqa: S608
-    "FROM turned WHERE jobs.job_id = turned.id",
-)
+TURN_JOBS = _change_jobs(TURN)
+FINISH_JOBS = _change_jobs(("face", "state", *LEFT), empty=MOMENTS)
 DROP_JOBS = Shape("DELETE FROM jobs WHERE job_id IN (VALUES", 1, ")")
 PUT_DEFINITIONS = _put_into("definitions", ("uid", "revision", "job_id", "created_at", "text"))
 CLEAR_DEFINITIONS = _drop_pairs("definitions", "revision")

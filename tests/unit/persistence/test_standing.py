@@ -1,0 +1,80 @@
+"""Rows of jobs are changed as little as possible, and are the same as if they had been written whole."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import Due
+from scheduler_service.persistence.state.schema import upgrade
+from scheduler_service.persistence.state.standing import Turned, find_standings, write_jobs
+from tests.unit.persistence.samples import entry
+
+ACTIVE = entry("job", state=JobState.ACTIVE, next_fire=7, live=1)
+BEFORE = Turned(ACTIVE, 1, b"before", Due(wall=7, steady=5))
+OVER = {"next_fire": None, "live": 0, "latest": b"{}"}
+
+
+@pytest.fixture
+def database() -> Iterator[sqlite3.Connection]:
+    """An empty state in memory."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        upgrade(connection, place=":memory:")
+        yield connection
+
+
+def write(connection: sqlite3.Connection, turned: Turned, face: int | None) -> list[str]:
+    """Writes one job; the statements that it took."""
+    heard: list[str] = []
+    connection.set_trace_callback(heard.append)
+    write_jobs(connection, [(turned, face)])
+    connection.set_trace_callback(None)
+    return heard
+
+
+def rows(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
+    """All that is known of the jobs."""
+    return connection.execute("SELECT * FROM jobs").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("changes", "due", "form"),
+    [
+        ({}, Due(wall=9), "UPDATE"),
+        (OVER, Due(), "UPDATE"),
+        ({"state": JobState.FINISHED, **OVER}, Due(), "UPDATE"),
+        ({"state": JobState.FINISHED, **OVER}, Due(steady=8), "INSERT"),
+        ({"state": JobState.FINISHED, **OVER, "next_fire": 9}, Due(), "INSERT"),
+        ({"state": JobState.FINISHED, **OVER, "updated_at": 99}, Due(), "INSERT"),
+        ({"state": JobState.PAUSED, **OVER}, Due(), "INSERT"),
+        ({"state": JobState.FINISHED, **OVER, "uid": "another"}, Due(), "INSERT"),
+    ],
+)
+def test_a_row_is_changed_in_part_and_reads_as_if_written_whole(
+    database: sqlite3.Connection, changes: dict[str, object], due: Due, form: str
+) -> None:
+    """A turn changes a row's moments and counts; where a one-shot job finishes, its state with them."""
+    write(database, BEFORE, None)
+    face = find_standings(database, ["job"])["job"].face
+    after = Turned(replace(ACTIVE, **changes), 2, b"after", due)
+    heard = write(database, after, face)
+    found = rows(database)
+    database.execute("DELETE FROM jobs")
+    write(database, after, None)
+    assert found == rows(database)
+    assert len(heard) == 1
+    assert form == ("UPDATE" if ") UPDATE jobs" in heard[0] else "INSERT")
+
+
+def test_a_finished_job_is_written_again_with_its_new_face(database: sqlite3.Connection) -> None:
+    """What stands there afterwards is the face of the finished job: the next turn finds it so."""
+    write(database, BEFORE, None)
+    finished = replace(ACTIVE, state=JobState.FINISHED, **OVER)
+    for sequence in (2, 3):
+        face = find_standings(database, ["job"])["job"].face
+        heard = write(database, Turned(finished, sequence, b"after", Due()), face)
+    assert "new_state" not in heard[0]
+    assert find_standings(database, ["job"])["job"].sequence == 3
