@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -10,9 +10,9 @@ import msgspec
 from starlette.responses import Response
 
 from scheduler_service.api.answers import succeed
-from scheduler_service.api.bodies import read_items, read_json, read_values
+from scheduler_service.api.bodies import read_each, read_items, read_json
 from scheduler_service.api.call import Call
-from scheduler_service.api.definitions import Checks, Posted, draft
+from scheduler_service.api.definitions import Checks, Draft, Posted, draft, id_of
 from scheduler_service.api.parts import ApiParts, Offers
 from scheduler_service.api.problems import (
     ApiProblem,
@@ -83,17 +83,16 @@ class _Array:
 
     async def _share(self, offers: Offers) -> None:
         """What lives in other processes is offered to them first: they work while this one does its own."""
-        values = read_values(self._raw, self._texts)
+        values = read_each(self._raw, self._texts)
+        drafts = [draft(self._parts, text, value) for text, value in zip(self._texts, values, strict=True)]
         self._is_json = True
-        offered = _find_others(values, offers)
-        drafts = {
-            job_id: draft(self._parts, self._texts[place], values[place]) for job_id, place in offered.items()
-        }
-        rest = set(range(len(values))).difference(offered.values())
-        await asyncio.gather(self._offer(offers, drafts, offered), self._create(sorted(rest)))
+        places = _find_others(drafts, offers)
+        rest = sorted(set(range(len(drafts))).difference(places.values()))
+        texts = {job_id: drafts[place].text for job_id, place in places.items()}
+        await asyncio.gather(self._offer(offers, texts, places), self._create(rest))
 
-    async def _offer(self, offers: Offers, drafts: Mapping[str, bytes], places: Mapping[str, int]) -> None:
-        for job_id, reply in (await offers.offer(drafts)).items():
+    async def _offer(self, offers: Offers, texts: Mapping[str, bytes], places: Mapping[str, int]) -> None:
+        for job_id, reply in (await offers.offer(texts)).items():
             # An update needs the definition itself, so it goes the long way.
             if not self._is_update(reply):
                 self._results[places[job_id]] = _conclude(job_id, reply)
@@ -124,7 +123,7 @@ class _Array:
         except ApiProblem as problem:
             if not self._is_json:
                 raise
-            self._results[place] = _refuse(_id_of(msgspec.json.decode(text)), problem)
+            self._results[place] = _refuse(id_of(msgspec.json.decode(text)), problem)
             return None
 
     def _check_unknown(self, text: bytes) -> Posted:
@@ -148,20 +147,17 @@ class _Array:
         return _accept(posted.job_id, "updated", posted.warnings)
 
 
-def _find_others(values: Sequence[object], offers: Offers) -> dict[str, int]:
+def _find_others(drafts: Sequence[Draft], offers: Offers) -> dict[str, int]:
     """The jobs of other processes with their places; not those that stand here twice, whose order counts."""
-    named = [(job_id, place) for place, value in enumerate(values) if (job_id := _id_of(value)) is not None]
-    times = Counter(job_id for job_id, _ in named)
-    return {job_id: place for job_id, place in named if times[job_id] == 1 and offers.is_elsewhere(job_id)}
+    times = Counter(one.job_id for one in drafts)
+    return {
+        one.job_id: place
+        for place, one in enumerate(drafts)
+        if one.job_id is not None and times[one.job_id] == 1 and offers.is_elsewhere(one.job_id)
+    }
 
 
-def _id_of(value: object) -> str | None:
-    """The id that a definition gives itself."""
-    job_id = value.get("jobId") if isinstance(value, dict) else None
-    return job_id if isinstance(job_id, str) else None
-
-
-def _conclude(job_id: str, reply: Reply | StoreError, warnings: Iterable[Flaw] = ()) -> Result:
+def _conclude(job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] = ()) -> Result:
     """What became of a creation."""
     match reply:
         case Taken():
@@ -176,8 +172,8 @@ def _conclude(job_id: str, reply: Reply | StoreError, warnings: Iterable[Flaw] =
             return _accept(job_id, "unchanged", warnings)
 
 
-def _accept(job_id: str, status: str, warnings: Iterable[Flaw]) -> Result:
-    told = [write_flaw(warning) for warning in warnings]
+def _accept(job_id: str, status: str, warnings: Sequence[Flaw]) -> Result:
+    told = [write_flaw(warning) for warning in warnings] if warnings else []
     return {"jobId": job_id, "status": status, "problem": None, "warnings": told}
 
 

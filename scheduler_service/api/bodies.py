@@ -1,9 +1,9 @@
 """Reads the body of a request: size, type, JSON and depth, before anything looks at its meaning."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 from starlette.types import Receive, Scope
@@ -61,12 +61,21 @@ def read_items(body: bytes) -> list[bytes]:
     raise invalid("", "type", _NO_ARRAY)
 
 
-def read_values(body: bytes, items: Sequence[bytes]) -> list[Any]:
-    """The values of the `items` that `read_items` found in `body`. Raises ApiProblem as `read_json` does."""
-    values = cast("list[Any]", _decode(body))
-    if not all(_is_shallow(item, value, DEEPEST - 1) for item, value in zip(items, values, strict=True)):
-        raise _too_deep()
-    return values
+def read_each(body: bytes, items: Iterable[bytes]) -> Iterator[object]:
+    """The values of the `items` that `read_items` found in `body`, one at a time: all of them are too many.
+
+    Raises ApiProblem at the first one for which `read_json` refuses the whole.
+    """
+    for item in items:
+        try:
+            value = _decode(item)
+        except ApiProblem:
+            read_json(body)  # says where it is in the whole, or what is wrong before it
+            raise
+        if not _is_shallow(item, value, DEEPEST - 1):
+            read_json(body)
+            raise _too_deep()
+        yield value
 
 
 def read_model(model: type[Model], value: object) -> Model:

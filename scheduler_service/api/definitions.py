@@ -1,6 +1,6 @@
 """From a posted body to a checked definition, with the text that is kept of it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -16,7 +16,7 @@ from scheduler_service.ports import Definition
 ADMIN = "admin"
 
 
-class Posted(msgspec.Struct, frozen=True):
+class Posted(msgspec.Struct, frozen=True, gc=False):
     """A definition that may go into a turn, and what is worth saying about it."""
 
     job_id: str
@@ -75,12 +75,28 @@ class Checks:
         return _conclude(raw, given, self._recognition.complete(cast))
 
 
-def draft(parts: ApiParts, raw: bytes, value: Mapping[str, object]) -> bytes:
-    """The text of a definition, `value`, that nobody has checked: the one that `check_posted` would keep."""
-    return put_in(raw, _left_out(parts, None, lambda name: value.get(name) is None))
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """A definition that nobody has checked: the id that it gives itself, and the text that would be kept."""
+
+    job_id: str | None
+    text: bytes
 
 
-class _Given(msgspec.Struct, frozen=True):
+def draft(parts: ApiParts, raw: bytes, value: object) -> Draft:
+    """What is to be seen of a definition without checking it: `value`, written as `raw`."""
+    if not isinstance(value, dict):
+        return Draft(None, raw)
+    added = _left_out(parts, None, lambda name: value.get(name) is None)
+    return Draft(id_of(value), put_in(raw, added))
+
+
+def id_of(value: object) -> str | None:
+    """The id that a definition gives itself, as far as it is one."""
+    job_id = value.get("jobId") if isinstance(value, dict) else None
+    return job_id if isinstance(job_id, str) else None
+
+
+class _Given(msgspec.Struct, frozen=True, gc=False):
     """The members of a definition and, among them, those that it does not say itself, as JSON."""
 
     job_id: str | None
@@ -98,6 +114,8 @@ def _read_given(parts: ApiParts, raw: bytes, job_id: str | None) -> _Given:
 
 def _left_out(parts: ApiParts, job_id: str | None, is_absent: Callable[[str], bool]) -> dict[str, bytes]:
     """What the path and the key say of a definition that does not say it itself, as JSON."""
+    if job_id is None and parts.admin_key is None:
+        return {}
     known: dict[str, str] = {} if job_id is None else {"jobId": job_id}
     if parts.admin_key is not None:
         known |= {"creator": ADMIN, "creatorName": ADMIN}

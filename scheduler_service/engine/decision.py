@@ -12,7 +12,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Program
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True, gc=False):
     """A job as a turn holds it: `document` None means that there is none.
 
     `programs` has the program of each revision that the document or the event names. `holder` is the node
@@ -24,7 +24,7 @@ class Job(msgspec.Struct, frozen=True):
     holder: Holder
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """The new document (None: no job any more), what to do after the commit, what to record, the answer."""
 
     document: Document | None

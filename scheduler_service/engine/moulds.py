@@ -58,7 +58,7 @@ def posted_active(definition: JobDefinition) -> bool | None:
     return definition.active if "active" in definition.model_fields_set else None
 
 
-class Cast(msgspec.Struct, frozen=True):
+class Cast(msgspec.Struct, frozen=True, gc=False):
     """A definition that fitted: what compiling it gives. `active` None: that was not posted."""
 
     program: Program
@@ -74,8 +74,8 @@ class Moulds:
         self._moulds: _Recent[_Mould] = _Recent(MOULDS)
         self._moments: _Recent[_Moment] = _Recent(TIMERS)
         strict = ConfigDict(strict=True)
-        self._filled = TypeAdapter[str](FilledText, config=strict)
-        self._text = TypeAdapter[str](Text, config=strict)
+        self._filled = TypeAdapter[str](FilledText, config=strict).validator.validate_python
+        self._text = TypeAdapter[str](Text, config=strict).validator.validate_python
         self._labels = TypeAdapter[dict[str, str]](dict[LabelName, Text], config=strict)
 
     def cast(self, members: Members) -> Cast | None:
@@ -122,14 +122,15 @@ class Moulds:
         """The members that `fingerprint.OWN` names, by the rules of the model."""
         labels = _read(members, "labels")
         return {
-            "jobName": self._filled.validate_python(_TEXT.decode(members["jobName"])),
-            "jobDescription": self._optional(_read(members, "jobDescription")),
-            "objectId": self._optional(_read(members, "objectId")),
+            "jobName": self._filled(_TEXT.decode(members["jobName"])),
+            "jobDescription": self._read_text(members, "jobDescription"),
+            "objectId": self._read_text(members, "objectId"),
             "labels": {} if labels is None else self._labels.validate_python(labels),
         }
 
-    def _optional(self, value: object) -> str | None:
-        return None if value is None else self._text.validate_python(value)
+    def _read_text(self, members: Members, name: str) -> object:
+        value = _read(members, name)
+        return None if value is None else self._text(value)
 
     def _moment(self, raw: bytes) -> "_Moment":
         known = self._moments.get(raw)
@@ -160,7 +161,7 @@ class _Moment(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-class _Pressed(msgspec.Struct, frozen=True):
+class _Pressed(msgspec.Struct, frozen=True, gc=False):
     """What must be equal in another definition, and the body of each step."""
 
     key: Key
@@ -235,10 +236,11 @@ def _fill(mould: _Mould, pressed: _Pressed, bodies: list[list[Any]]) -> tuple[St
     steps = mould.program.steps
     if pressed.bodies == mould.bodies:
         return steps
-    return tuple(
-        step if raw == known or not body else _with_body(step, body[0])
-        for step, raw, known, body in zip(steps, pressed.bodies, mould.bodies, bodies, strict=True)
-    )
+    filled = list(steps)
+    for place, body in enumerate(bodies):
+        if body and pressed.bodies[place] != mould.bodies[place]:
+            filled[place] = _with_body(steps[place], body[0])
+    return tuple(filled)
 
 
 def _with_body(step: Step, body: object) -> Step:

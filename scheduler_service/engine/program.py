@@ -51,7 +51,7 @@ class Fixed(msgspec.Struct, frozen=True):
     brings_key: bool
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, gc=False):
     """What a step, a check, a notification and cancelUrl have in common. `timeout` in ms.
 
     `inside`: the target is a service, so that feedback URLs take their internal form. `fixed`: what of it is
@@ -78,7 +78,7 @@ class Routing(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """One step of the chain. `success` holds codes and classes as ranges of statuses.
 
     `keeps`: a later template may refer to its response; `needed`: one of a later step or of the check may.
@@ -107,7 +107,7 @@ class Notification(msgspec.Struct, frozen=True):
     outbox: bool = False
 
 
-class Program(msgspec.Struct, frozen=True):
+class Program(msgspec.Struct, frozen=True, gc=False):
     """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions."""
 
     job_id: str

@@ -14,7 +14,7 @@ from scheduler_service.ports import CatalogueEntry, Commit
 NEVER = Due()
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A decided turn with its durable writes: what the job becomes once the store has them.
 
     `until`: where it was decided ahead of its moment, that moment. `due`: when it has to be looked at, where

@@ -71,7 +71,7 @@ class ArrayNode(msgspec.Struct, frozen=True):
     items: tuple[object, ...]
 
 
-class JsonTemplate(Template, frozen=True, kw_only=True):
+class JsonTemplate(Template, frozen=True, kw_only=True, gc=False):
     """A JSON value, with nodes where there are templates; `encoded` is the JSON of a constant one."""
 
     node: object

@@ -257,7 +257,7 @@ class ServiceTable(Protocol):
         """Writes what was done: one transaction. A job has one row, whoever declares it."""
 
 
-class Definition(msgspec.Struct, frozen=True):
+class Definition(msgspec.Struct, frozen=True, gc=False):
     """A checked definition on its way into a turn: the text as posted, and what it compiles to."""
 
     text: bytes

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.api.bodies import DEEPEST, read_items, read_json, read_values
+from scheduler_service.api.bodies import DEEPEST, read_each, read_items, read_json
 from scheduler_service.api.problems import ApiProblem
 from tests.wire.definitions import JSON
 
@@ -36,7 +36,7 @@ def test_the_values_of_an_array_are_those_of_its_body(items: list[str]) -> None:
 def read(body: bytes, *, in_pieces: bool) -> object:
     """The values, or what is wrong with them."""
     try:
-        return read_values(body, read_items(body)) if in_pieces else read_json(body)
+        return list(read_each(body, read_items(body))) if in_pieces else read_json(body)
     except ApiProblem as problem:
         return problem.body()
 
