@@ -13,7 +13,14 @@ from scheduler_service.persistence.state.journal import Journal, Pending, encode
 from scheduler_service.persistence.state.parts import write_parts
 from scheduler_service.persistence.state.rows import pack_delivery
 from scheduler_service.persistence.state.sqlite_queues import Step
-from scheduler_service.persistence.state.standing import Standing, Turned, find_standings, write_jobs
+from scheduler_service.persistence.state.standing import (
+    Standing,
+    Turned,
+    conflict,
+    fits,
+    follows,
+    write_jobs,
+)
 from scheduler_service.persistence.state.statements import (
     CLEAR_DEFINITIONS,
     DROP_BATCHES,
@@ -31,12 +38,10 @@ from scheduler_service.persistence.state.statements import (
     put_rows,
 )
 from scheduler_service.persistence.state.writes import Fold, Forget, Keep, Settle, Write, Written
-from scheduler_service.ports import NOTHING, Batch, Commit, Remembered, StoreConflict, StoreUnavailable
+from scheduler_service.ports import Batch, Commit, Remembered, StoreConflict, StoreUnavailable
 
 # Pages that are left until something else is written.
 LEFT = 256
-
-_BEYOND = 1 << 63
 
 
 class Group:
@@ -69,6 +74,7 @@ class Group:
         self._folds = 0
         self._moved: list[Pending] = []
         self._folded: list[Pending] = []
+        self._written: dict[str, Standing] = {}
         self._deleted = 0
 
     def take(self, write: Write) -> object:
@@ -132,12 +138,13 @@ class Group:
             journal.fold(pending.turned.entry.job_id)
         for key in self._confirmed:
             journal.confirm(key)
+        journal.standings.replace(self._written, without=self._forgotten)
 
     def _take_commit(self, commit: Commit) -> StoreConflict | None:
         entry = commit.entry
         standing = self._standing.get(entry.job_id)
-        if not _follows(commit, standing):
-            return _conflict(commit, standing)
+        if not follows(commit, standing):
+            return conflict(commit, standing)
         self._commits[entry.job_id] = commit
         if commit.document is None or commit.definition is not None or standing is None or standing.destroyed:
             self._past.add(entry.job_id)
@@ -193,7 +200,7 @@ class Group:
             found = self._found.get(job_id)
             face = None if found is None else found.face
             turned = Turned(commit.entry, commit.sequence, commit.document, commit.due)
-            if job_id in self._past or not _fits(turned):
+            if job_id in self._past or not fits(turned):
                 self._past.add(job_id)
                 rows.append((turned, face))
             else:
@@ -201,7 +208,7 @@ class Group:
         if self.folds:
             self._folded = self._choose_folded()
             rows += [(pending.turned, pending.face) for pending in self._folded]
-        write_jobs(self._connection, rows)
+        self._written = write_jobs(self._connection, rows)
 
     def _choose_folded(self) -> list[Pending]:
         """Jobs that were left alone for longest, and twice as many as come in where the journal is full."""
@@ -265,7 +272,7 @@ def _find(connection: sqlite3.Connection, journal: Journal, writes: Sequence[Wri
         else:
             turned = pending.turned
             standings[job_id] = Standing(turned.entry.uid, turned.sequence, False, pending.face)
-    standings.update(find_standings(connection, others))
+    standings.update(journal.standings.find(connection, others))
     return standings
 
 
@@ -275,42 +282,3 @@ def _job_ids(writes: Sequence[Write]) -> Iterator[str]:
             yield write.entry.job_id
         elif isinstance(write, Forget):
             yield write.job_id
-
-
-def _fits(turned: Turned) -> bool:
-    """Whether the table can hold what the journal can: what it cannot has to fail now, and alone."""
-    entry, due = turned.entry, turned.due
-    return (
-        entry.execute_number < _BEYOND
-        and entry.request_counts < _BEYOND
-        and entry.missed < _BEYOND
-        and turned.sequence < _BEYOND
-        and (due.wall is None or due.wall < _BEYOND)
-        and (due.steady is None or due.steady < _BEYOND)
-        and (entry.next_fire is None or entry.next_fire < _BEYOND)
-    )
-
-
-def _follows(commit: Commit, standing: Standing | None) -> bool:
-    """Whether `commit` was decided over what stands there.
-
-    Over a destroyed job a new life may name either 0 or the sequence of the destruction. A living job is
-    also told by its uid: sequences of two lives may be equal.
-    """
-    if standing is None:
-        return commit.expected in (0, NOTHING)
-    if standing.destroyed:
-        return commit.expected in (0, standing.sequence)
-    return commit.expected == standing.sequence and commit.entry.uid == standing.uid
-
-
-def _conflict(commit: Commit, standing: Standing | None) -> StoreConflict:
-    job_id = commit.entry.job_id
-    if commit.expected == NOTHING:
-        return StoreConflict(f"Job {job_id} is in the store already, or was: load it.")
-    if standing is None:
-        return StoreConflict(f"Job {job_id} is not in the store: expected at sequence {commit.expected}.")
-    return StoreConflict(
-        f"Job {job_id} (life {standing.uid}) stands at sequence {standing.sequence}, not at "
-        f"{commit.expected} of life {commit.entry.uid}: another writer was first. Load it again."
-    )

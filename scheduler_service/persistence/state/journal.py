@@ -14,7 +14,13 @@ from msgspec.structs import astuple
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.state.rows import AnyRecord, batch_row
-from scheduler_service.persistence.state.standing import Standing, Turned, find_standings, write_jobs
+from scheduler_service.persistence.state.standing import (
+    Standing,
+    Standings,
+    Turned,
+    find_standings,
+    write_jobs,
+)
 from scheduler_service.persistence.state.statements import PUT_BATCHES, put_rows
 from scheduler_service.ports import Batch, CatalogueEntry, StoredJob
 
@@ -139,6 +145,7 @@ class Journal:
         self._bytes = 0
         self._doubtful: set[BatchKey] = set()
         self.is_in_doubt = False
+        self.standings = Standings()
 
     def find(self, job_id: str) -> StoredJob | None:
         """The job, if its latest turn lies here. Any thread may ask."""
@@ -225,6 +232,7 @@ class Journal:
         """Whether the file has a page with these records, or lost some pages, is unknown."""
         self._doubtful.update(batches)
         self.is_in_doubt = True
+        self.standings.clear()
 
     def reload(self, connection: sqlite3.Connection) -> None:
         """Ends the doubt by what the file holds; writes nothing. Raises sqlite3.Error."""
@@ -247,6 +255,7 @@ class Journal:
 
     def empty(self) -> None:
         """The file's journal is empty: all is in the tables."""
+        self.standings.clear()
         self._pending, self._batches, self._open, self._spent = OrderedDict(), {}, {}, []
         self._bytes = 0
 

@@ -1,7 +1,8 @@
-"""How jobs stand in the table: found, and written, many at a time."""
+"""How jobs stand in the table: found, judged and written, many at a time."""
 
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,8 +18,12 @@ from scheduler_service.persistence.state.rows import (
     with_state,
 )
 from scheduler_service.persistence.state.statements import FINISH_JOBS, PUT_JOBS, TURN_JOBS, put_rows
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports import NOTHING, CatalogueEntry, Commit, StoreConflict
 
+# Of so many rows memory knows how they stand.
+MOST_KNOWN = 16_384
+
+_BEYOND = 1 << 63
 _NO_MOMENTS = (None,) * len(MOMENTS)
 
 
@@ -53,20 +58,57 @@ def find_standings(connection: sqlite3.Connection, job_ids: Collection[str]) -> 
     return {row[0]: Standing(row[1], row[2], bool(row[3]), row[4]) for row in rows}
 
 
-def write_jobs(connection: sqlite3.Connection, turns: Iterable[tuple[Turned, int | None]]) -> None:
+class Standings:
+    """How the rows stand that were written last: the next turn of such a job asks no table.
+
+    It knows what the file has, and nothing that was not committed. Of the one writer's thread.
+    """
+
+    def __init__(self, *, most: int = MOST_KNOWN) -> None:
+        self._most = most
+        self._known: dict[str, Standing] = {}
+
+    def find(self, connection: sqlite3.Connection, job_ids: Collection[str]) -> dict[str, Standing]:
+        """Those of `job_ids` that have a row."""
+        known = self._known
+        found = {job_id: known[job_id] for job_id in job_ids if job_id in known}
+        if len(found) < len(job_ids):
+            found.update(find_standings(connection, [job_id for job_id in job_ids if job_id not in found]))
+        return found
+
+    def replace(self, written: Mapping[str, Standing], *, without: Iterable[str]) -> None:
+        """The file has these rows now, and none of those `without`."""
+        for job_id in without:
+            self._known.pop(job_id, None)
+        for job_id, standing in written.items():
+            self._known.pop(job_id, None)  # those written last are the last ones to go
+            self._known[job_id] = standing
+        for job_id in list(islice(self._known, max(len(self._known) - self._most, 0))):
+            del self._known[job_id]
+
+    def clear(self) -> None:
+        """Nobody knows what the file has."""
+        self._known.clear()
+
+
+def write_jobs(
+    connection: sqlite3.Connection, turns: Iterable[tuple[Turned, int | None]]
+) -> dict[str, Standing]:
     """Writes the rows of jobs, given with the digest of the face that each row has (None: no row).
 
-    Of what is in the row already as little as possible is written again: each column that is named costs
-    its indexes.
+    Returns how they stand once the transaction has ended well. Of what is in the row already as little as
+    possible is written again: each column that is named costs its indexes.
     """
     moved: list[tuple[Any, ...]] = []
     finished: list[tuple[Any, ...]] = []
     whole: list[tuple[Any, ...]] = []
+    written: dict[str, Standing] = {}
     for turned, face in turns:
         entry = turned.entry
         columns = face_columns(entry)
         digest = face_digest(columns)
         values = turn_columns(entry, turned.sequence, turned.due, turned.document)
+        written[entry.job_id] = Standing(entry.uid, turned.sequence, turned.document is None, digest)
         if face == digest:
             moved.append((entry.job_id, *values))
         elif _has_just_finished(entry, values) and face == face_digest(with_state(columns, JobState.ACTIVE)):
@@ -76,8 +118,49 @@ def write_jobs(connection: sqlite3.Connection, turns: Iterable[tuple[Turned, int
     put_rows(connection, TURN_JOBS, moved)
     put_rows(connection, FINISH_JOBS, finished)
     put_rows(connection, PUT_JOBS, whole)
+    return written
 
 
 def _has_just_finished(entry: CatalogueEntry, values: tuple[Any, ...]) -> bool:
     """Whether the job may have been active in its row, and waits for nothing any more."""
     return entry.state is JobState.FINISHED and values[: len(MOMENTS)] == _NO_MOMENTS
+
+
+def fits(turned: Turned) -> bool:
+    """Whether the table can hold what the journal can: what it cannot has to fail now, and alone."""
+    entry, due = turned.entry, turned.due
+    return (
+        entry.execute_number < _BEYOND
+        and entry.request_counts < _BEYOND
+        and entry.missed < _BEYOND
+        and turned.sequence < _BEYOND
+        and (due.wall is None or due.wall < _BEYOND)
+        and (due.steady is None or due.steady < _BEYOND)
+        and (entry.next_fire is None or entry.next_fire < _BEYOND)
+    )
+
+
+def follows(commit: Commit, standing: Standing | None) -> bool:
+    """Whether `commit` was decided over what stands there.
+
+    Over a destroyed job a new life may name either 0 or the sequence of the destruction. A living job is
+    also told by its uid: sequences of two lives may be equal.
+    """
+    if standing is None:
+        return commit.expected in (0, NOTHING)
+    if standing.destroyed:
+        return commit.expected in (0, standing.sequence)
+    return commit.expected == standing.sequence and commit.entry.uid == standing.uid
+
+
+def conflict(commit: Commit, standing: Standing | None) -> StoreConflict:
+    """Why `commit` does not count over what stands there."""
+    job_id = commit.entry.job_id
+    if commit.expected == NOTHING:
+        return StoreConflict(f"Job {job_id} is in the store already, or was: load it.")
+    if standing is None:
+        return StoreConflict(f"Job {job_id} is not in the store: expected at sequence {commit.expected}.")
+    return StoreConflict(
+        f"Job {job_id} (life {standing.uid}) stands at sequence {standing.sequence}, not at "
+        f"{commit.expected} of life {commit.entry.uid}: another writer was first. Load it again."
+    )

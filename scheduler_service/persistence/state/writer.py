@@ -21,6 +21,12 @@ _ONE_WRITES_FAULT = (
     sqlite3.ProgrammingError,
 )
 
+REST = 3.0
+"""How long nobody has to write before turns go from the journal into the tables, in seconds.
+
+An execution that takes longer has its two turns written into the row of its job one by one.
+"""
+
 
 class Points(NamedTuple):
     """The points of one transaction."""
@@ -64,7 +70,7 @@ class Writer:
         self._written = written
         self._points = WRITING
         self._lane: Lane[Write] = Lane(
-            name="state-writer", serve=self._serve, size=size, rest=self._rest, loop=loop
+            name="state-writer", serve=self._serve, size=size, rest=self._rest, pause=REST, loop=loop
         )
 
     def put(self, write: Write, *, patient: bool = False) -> asyncio.Future[Any]:

@@ -10,7 +10,13 @@ from msgspec.structs import replace
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.state.schema import upgrade
-from scheduler_service.persistence.state.standing import Turned, find_standings, write_jobs
+from scheduler_service.persistence.state.standing import (
+    Standing,
+    Standings,
+    Turned,
+    find_standings,
+    write_jobs,
+)
 from tests.unit.persistence.samples import entry
 
 ACTIVE = entry("job", state=JobState.ACTIVE, next_fire=7, live=1)
@@ -78,3 +84,39 @@ def test_a_finished_job_is_written_again_with_its_new_face(database: sqlite3.Con
         heard = write(database, Turned(finished, sequence, b"after", Due()), face)
     assert "new_state" not in heard[0]
     assert find_standings(database, ["job"])["job"].sequence == 3
+
+
+def test_memory_knows_what_was_written_and_asks_for_the_rest(database: sqlite3.Connection) -> None:
+    """What it says is what the table says; what is gone is not known, and neither is what is in doubt."""
+    standings = Standings()
+    others = [Turned(replace(ACTIVE, job_id=name), 4, b"x", Due()) for name in ("one", "two", "gone")]
+    written = write_jobs(database, [(turned, None) for turned in others])
+    assert written == find_standings(database, ["one", "two", "gone"])
+    standings.replace({"one": written["one"], "gone": written["gone"]}, without=())
+    database.execute("DELETE FROM jobs WHERE job_id = 'gone'")
+    standings.replace({}, without=["gone"])
+    heard: list[str] = []
+    database.set_trace_callback(heard.append)
+    assert standings.find(database, ["one"]) == {"one": written["one"]}
+    assert heard == []
+    assert standings.find(database, {"one", "two", "gone"}) == {"one": written["one"], "two": written["two"]}
+    assert len(heard) == 1
+    assert '"one"' not in heard[0]
+    standings.clear()
+    assert standings.find(database, ["one"]) == {"one": written["one"]}
+    assert len(heard) == 2
+
+
+def test_memory_keeps_a_bounded_number(database: sqlite3.Connection) -> None:
+    """Those written longest ago go first; a row that is written again counts as new."""
+    standings = Standings(most=2)
+    for name in ("a", "b", "a", "c"):
+        standings.replace({name: Standing("u", 1, False, 1)}, without=())
+    assert standings.find(database, ["a", "b", "c"]).keys() == {"a", "c"}
+
+
+def test_a_destroyed_job_is_known_as_such(database: sqlite3.Connection) -> None:
+    """Its row stays, and the next life is judged by it."""
+    destroyed = Turned(replace(ACTIVE, state=JobState.DESTROYED), 9, None, Due())
+    assert write_jobs(database, [(destroyed, None)]) == find_standings(database, ["job"])
+    assert find_standings(database, ["job"])["job"].destroyed

@@ -87,11 +87,21 @@ def test_a_group_takes_the_same_statements_whatever_its_size(
     """BEGIN, one search, one statement for each kind of row, COMMIT; a turn that moves a job on is no row."""
     journal = Journal()
     assert put(database, [creation(number) for number in range(count)], journal) == 5
+    journal.standings.clear()
     assert put(database, [firing(number, 1) for number in range(count)], journal) == 4
     assert put(database, [firing(number, 2) for number in range(count)], journal) == 3
     keys = tuple((f"{START:012x}{number:020x}", sequence) for number in range(count) for sequence in (2, 3))
     assert put(database, [Written(keys)], journal) == 2
     assert put(database, [Fold(count)], journal) == 4
+
+
+def test_how_a_job_stands_is_not_asked_where_it_was_written(database: sqlite3.Connection) -> None:
+    """BEGIN, the page, COMMIT: memory knows a row from when it was written, by a turn or from the journal."""
+    journal = Journal()
+    put(database, [creation(number) for number in range(16)], journal)
+    assert put(database, [firing(number, 1) for number in range(16)], journal) == 3
+    put(database, [Fold(16)], journal)
+    assert put(database, [firing(number, 2) for number in range(16)], journal) == 3
 
 
 def test_a_group_of_an_odd_size_takes_few_statements_more(database: sqlite3.Connection) -> None:
