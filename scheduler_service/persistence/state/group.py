@@ -14,6 +14,7 @@ from scheduler_service.persistence.state.parts import write_parts
 from scheduler_service.persistence.state.rows import pack_delivery
 from scheduler_service.persistence.state.sqlite_queues import Step
 from scheduler_service.persistence.state.standing import (
+    Face,
     Standing,
     Turned,
     conflict,
@@ -195,7 +196,7 @@ class Group:
     def _flush_jobs(self) -> None:
         """A turn that only moves its job on goes to the journal; rows are written for the others."""
         page = self._journal.next_page
-        rows: list[tuple[Turned, int | None]] = []
+        rows: list[tuple[Turned, Face | None]] = []
         for job_id, commit in self._commits.items():
             found = self._found.get(job_id)
             face = None if found is None else found.face

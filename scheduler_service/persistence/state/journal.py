@@ -15,6 +15,7 @@ from msgspec.structs import astuple
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.state.rows import AnyRecord, batch_row
 from scheduler_service.persistence.state.standing import (
+    Face,
     Standing,
     Standings,
     Turned,
@@ -52,11 +53,11 @@ class Page(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """A job whose latest turn lies in the journal alone. `face`: the digest of the row that it has."""
+    """A job whose latest turn lies in the journal alone. `face`: that of the row that it has."""
 
     turned: Turned
     page: int
-    face: int | None
+    face: Face | None
 
 
 _encode = msgspec.msgpack.Encoder().encode

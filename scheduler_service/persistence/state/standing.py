@@ -17,7 +17,13 @@ from scheduler_service.persistence.state.rows import (
     turn_columns,
     with_state,
 )
-from scheduler_service.persistence.state.statements import FINISH_JOBS, PUT_JOBS, TURN_JOBS, put_rows
+from scheduler_service.persistence.state.statements import (
+    COUNT_JOBS,
+    FINISH_JOBS,
+    PUT_JOBS,
+    TURN_JOBS,
+    put_rows,
+)
 from scheduler_service.ports import NOTHING, CatalogueEntry, Commit, StoreConflict
 
 # Of so many rows memory knows how they stand.
@@ -27,13 +33,20 @@ _BEYOND = 1 << 63
 _NO_MOMENTS = (None,) * len(MOMENTS)
 
 
+class Face(msgspec.Struct, frozen=True, gc=False):
+    """What of a row is left alone while it is equal: the digest of FACE, and the values of MOMENTS."""
+
+    digest: int
+    moments: tuple[int | None, ...]
+
+
 class Standing(msgspec.Struct, frozen=True, gc=False):
-    """A job as the next write finds it. `face`: the digest of its row; None: the table has no row yet."""
+    """A job as the next write finds it. `face`: that of its row; None: the table has no row yet."""
 
     uid: str
     sequence: int
     destroyed: bool
-    face: int | None = None
+    face: Face | None = None
 
 
 class Turned(msgspec.Struct, frozen=True, gc=False):
@@ -51,11 +64,11 @@ def find_standings(connection: sqlite3.Connection, job_ids: Collection[str]) -> 
         return {}
     rows = select(
         connection,
-        "job_id, uid, sequence, document IS NULL, face",
+        "job_id, uid, sequence, document IS NULL, face, due_wall, due_steady, next_fire",
         "jobs WHERE job_id IN (SELECT value FROM json_each(?))",
         (msgspec.json.encode(list(job_ids)).decode(),),
     )
-    return {row[0]: Standing(row[1], row[2], bool(row[3]), row[4]) for row in rows}
+    return {row[0]: Standing(row[1], row[2], bool(row[3]), Face(row[4], tuple(row[5:]))) for row in rows}
 
 
 class Standings:
@@ -92,38 +105,45 @@ class Standings:
 
 
 def write_jobs(
-    connection: sqlite3.Connection, turns: Iterable[tuple[Turned, int | None]]
+    connection: sqlite3.Connection, turns: Iterable[tuple[Turned, Face | None]]
 ) -> dict[str, Standing]:
-    """Writes the rows of jobs, given with the digest of the face that each row has (None: no row).
+    """Writes the rows of jobs, given with the face that each row has (None: no row).
 
     Returns how they stand once the transaction has ended well. Of what is in the row already as little as
-    possible is written again: each column that is named costs its indexes.
+    possible is written again: each column that is named costs its indexes, and a page of each.
     """
+    counted: list[tuple[Any, ...]] = []
     moved: list[tuple[Any, ...]] = []
     finished: list[tuple[Any, ...]] = []
     whole: list[tuple[Any, ...]] = []
     written: dict[str, Standing] = {}
-    for turned, face in turns:
+    for turned, known in turns:
         entry = turned.entry
         columns = face_columns(entry)
-        digest = face_digest(columns)
         values = turn_columns(entry, turned.sequence, turned.due, turned.document)
-        written[entry.job_id] = Standing(entry.uid, turned.sequence, turned.document is None, digest)
-        if face == digest:
-            moved.append((entry.job_id, *values))
-        elif _has_just_finished(entry, values) and face == face_digest(with_state(columns, JobState.ACTIVE)):
-            finished.append((entry.job_id, digest, entry.state.value, *values[len(MOMENTS) :]))
+        face = Face(face_digest(columns), values[: len(MOMENTS)])
+        written[entry.job_id] = Standing(entry.uid, turned.sequence, turned.document is None, face)
+        if known is not None and known.digest == face.digest:
+            if known.moments == face.moments:
+                counted.append((entry.job_id, *values[len(MOMENTS) :]))
+            else:
+                moved.append((entry.job_id, *values))
+        elif known is not None and _has_just_finished(entry, face, columns, known):
+            finished.append((entry.job_id, face.digest, entry.state.value, *values[len(MOMENTS) :]))
         else:
-            whole.append((entry.job_id, digest, *columns, *values))
+            whole.append((entry.job_id, face.digest, *columns, *values))
+    put_rows(connection, COUNT_JOBS, counted)
     put_rows(connection, TURN_JOBS, moved)
     put_rows(connection, FINISH_JOBS, finished)
     put_rows(connection, PUT_JOBS, whole)
     return written
 
 
-def _has_just_finished(entry: CatalogueEntry, values: tuple[Any, ...]) -> bool:
-    """Whether the job may have been active in its row, and waits for nothing any more."""
-    return entry.state is JobState.FINISHED and values[: len(MOMENTS)] == _NO_MOMENTS
+def _has_just_finished(entry: CatalogueEntry, face: Face, columns: tuple[Any, ...], known: Face) -> bool:
+    """Whether nothing differs but that the job was active, and that it waits for nothing any more."""
+    if entry.state is not JobState.FINISHED or face.moments != _NO_MOMENTS:
+        return False
+    return known.digest == face_digest(with_state(columns, JobState.ACTIVE))
 
 
 def fits(turned: Turned) -> bool:

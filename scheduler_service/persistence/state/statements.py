@@ -69,6 +69,7 @@ PUT_JOBS = Shape(
     len(_JOB),
     f"ON CONFLICT (job_id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _JOB[1:])}",
 )
+COUNT_JOBS = _change_jobs(LEFT)
 TURN_JOBS = _change_jobs(TURN)
 FINISH_JOBS = _change_jobs(("face", "state", *LEFT), empty=MOMENTS)
 DROP_JOBS = Shape("DELETE FROM jobs WHERE job_id IN (VALUES", 1, ")")

@@ -50,6 +50,8 @@ def rows(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
     ("changes", "due", "form"),
     [
         ({}, Due(wall=9), "UPDATE"),
+        ({}, Due(wall=7), "UPDATE"),
+        ({"execute_number": 9}, Due(wall=7, steady=5), "UPDATE"),
         (OVER, Due(), "UPDATE"),
         ({"state": JobState.FINISHED, **OVER}, Due(), "UPDATE"),
         ({"state": JobState.FINISHED, **OVER}, Due(steady=8), "INSERT"),
@@ -73,6 +75,19 @@ def test_a_row_is_changed_in_part_and_reads_as_if_written_whole(
     assert found == rows(database)
     assert len(heard) == 1
     assert form == ("UPDATE" if ") UPDATE jobs" in heard[0] else "INSERT")
+
+
+@pytest.mark.parametrize(
+    ("due", "named"), [(Due(wall=7, steady=5), False), (Due(wall=7), True), (Due(), True)]
+)
+def test_moments_that_stay_are_not_written(database: sqlite3.Connection, due: Due, named: bool) -> None:
+    """A job that was triggered waits for what it waited for: the indexes of moments stay as they are, and
+    their pages clean.
+    """
+    write(database, BEFORE, None)
+    face = find_standings(database, ["job"])["job"].face
+    heard = write(database, Turned(replace(ACTIVE, execute_number=9), 2, b"after", due), face)
+    assert ("due_wall" in heard[0]) is named
 
 
 def test_a_finished_job_is_written_again_with_its_new_face(database: sqlite3.Connection) -> None:
