@@ -120,6 +120,11 @@ class Run(Caller):
         await self._until(lambda: self._url is not None or self.code is not None, "listens")
         return self.code is None
 
+    async def pass_points(self, count: int) -> None:
+        """Returns when it has told of so many points more, and may have passed a few others."""
+        last = len(self.points) + count
+        await self._until(lambda: len(self.points) >= last or self.code is not None, f"passes {count} points")
+
     async def end(self) -> int:
         """The exit code, when there is one."""
         await self._until(lambda: self.code is not None, "ends")
