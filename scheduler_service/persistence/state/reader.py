@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar, cast
 
 from scheduler_service.persistence.state.lane import Lane, Verdict
-from scheduler_service.persistence.state.rows import read_jobs
+from scheduler_service.persistence.state.rows import Loaded, read_jobs
 from scheduler_service.ports import StoredJob, StoreUnavailable
 
 Found = TypeVar("Found")
@@ -32,11 +32,32 @@ class Reader:
         self._connection = connection
         self._place = place
         self._guard = guard
+        self._definitions: dict[tuple[str, int], bytes] = {}
         self._lane: Lane[str | Read] = Lane(name=name, serve=self._serve, size=_SIZE, loop=loop)
 
     async def load(self, job_id: str) -> StoredJob | None:
-        """The job, or None. Raises StoreUnavailable."""
-        return cast("StoredJob | None", await self._lane.put(job_id))
+        """The job, or None. Raises StoreUnavailable.
+
+        Its present definition, for which whoever loads it is about to ask, comes along; see `definition`.
+        """
+        loaded = cast("Loaded | None", await self._lane.put(job_id))
+        if loaded is None:
+            return None
+        if loaded.definition is not None:
+            entry = loaded.job.entry
+            self._definitions[entry.uid, entry.revision] = loaded.definition
+            if len(self._definitions) > _SIZE:
+                del self._definitions[next(iter(self._definitions))]
+        return loaded.job
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """A definition as posted, or None; at first what came with its job. Raises StoreUnavailable."""
+        known = self._definitions.pop((uid, revision), None)
+        if known is not None:
+            return known
+        text = "SELECT text FROM definitions WHERE uid = ? AND revision = ?"
+        rows = await self.read(lambda connection: connection.execute(text, (uid, revision)).fetchall())
+        return rows[0][0] if rows else None
 
     async def read(self, call: Callable[[sqlite3.Connection], Found]) -> Found:
         """What `call` reads from the connection. Raises StoreUnavailable."""

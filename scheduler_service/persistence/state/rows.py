@@ -37,6 +37,12 @@ ENTRY = (
     "updated_at, live, waiting, system"
 )
 
+# In bytes: longer definitions are read one by one, so that what many loads bring along has a bound.
+LONGEST = 16_384
+_DEFINITION = (
+    "iif(document IS NULL, NULL, (SELECT hex(kept.text) FROM definitions AS kept "  # noqa: S608 - a number
+    f"WHERE kept.uid = jobs.uid AND kept.revision = jobs.revision AND length(kept.text) <= {LONGEST}))"
+)
 _STATE = FACE.index("state")
 _ENTRY_WIDTH = len(CatalogueEntry.__struct_fields__)
 
@@ -94,25 +100,33 @@ def read_entry(row: list[Any]) -> CatalogueEntry:
     return CatalogueEntry(*row)
 
 
-def read_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> dict[str, StoredJob]:
+class Loaded(msgspec.Struct, frozen=True, gc=False):
+    """A job, and its present definition as posted; None: a long one, a destroyed job's, or there is none."""
+
+    job: StoredJob
+    definition: bytes | None
+
+
+def read_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> dict[str, Loaded]:
     """Those of `job_ids` that the file has."""
     rows = select(
         connection,
-        f"{ENTRY}, sequence, due_wall, due_steady, iif(document IS NULL, NULL, hex(document))",
+        f"{ENTRY}, sequence, due_wall, due_steady, iif(document IS NULL, NULL, hex(document)), {_DEFINITION}",
         "jobs WHERE job_id IN (SELECT value FROM json_each(?))",
         (_encode_json(job_ids).decode(),),
     )
     return {row[0]: _read_job(row) for row in rows}
 
 
-def _read_job(row: list[Any]) -> StoredJob:
-    sequence, wall, steady, document = row[_ENTRY_WIDTH:]
-    return StoredJob(
+def _read_job(row: list[Any]) -> Loaded:
+    sequence, wall, steady, document, definition = row[_ENTRY_WIDTH:]
+    job = StoredJob(
         entry=read_entry(row[:_ENTRY_WIDTH]),
         sequence=sequence,
         document=None if document is None else bytes.fromhex(document),
         due=Due(wall=wall, steady=steady),
     )
+    return Loaded(job, None if definition is None else bytes.fromhex(definition))
 
 
 def batch_row(batch: Batch) -> tuple[Any, ...]:

@@ -99,11 +99,7 @@ class SqliteStateStore:
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, also of a life that has ended, or None. Raises StoreUnavailable."""
-        text = "SELECT text FROM definitions WHERE uid = ? AND revision = ?"
-        rows = await self._reader.read(
-            lambda connection: connection.execute(text, (uid, revision)).fetchall()
-        )
-        return rows[0][0] if rows else None
+        return await self._reader.definition(uid, revision)
 
     def commit(self, commit: Commit) -> Awaitable[None]:
         """Writes one turn; returns at once an awaitable that ends when it is durable. Raises StoreError."""

@@ -4,6 +4,7 @@ Each statement of the writer's thread has to win the interpreter back from a bus
 waits for the disk, and each page is written to the log and then to the file.
 """
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -11,10 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.domain.moments import MINUTE, Due
 from scheduler_service.persistence.state.group import Group
 from scheduler_service.persistence.state.journal import Journal
+from scheduler_service.persistence.state.rows import LONGEST
 from scheduler_service.persistence.state.schema import upgrade
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.tap import Point
@@ -173,3 +176,53 @@ def size_of(connection: sqlite3.Connection) -> int:
     pages: int = connection.execute("PRAGMA page_count").fetchall()[0][0]
     size: int = connection.execute("PRAGMA page_size").fetchall()[0][0]
     return pages * size
+
+
+class Asked(SqliteStateStore):
+    """Hears the statements of its readers."""
+
+    def hear(self) -> list[str]:
+        """The statements from now on."""
+        heard: list[str] = []
+        self._files.reading.set_trace_callback(heard.append)
+        return heard
+
+
+async def test_a_job_is_loaded_with_its_definition(tmp_path: Path) -> None:
+    """One trip to the reader's thread and one statement for jobs that are loaded together."""
+    store = await Asked.open(folder=tmp_path)
+    await store.commit_all([creation(number) for number in range(20)])
+    heard = store.hear()
+    loaded = await asyncio.gather(*(store.load(f"job-{number}") for number in range(20)))
+    for job in loaded:
+        assert job is not None
+        assert await store.definition(job.entry.uid, job.entry.revision) == DEFINITION
+    assert len(heard) == 1
+    assert await store.definition(loaded[0].entry.uid, 1) == DEFINITION  # type: ignore[union-attr]
+    assert len(heard) == 2
+    assert await store.definition(loaded[0].entry.uid, 9) is None  # type: ignore[union-attr]
+    await store.close()
+
+
+async def test_a_long_definition_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
+    """What many loads bring along has a bound."""
+    store = await Asked.open(folder=tmp_path)
+    long = b"d" * (LONGEST + 1)
+    await store.commit(replace(creation(1), definition=long))
+    heard = store.hear()
+    loaded = await store.load("job-1")
+    assert loaded is not None
+    assert await store.definition(loaded.entry.uid, 1) == long
+    assert len(heard) == 2
+    await store.close()
+
+
+async def test_definitions_that_nobody_asks_for_do_not_gather(tmp_path: Path) -> None:
+    """A bounded number waits to be asked for; the others are read when they are."""
+    store = await Asked.open(folder=tmp_path)
+    await store.commit_all([creation(number) for number in range(600)])
+    loaded = await asyncio.gather(*(store.load(f"job-{number}") for number in range(600)))
+    assert len(store._reader._definitions) <= 256
+    assert loaded[0] is not None
+    assert await store.definition(loaded[0].entry.uid, 1) == DEFINITION
+    await store.close()
