@@ -12,7 +12,7 @@ from starlette.responses import Response
 from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_each, read_items, read_json
 from scheduler_service.api.call import Call
-from scheduler_service.api.definitions import Checks, Draft, Posted, draft, id_of
+from scheduler_service.api.definitions import Checks, Posted, Unchecked, id_of, take_unchecked
 from scheduler_service.api.parts import ApiParts, Offers
 from scheduler_service.api.problems import (
     ApiProblem,
@@ -84,11 +84,13 @@ class _Array:
     async def _share(self, offers: Offers) -> None:
         """What lives in other processes is offered to them first: they work while this one does its own."""
         values = read_each(self._raw, self._texts)
-        drafts = [draft(self._parts, text, value) for text, value in zip(self._texts, values, strict=True)]
+        found = [
+            take_unchecked(self._parts, text, value) for text, value in zip(self._texts, values, strict=True)
+        ]
         self._is_json = True
-        places = _find_others(drafts, offers)
-        rest = sorted(set(range(len(drafts))).difference(places.values()))
-        texts = {job_id: drafts[place].text for job_id, place in places.items()}
+        places = _find_others(found, offers)
+        rest = sorted(set(range(len(found))).difference(places.values()))
+        texts = {job_id: found[place].text for job_id, place in places.items()}
         await asyncio.gather(self._offer(offers, texts, places), self._create(rest))
 
     async def _offer(self, offers: Offers, texts: Mapping[str, bytes], places: Mapping[str, int]) -> None:
@@ -147,12 +149,12 @@ class _Array:
         return _accept(posted.job_id, "updated", posted.warnings)
 
 
-def _find_others(drafts: Sequence[Draft], offers: Offers) -> dict[str, int]:
+def _find_others(found: Sequence[Unchecked], offers: Offers) -> dict[str, int]:
     """The jobs of other processes with their places; not those that stand here twice, whose order counts."""
-    times = Counter(one.job_id for one in drafts)
+    times = Counter(one.job_id for one in found)
     return {
         one.job_id: place
-        for place, one in enumerate(drafts)
+        for place, one in enumerate(found)
         if one.job_id is not None and times[one.job_id] == 1 and offers.is_elsewhere(one.job_id)
     }
 

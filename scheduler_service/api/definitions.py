@@ -75,19 +75,19 @@ class Checks:
         return _conclude(raw, given, self._recognition.complete(cast))
 
 
-class Draft(msgspec.Struct, frozen=True, gc=False):
+class Unchecked(msgspec.Struct, frozen=True, gc=False):
     """A definition that nobody has checked: the id that it gives itself, and the text that would be kept."""
 
     job_id: str | None
     text: bytes
 
 
-def draft(parts: ApiParts, raw: bytes, value: object) -> Draft:
+def take_unchecked(parts: ApiParts, raw: bytes, value: object) -> Unchecked:
     """What is to be seen of a definition without checking it: `value`, written as `raw`."""
     if not isinstance(value, dict):
-        return Draft(None, raw)
+        return Unchecked(None, raw)
     added = _left_out(parts, None, lambda name: value.get(name) is None)
-    return Draft(id_of(value), put_in(raw, added))
+    return Unchecked(id_of(value), put_in(raw, added))
 
 
 def id_of(value: object) -> str | None:
