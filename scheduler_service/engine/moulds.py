@@ -6,7 +6,7 @@ the timer, and bodies without templates. What fits becomes what compiling it wou
 or is doubtful in any way, is left to the compiler, which also says what is wrong with it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -93,7 +93,7 @@ class Moulds:
             pressed = _press(members)
         except _DOUBTS:
             return
-        if _size(pressed.key) > LARGEST:
+        if _size(pressed.key) + _size(pressed.bodies) > LARGEST:
             return
         program = compiled.program
         warnings = compiled.warnings[len(program.timer.warnings) :]
@@ -213,7 +213,7 @@ def _press_steps(request: msgspec.Raw, bodies: list[bytes | None]) -> Key:
     return tuple(key)
 
 
-def _size(key: Key) -> int:
+def _size(key: Sequence[object]) -> int:
     """In bytes, without names."""
     return sum(
         _size(part) if isinstance(part, tuple) else len(part)

@@ -23,7 +23,10 @@ class Waker:
         return self._awake.is_set()
 
     def sleeps_past(self, due: Due) -> bool:
-        """Whether `due` may come before it wakes by itself; most moments come long after, which is quick."""
+        """Whether `due` may come before it wakes by itself; most moments come long after, which is quick.
+
+        The wall may step only while it is awake: who sleeps here is who has the clock follow its steps.
+        """
         wall, steady = due.wall, due.steady
         return (steady is not None and steady < self._steady) or (wall is not None and wall <= self._wall)
 

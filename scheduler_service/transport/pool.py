@@ -138,6 +138,8 @@ class Pool:
                 self.release(opened.result())
             raise
         finally:
+            # Its error's traceback names this frame: a circle, which would keep the whole request.
+            opened = None
             line.opening -= 1
             self._pass_on(line)
 
@@ -188,7 +190,10 @@ class Pool:
             bucket.discard(waiter)
         if isinstance(given, TimedOut):
             self._leave(line, waiter)
-            raise given
+            try:
+                raise given
+            finally:
+                del given, waiter  # its traceback names this frame, as above
         if given is not None and not given.is_alive():
             given.abandon()
             line.opening += 1

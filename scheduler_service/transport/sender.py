@@ -164,7 +164,11 @@ class HttpSender:
             connection.give_up(future)
             raise
         if isinstance(outcome, TransportError):
-            raise outcome
+            try:
+                raise outcome
+            finally:
+                # Its traceback names this frame: a circle, which would keep the whole request.
+                del outcome, future
         return outcome
 
 

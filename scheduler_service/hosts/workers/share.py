@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.replies import Reply
@@ -15,7 +15,8 @@ from scheduler_service.hosts.messages import Told, read_told, write_ask
 from scheduler_service.hosts.programs import Programs
 from scheduler_service.hosts.workers import methods
 from scheduler_service.hosts.workers.branch import Branch
-from scheduler_service.hosts.workers.methods import Ask, Standing
+from scheduler_service.hosts.workers.line import OtherProcessFault
+from scheduler_service.hosts.workers.methods import Ask, Method, Standing
 from scheduler_service.hosts.workers.remote import RemoteCatalogue, RemoteQueues
 from scheduler_service.ports import (
     CatalogueEntry,
@@ -25,7 +26,10 @@ from scheduler_service.ports import (
     Remembered,
     StoreError,
     StoreUnavailable,
+    StoreUncertain,
 )
+
+Result = TypeVar("Result")
 
 STANDING_LIMIT = 2.0
 """Seconds that a process may take to say how it is, for those who ask how the service is."""
@@ -132,19 +136,26 @@ class RemoteShare:
         """Takes the turn Created for each, their writes as one group."""
         texts = [definition.text for definition in definitions]
         try:
-            return [_reply(told) for told in await self._branch.call(methods.CREATE, texts)]
+            return [_reply(told) for told in await self._call_once(methods.CREATE, texts)]
         except StoreError as error:
             return [error] * len(texts)
 
     async def offer(self, texts: Sequence[bytes]) -> Sequence[Reply | StoreError | None]:
         """Takes the turn Created for those that are known there; None: nothing was done. Never raises."""
         try:
-            found = await self._branch.call(methods.OFFER, list(texts))
+            found = await self._call_once(methods.OFFER, list(texts))
         except StoreUnavailable:
             return [None] * len(texts)
         except StoreError as error:
             return [error] * len(texts)
         return [None if told is None else _reply(told) for told in found]
+
+    async def _call_once(self, method: Method[list[bytes], Result], texts: list[bytes]) -> Result:
+        """The method's result; a fault over there says nothing of what had been done. Raises StoreError."""
+        try:
+            return await self._branch.call(method, texts)
+        except OtherProcessFault as fault:
+            raise StoreUncertain(str(fault)) from fault
 
     async def read(self, job_id: str) -> Job | None:
         """The job as it stands after its latest turn, contexts of qos 0 as well."""

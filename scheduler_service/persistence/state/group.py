@@ -41,8 +41,8 @@ from scheduler_service.persistence.state.statements import (
 from scheduler_service.persistence.state.writes import Fold, Forget, Keep, Settle, Write, Written
 from scheduler_service.ports import Batch, Commit, Remembered, StoreConflict, StoreUnavailable
 
-# Pages that are left until something else is written.
-LEFT = 256
+# Pages that nobody needs any more are left until something else is written.
+SPENT = 256
 
 
 class Group:
@@ -244,7 +244,7 @@ class Group:
         if self._moved or self._batches:
             content = encode_page([one.turned for one in self._moved], list(self._batches.values()))
             self._connection.execute(PUT_PAGES, (self._journal.next_page, content))
-        elif not self._folds and len(spent) < LEFT:
+        elif not self._folds and len(spent) < SPENT:
             return
         self._deleted = len(spent)
         put_rows(self._connection, DROP_PAGES, [(page,) for page in spent])

@@ -158,6 +158,19 @@ async def test_a_process_that_ends_over_an_array_leaves_its_jobs_unknown(service
     assert set(told(await service.post(*map(named, lost)))) == {"created"}
 
 
+async def test_a_fault_in_a_process_leaves_its_jobs_unknown(service: Fleet) -> None:
+    """It is not the fault of the array: the others are created, and answered."""
+
+    async def break_down(method: str, argument: bytes) -> bytes:
+        raise RuntimeError("a fault of ours")
+
+    await service.join(1, break_down)
+    lost = [job_id for job_id in IDS if service.home(job_id) == 1]
+    assert codes(await service.post(*map(named, IDS))) == dict.fromkeys(lost, "unknown")
+    await service.join(1)
+    assert set(told(await service.post(*map(named, IDS)))) == {"created", "unchanged"}
+
+
 @pytest.mark.parametrize(
     ("members", "code"),
     [

@@ -227,6 +227,7 @@ def test_what_is_large_or_nested_is_left_to_the_compiler() -> None:
     long = "x" * (LARGEST + 1)
     for members in (
         {"request": [{"url": URL, "headers": {"A": long}}]},
+        {"request": [{"url": URL, "body": long}]},
         {"paramsSchema": {"default": [[]] * MOST_BRACKETS}},
     ):
         text = write(definition(**members))

@@ -11,7 +11,7 @@ import pytest
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.persistence.state.errors import StoreDamaged
-from scheduler_service.persistence.state.group import LEFT, Group
+from scheduler_service.persistence.state.group import SPENT, Group
 from scheduler_service.persistence.state.journal import Journal, unload
 from scheduler_service.persistence.state.schema import upgrade
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
@@ -252,10 +252,10 @@ def test_a_page_goes_when_nothing_of_it_is_needed(database: Database) -> None:
 def test_confirmations_alone_write_nothing_until_there_are_many(database: Database) -> None:
     """The page of a confirmed record goes with the next group that writes something."""
     database.put([commit("a")])
-    for number in range(LEFT):
+    for number in range(SPENT):
         database.put([turn("a", over=number + 1, batch=batch(number))])
     database.put([Fold()])
-    for number in range(LEFT):
+    for number in range(SPENT):
         before = database.connection.total_changes
         database.put([Written((("u", number),))])
         assert database.connection.total_changes == before

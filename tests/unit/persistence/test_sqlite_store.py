@@ -17,6 +17,7 @@ from scheduler_service.persistence.state.errors import (
 from scheduler_service.persistence.state.schema import MIGRATIONS, upgrade
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.persistence.state.tap import Point
+from scheduler_service.ports import NOTHING, StoreUncertain
 from tests.unit.persistence.crashing import start
 from tests.unit.persistence.samples import commit
 
@@ -65,6 +66,45 @@ async def test_what_waits_is_written_as_one_group(tmp_path: Path) -> None:
     gate.opened.set()
     await asyncio.gather(first, *rest)
     assert gate.passed.count(Point.COMMIT) == 3
+    await store.close()
+
+
+class Break:
+    """A tap that raises once after a commit, when it is told to: nobody knows what the file has."""
+
+    is_set = False
+
+    def before(self, point: str) -> None:
+        """Nothing happens."""
+
+    def after(self, point: str) -> None:
+        if self.is_set and point == Point.COMMIT:
+            self.is_set = False
+            raise OSError("the disk went away")
+
+
+async def test_after_a_doubt_the_table_is_asked_how_rows_stand(tmp_path: Path) -> None:
+    """What memory knew of a row that was written in doubt would refuse the next turn."""
+    tap = Break()
+    store = await SqliteStateStore.open(folder=tmp_path, tap=tap)
+    await store.commit(commit("job", expected=NOTHING, sequence=1, definition=b"1"))
+    tap.is_set = True
+    with pytest.raises(StoreUncertain):
+        await store.commit(commit("job", expected=1, sequence=2, definition=b"2", revision=2))
+    found = await store.load("job")
+    assert found is not None
+    assert found.sequence == 2
+    await store.commit(commit("job", expected=2, sequence=3, revision=2))
+    await store.close()
+
+
+async def test_after_an_unload_the_table_is_asked_how_rows_stand(tmp_path: Path) -> None:
+    """The rows were brought up to date without a group that could tell memory."""
+    store = await SqliteStateStore.open(folder=tmp_path)
+    await store.commit(commit("job", expected=NOTHING, sequence=1, definition=b"1"))
+    await store.commit(commit("job", expected=1, sequence=2))
+    await store.unwritten(("", 0), 10)
+    await store.commit(commit("job", expected=2, sequence=3))
     await store.close()
 
 

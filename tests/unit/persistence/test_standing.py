@@ -11,6 +11,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.state.schema import upgrade
 from scheduler_service.persistence.state.standing import (
+    Face,
     Standing,
     Standings,
     Turned,
@@ -32,7 +33,7 @@ def database() -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def write(connection: sqlite3.Connection, turned: Turned, face: int | None) -> list[str]:
+def write(connection: sqlite3.Connection, turned: Turned, face: Face | None) -> list[str]:
     """Writes one job; the statements that it took."""
     heard: list[str] = []
     connection.set_trace_callback(heard.append)
@@ -126,7 +127,7 @@ def test_memory_keeps_a_bounded_number(database: sqlite3.Connection) -> None:
     """Those written longest ago go first; a row that is written again counts as new."""
     standings = Standings(most=2)
     for name in ("a", "b", "a", "c"):
-        standings.replace({name: Standing("u", 1, False, 1)}, without=())
+        standings.replace({name: Standing("u", 1, False, Face(1, (None, None, None)))}, without=())
     assert standings.find(database, ["a", "b", "c"]).keys() == {"a", "c"}
 
 
