@@ -1,6 +1,6 @@
 """In which share a job lives: that follows from its id alone, so nobody has to keep it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from zlib import crc32
 
 Home = Callable[[str], int]
@@ -24,3 +24,11 @@ def make_home(shares: int, pinned: Collection[str] = ()) -> Home:
         return ((crc32(job_id.encode("utf-8", "surrogatepass")) * _MIX & _BITS) >> 16) % shares
 
     return home
+
+
+def places_by_home(job_ids: Iterable[str], home: Home) -> dict[int, list[int]]:
+    """At which places of `job_ids` the jobs of each share stand, in their order."""
+    places: dict[int, list[int]] = {}
+    for place, job_id in enumerate(job_ids):
+        places.setdefault(home(job_id), []).append(place)
+    return places

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from scheduler_service.domain.replies import Reply
-from scheduler_service.hosts.workers.homes import Home
+from scheduler_service.hosts.workers.homes import Home, places_by_home
 from scheduler_service.ports import StoreError
 
 
@@ -32,15 +32,15 @@ class Offers:
 
         All shares are asked at once. About jobs that the answer does not name nothing was done.
         """
-        named: dict[int, list[str]] = {}
-        for job_id in texts:
-            named.setdefault(self._home(job_id), []).append(job_id)
+        job_ids = list(texts)
         answers: dict[str, Reply | StoreError] = {}
 
-        async def ask(share: int, job_ids: list[str]) -> None:
-            replies = await self._others[share - 1].offer([texts[job_id] for job_id in job_ids])
-            pairs = zip(job_ids, replies, strict=True)
+        async def ask(share: int, places: list[int]) -> None:
+            some = [job_ids[place] for place in places]
+            replies = await self._others[share - 1].offer([texts[job_id] for job_id in some])
+            pairs = zip(some, replies, strict=True)
             answers.update((job_id, reply) for job_id, reply in pairs if reply is not None)
 
-        await asyncio.gather(*(ask(share, job_ids) for share, job_ids in named.items()))
+        shares = places_by_home(job_ids, self._home)
+        await asyncio.gather(*(ask(share, places) for share, places in shares.items()))
         return answers

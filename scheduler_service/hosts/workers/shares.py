@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.workers.homes import Home
+from scheduler_service.hosts.workers.homes import Home, places_by_home
 from scheduler_service.hosts.workers.methods import Standing
 from scheduler_service.hosts.workers.share import Share
 from scheduler_service.hosts.workers.together import all_of, one_of
@@ -39,9 +39,7 @@ class Shares:
 
     async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, the writes of one share as one group. Never raises StoreError."""
-        places: dict[int, list[int]] = {}
-        for place, definition in enumerate(definitions):
-            places.setdefault(self._home(definition.program.job_id), []).append(place)
+        places = places_by_home((one.program.job_id for one in definitions), self._home)
         answers: dict[int, Reply | StoreError] = {}
 
         async def create(number: int, some: list[int]) -> None:

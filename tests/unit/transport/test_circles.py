@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -31,6 +33,18 @@ def post(url: str, timeout: int) -> OutboundRequest:
     return OutboundRequest("POST", url, (), BODY, timeout=timeout)
 
 
+@contextmanager
+def leaving_no_circles() -> Iterator[None]:
+    """What is done within leaves no large body to the collector, which rests meanwhile."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+        assert held_by_circles() == 0
+    finally:
+        gc.enable()
+
+
 def held_by_circles() -> int:
     """The bytes of large bodies that the collector finds in what nobody refers to."""
     gc.set_debug(gc.DEBUG_SAVEALL)
@@ -53,14 +67,9 @@ async def test_a_failed_call_leaves_no_circles(stage: Stage, handler: Handler | 
     """Else each one would keep its request, and what came of the answer, until the collector runs."""
     url = "http://127.0.0.1:1" if handler is None else (await stage.server(handler)).url
     sender = stage.sender()
-    gc.collect()
-    gc.disable()
-    try:
+    with leaving_no_circles():
         for _ in range(CALLS):
             assert isinstance(await sender.send(post(url, timeout)), Fault)
-        assert held_by_circles() == 0
-    finally:
-        gc.enable()
 
 
 async def test_a_call_that_ran_out_of_time_in_line_leaves_none(stage: Stage) -> None:
@@ -69,12 +78,7 @@ async def test_a_call_that_ran_out_of_time_in_line_leaves_none(stage: Stage) -> 
     sender = stage.sender(connections=1)
     first = asyncio.ensure_future(sender.send(post(url, LONG)))
     await asyncio.sleep(0)
-    gc.collect()
-    gc.disable()
-    try:
+    with leaving_no_circles():
         for _ in range(CALLS):
             assert isinstance(await sender.send(post(url, SHORT)), Fault)
-        assert held_by_circles() == 0
-    finally:
-        gc.enable()
-        first.cancel()
+    first.cancel()
