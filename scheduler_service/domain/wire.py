@@ -1,6 +1,7 @@
 """What goes out to a target and what comes back: values, without a socket in sight."""
 
 from enum import StrEnum
+from typing import final
 
 import msgspec
 
@@ -49,6 +50,7 @@ class FaultKind(StrEnum):
     NO_INSTANCE = "no_instance"  # the service has no address
 
 
+@final
 class Fault(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """No answer came, and why; `message` names the address and the remedy, never a secret."""
 

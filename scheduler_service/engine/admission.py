@@ -67,8 +67,8 @@ def drop(draft: Draft, run: Open, reason: str, *, silent: bool = False) -> None:
 
 def fill_places(draft: Draft) -> None:
     """Lets those in line go on while there are places, the first one first."""
-    while draft.opens and (line := draft.line()) and has_place(draft):
-        start(draft, line[0])
+    while (first := draft.first_in_line()) is not None and has_place(draft):
+        start(draft, first)
 
 
 def has_place(draft: Draft) -> bool:

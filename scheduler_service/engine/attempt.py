@@ -17,6 +17,7 @@ from scheduler_service.engine.states import LIVE
 ENDED_KEPT = 16
 DIGESTS_KEPT = 4_096
 """Bytes of what ended attempts keep of the reports that decided them; the newest one keeps all of its own."""
+STEP, CHECK = CallKind.STEP, CallKind.CHECK
 LOST_ORDINAL = 1_000_000
 """Where the deliveries of an execution without its context begin: those before may be on their way."""
 
@@ -152,9 +153,9 @@ def token_of(draft: Draft, run: Open, phase: Phase) -> Token | None:
     """The name of the call that `phase` awaits; None where it awaits none."""
     match phase:
         case Calling(step=step):
-            return draft.token(run, CallKind.STEP, step)
+            return draft.token(run, STEP, step)
         case Checking():
-            return draft.token(run, CallKind.CHECK, draft.contexts[run.execute_number].checks)
+            return draft.token(run, CHECK, draft.contexts[run.execute_number].checks)
         case _:
             return None
 

@@ -1,6 +1,6 @@
 """The chain: one step after the other, each answer judged, the end handed on (SPEC sections 4 and 5)."""
 
-from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwaited, Kept, Open
+from scheduler_service.domain.document import Calling, CheckWaiting, Context, FeedbackAwaited, Kept, Open
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import SECOND
@@ -24,6 +24,7 @@ FAILURE_TYPES = {
     FaultKind.EGRESS: ("egress", FailureType.EGRESS),
     FaultKind.NO_INSTANCE: ("no_instance", FailureType.NO_INSTANCE),
 }
+STEP = CallKind.STEP
 
 
 def begin(draft: Draft, run: Open, from_step: int, responses: tuple[Kept, ...]) -> None:
@@ -52,29 +53,32 @@ def call_step(draft: Draft, run: Open, index: int) -> None:
     program = draft.program_of(run)
     step = program.steps[index]
     context = draft.contexts[run.execute_number]
+    before = context.phase
+    key = key_of(draft, run, step)
     request: OutboundRequest | Refused | None = make_request(
         program,
         draft.head,
         run,
         context.responses,
         step.target,
-        key=key_of(draft, run, step),
-        timeout=limit_of(draft, run, step.target.timeout),
+        key=key,
+        timeout=limit_of(draft, context, step.target.timeout),
+        trace=before.request.trace if type(before) is Calling else "",  # the same for all its requests
     )
     if step.handing is not None and isinstance(request, OutboundRequest):
-        request = hand_out(draft, run, step, request, key_of(draft, run, step))
+        request = hand_out(draft, run, step, request, key)
     if request is None:
         return  # it is on its way to the instances
-    if isinstance(request, Refused):
+    if type(request) is Refused:
         refuse_step(draft, run, index, request)
         return
     draft.adjust(run.execute_number, phase=Calling(index, request, draft.now.wall))
-    draft.effects.append(Call(draft.token(run, CallKind.STEP, index), request))
+    draft.effects.append(Call(draft.token(run, STEP, index), request))
 
 
-def limit_of(draft: Draft, run: Open, timeout: int) -> int:
+def limit_of(draft: Draft, context: Context, timeout: int) -> int:
     """The HTTP timeout of a call: where the attempt ends no later, its limit wins, a second before."""
-    left = draft.contexts[run.execute_number].deadline - draft.now.steady
+    left = context.deadline - draft.now.steady
     return timeout if timeout < left else max(left, 0) + SECOND
 
 
@@ -83,7 +87,7 @@ def take_answer(draft: Draft, run: Open, calling: Calling, outcome: Outcome) -> 
     step = draft.program_of(run).steps[calling.step]
     broken = judge_answer(step, outcome, draft.now.wall)
     record_step(draft, run, step, calling, outcome, broken.failure.code if broken else None)
-    if isinstance(outcome, Fault):
+    if type(outcome) is Fault:
         assert broken is not None
         take_fault(draft, run, step, outcome, broken)
     elif broken is not None:
@@ -95,7 +99,7 @@ def take_answer(draft: Draft, run: Open, calling: Calling, outcome: Outcome) -> 
 def fail_answer(draft: Draft, run: Open, answer: Answer, broken: Broken) -> None:
     """An answer that fails the attempt; one that says that the job is gone pauses the job as well."""
     message = broken.message
-    notify(draft, run, lambda: answer_notice(draft, answer, broken.failure.code, message))
+    notify(draft, run, answer_notice, answer, broken.failure.code, message)
     if answer.status == GONE_STATUS and says_gone(answer):
         pause_gone(draft, run, broken)
     else:
@@ -128,13 +132,13 @@ def key_of(draft: Draft, run: Open, step: Step) -> str:
 def refuse_step(draft: Draft, run: Open, index: int, refused: Refused) -> None:
     """A step whose request cannot be made fails its attempt."""
     draft.note(run, refused.code, refused.message, step=index)
-    notify(draft, run, lambda: plain_notice(draft, OWN_FAULT, refused.code, refused.message))
+    notify(draft, run, plain_notice, OWN_FAULT, refused.code, refused.message)
     fail(draft, run, Broken(Failure(refused.code, refused.failure_type), refused.message, index))
 
 
 def judge_answer(step: Step, outcome: Outcome, now: int) -> Broken | None:
     """Why this outcome fails the step; None where it does not."""
-    if isinstance(outcome, Fault):
+    if type(outcome) is Fault:
         code, kind = FAILURE_TYPES[outcome.kind]
         return Broken(Failure(code, kind), outcome.message, step.index)
     if not _succeeds(step, outcome.status):
@@ -165,7 +169,7 @@ def take_fault(draft: Draft, run: Open, step: Step, fault: Fault, broken: Broken
         return
     timed_out = fault.kind is FaultKind.TIMEOUT
     code = broken.failure.code
-    notify(draft, run, lambda: plain_notice(draft, OWN_FAULT, code, broken.message, timed_out=timed_out))
+    notify(draft, run, plain_notice, OWN_FAULT, code, broken.message, timed_out=timed_out)
     fail(draft, run, broken)
 
 
@@ -181,7 +185,7 @@ def advance(draft: Draft, run: Open, step: Step, answer: Answer) -> None:
     elif program.asynchronous:
         _await_outcome(draft, run, answer)
     else:
-        notify(draft, run, lambda: answer_notice(draft, answer, None, ""))
+        notify(draft, run, answer_notice, answer, None, "")
         succeed(draft, run)
 
 

@@ -56,7 +56,7 @@ def take_check(draft: Draft, run: Open, checking: Checking, outcome: Outcome) ->
     draft.adjust(run.execute_number, failed_checks=0, progress=report.progress or _progress(draft, run))
     draft.touch(run)
     status = outcome.status if isinstance(outcome, Answer) else 0
-    notify(draft, run, lambda: report_notice(report, str(status)))
+    notify(draft, run, report_notice, report, str(status))
     if report.status:
         settle(draft, run, report)
     else:
@@ -97,7 +97,7 @@ def _request(draft: Draft, run: Open, serial: int) -> OutboundRequest | Refused:
             method="GET",
             url=context.location,
             headers=own_headers(program, run, key),
-            timeout=limit_of(draft, run, program.surroundings.http_timeout),
+            timeout=limit_of(draft, context, program.surroundings.http_timeout),
             trace=trace_of(draft.head.uid, run.execute_number),
         )
     return make_request(
@@ -107,7 +107,7 @@ def _request(draft: Draft, run: Open, serial: int) -> OutboundRequest | Refused:
         context.responses,
         program.check,
         key=key,
-        timeout=limit_of(draft, run, program.check.timeout),
+        timeout=limit_of(draft, context, program.check.timeout),
     )
 
 
@@ -160,7 +160,7 @@ def _end(draft: Draft, run: Open, failure: Failure, message: str, outcome: Outco
     last = len(draft.program_of(run).steps) - 1
     status = str(outcome.status) if isinstance(outcome, Answer) else OWN_FAULT
     code = failure.code
-    notify(draft, run, lambda: plain_notice(draft, code, code, message, http_status=status))
+    notify(draft, run, plain_notice, code, code, message, http_status=status)
     fail(draft, run, Broken(failure, message, last, _asked(draft, outcome)))
 
 

@@ -6,7 +6,7 @@ from scheduler_service.domain.wire import Fault, OutboundRequest, Outcome
 
 def exchange_of(request: OutboundRequest, outcome: Outcome, sent_at: int) -> Exchange:
     """The exchange; `sent_at` in wall ms."""
-    if isinstance(outcome, Fault):
+    if type(outcome) is Fault:
         return Exchange(
             method=request.method,
             url=request.url,

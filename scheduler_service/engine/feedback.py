@@ -66,7 +66,7 @@ def _take(draft: Draft, run: Open, report: Report, shard: int | None) -> Reply:
     _record(draft, number, run.request_counts, report, shard, stale=False)
     draft.adjust(number, progress=report.progress or draft.contexts[number].progress)
     draft.touch(run)
-    notify(draft, run, lambda: report_notice(report, FEEDBACK_STATUS))
+    notify(draft, run, report_notice, report, FEEDBACK_STATUS)
     match draft.contexts[number].phase:
         case FeedbackAwaited() if report.status:
             settle(draft, run, report)

@@ -98,7 +98,7 @@ def finish_parts(
         timed_out = all(end.timed_out for end in counted if end.error)
         code = broken.failure.code
         text = broken.message
-        notify(draft, run, lambda: plain_notice(draft, code, code, text, timed_out=timed_out))
+        notify(draft, run, plain_notice, code, code, text, timed_out=timed_out)
         fail(draft, run, broken)
         return
     cut = any(end.truncated for end in counted)

@@ -62,7 +62,7 @@ def decide(job: Job, event: Event, now: Now) -> Decision:
     draft = Draft(job, document, now)
     if draft.program.system and _takes_away(job, event):
         return Decision(document, reply=OWN_JOB)
-    if isinstance(event, Destroyed):
+    if type(event) is Destroyed:
         return destroy(draft)
     reply = _take(draft, event)
     fill_places(draft)

@@ -1,6 +1,7 @@
 """What callers are told: which event matches which entry, and the body it carries (SPEC section 7)."""
 
 from collections.abc import Callable
+from typing import Concatenate, ParamSpec
 
 import msgspec
 
@@ -23,6 +24,8 @@ FINAL = frozenset({FINAL_SUCCEED, FINAL_FAILED})
 OWN_FAULT = "500"
 WEBHOOK_ID = "webhook-id"
 
+P = ParamSpec("P")
+
 
 class Notice(msgspec.Struct, frozen=True):
     """One event worth telling: `key` is compared with `stateEquals`, `response` is the body's member.
@@ -36,7 +39,7 @@ class Notice(msgspec.Struct, frozen=True):
     timed_out: bool = False
 
 
-def report_notice(report: Report, http_status: str) -> Notice:
+def report_notice(_: Draft, report: Report, http_status: str) -> Notice:
     """The event that a check or a feedback is."""
     key = {"": IN_PROGRESS, SUCCEED: SUCCEED}.get(report.status) or report.error or FAILED
     return Notice(key, http_status, _object(parse_json(report.body)) | {"status": report.status})
@@ -85,15 +88,22 @@ def local_text(zone: str, moment: int) -> str:
     return as_datetime(local - local % SECOND).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def notify(draft: Draft, run: Open, make: Callable[[], Notice]) -> None:
+def notify(
+    draft: Draft,
+    run: Open,
+    make: Callable[Concatenate[Draft, P], Notice],
+    *values: P.args,
+    **options: P.kwargs,
+) -> None:
     """Tells every entry that asked for this event; remembers it for the final one.
 
-    `make` is called where anybody may be told: most jobs have no entry, and a notice reads the answer's JSON.
+    `make(draft, …)` is called where anybody may be told: most jobs have no entry, and a notice reads the
+    answer's JSON. A closure would cost those too: its cells are made before anybody is asked.
     """
     program = draft.program_of(run)
     if not program.notifications:
         return
-    notice = make()
+    notice = make(draft, *values, **options)
     _tell(draft, run, program, notice)
     told = Told(notice.http_status, as_json(notice.response))
     draft.adjust(run.execute_number, told=told)

@@ -45,7 +45,7 @@ def take_part_progress(draft: Draft, event: PartProgressed) -> Reply:
     report = Report(message=event.message, progress=event.progress, body=as_json(said))
     draft.adjust(run.execute_number, progress=event.progress or draft.contexts[run.execute_number].progress)
     draft.touch(run)
-    notify(draft, run, lambda: report_notice(report, RENEWED))
+    notify(draft, run, report_notice, report, RENEWED)
     return Taken()
 
 
@@ -132,7 +132,7 @@ def _finish(draft: Draft, run: Open, step: Step, phase: PartsQueued, end: PartEn
     if end.error is None:
         advance(draft, run, step, Answer(end.status, (), end.body or b"", end.truncated, 0, phase.url))
         return
-    notify(draft, run, lambda: _notice(draft, end))
+    notify(draft, run, _notice, end)
     assert end.failure_type is not None, "a part that failed says how"
     fail(draft, run, Broken(Failure(end.error, end.failure_type), end.message, step.index))
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from typing import final
 from urllib.parse import urlencode
 
 import msgspec
@@ -26,6 +27,7 @@ NOTHING = Scope(system={}, environment={}, root={}, aliases={})
 JSON_TYPE = re.compile(r"\s*[a-z]+/(?:json|[^;\s]*\+json)\s*(?:;|$)")
 
 
+@final
 class Refused(msgspec.Struct, frozen=True):
     """The request cannot be made: `code` is the error code (`template` or `egress`)."""
 
@@ -48,20 +50,24 @@ def make_request(
     key: str,
     timeout: int,
     extra: dict[str, object] | None = None,
+    trace: str = "",
 ) -> OutboundRequest | Refused:
-    """The request of `target` for this attempt, or why there can be none. `timeout` in ms."""
+    """The request of `target` for this attempt, or why there can be none. `timeout` in ms.
+
+    `trace`: the execution's trace id, where the caller has it at hand.
+    """
     fixed, body = target.fixed, target.body
     # Most requests name nothing of the execution: no scope is made for them (saves 8 of 20 µs).
     names = fixed is None or (body is not None and not body.is_constant)
     scope = scope_for(program, head, run, responses, target, extra) if names else NOTHING
     place = fixed or _render(program, responses, target, scope)
-    if isinstance(place, Refused):
+    if type(place) is Refused:
         return place
     sent = _body(target, scope, place.headers)
-    if isinstance(sent, Refused):
+    if type(sent) is Refused:
         return sent
     url = at_owner(place.url, head.owner)
-    if isinstance(url, Refused):
+    if type(url) is Refused:
         return url
     content, kind = sent
     own = own_headers(program, run, None if place.brings_key else key)
@@ -72,7 +78,7 @@ def make_request(
         body=content,
         timeout=timeout,
         redirects=target.redirects,
-        trace=trace_of(head.uid, run.execute_number),
+        trace=trace or trace_of(head.uid, run.execute_number),
     )
 
 
@@ -186,7 +192,7 @@ def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None,
     if target.body is None:
         return None, ()
     rendered = render_json(target.body, scope)
-    if isinstance(rendered, Unrenderable):
+    if type(rendered) is Unrenderable:
         return _refuse(rendered)
     return encode_body(rendered.value, headers)
 

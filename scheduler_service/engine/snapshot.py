@@ -77,7 +77,8 @@ def decode(stored: bytes) -> Document:
 
 def durable_contexts(document: Document) -> dict[int, Context]:
     """The contexts that survive a crash: those of executions with qos 1."""
-    contexts, kept = document.contexts, dict[int, Context]()
+    contexts = document.contexts
+    kept: dict[int, Context] = {}
     for run in document.head.opens:
         if run.qos and run.execute_number in contexts:
             kept[run.execute_number] = contexts[run.execute_number]

@@ -115,7 +115,7 @@ def _request(
     draft: Draft, run: Open, step: Step, place: tuple[int, int], route: str, chosen: Chosen
 ) -> OutboundRequest | Refused:
     key = key_of_part(key_of(draft, run, step), route, place, chosen.instance)
-    timeout = limit_of(draft, run, step.target.timeout)
+    timeout = limit_of(draft, draft.contexts[run.execute_number], step.target.timeout)
     made = make_part(draft, run, step, place, route=route, key=key, timeout=timeout)
     return made if isinstance(made, Refused) else replace(made, base=chosen.address)
 

@@ -22,7 +22,7 @@ def time_out(draft: Draft, run: Open, context: Context) -> None:
     inform(draft, run, context)
     code = TIMEOUT if program.asynchronous else OWN_FAULT
     step = getattr(context.phase, "step", len(program.steps) - 1)
-    notify(draft, run, lambda: plain_notice(draft, code, code, message, timed_out=True))
+    notify(draft, run, plain_notice, code, code, message, timed_out=True)
     fail(draft, run, Broken(Failure(code, FailureType.TIMEOUT), message, step))
 
 

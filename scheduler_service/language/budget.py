@@ -1,5 +1,7 @@
 """How much work an evaluation may still do."""
 
+import msgspec
+
 from scheduler_service.language.iregexp import Pattern
 
 
@@ -7,14 +9,11 @@ class Exhausted(Exception):
     """The budget is spent; `jsonpath.evaluate` turns it into a value."""
 
 
-class Budget:
+class Budget(msgspec.Struct):
     """Counts down the values that an evaluation visits; `patterns` are those it has met so far."""
 
-    __slots__ = ("left", "patterns")
-
-    def __init__(self, nodes: int) -> None:
-        self.left = nodes
-        self.patterns: dict[tuple[str, bool], Pattern] = {}
+    left: int
+    patterns: dict[tuple[str, bool], Pattern] = {}
 
     def spend(self, nodes: int) -> None:
         """Takes `nodes` away. Raises Exhausted when there are no more."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import final
 from urllib.parse import unquote
 
 import msgspec
@@ -50,6 +51,7 @@ class Scope(msgspec.Struct, frozen=True):
     budget: Budget = msgspec.field(default_factory=lambda: Budget(NODES))
 
 
+@final
 class Unrenderable(msgspec.Struct, frozen=True):
     """A template that cannot be rendered: which expression (without its braces), and why; never a value."""
 
@@ -152,9 +154,9 @@ def _found(
     path: Path, root: Mapping[str, object], expression: Expression, budget: Budget
 ) -> object | Unrenderable:
     value = evaluate(path, root, budget)
-    if isinstance(value, Missing):
+    if type(value) is Missing:
         return Unrenderable(expression.text, "finds nothing")
-    return Unrenderable(expression.text, value.message) if isinstance(value, TooMuch) else value
+    return Unrenderable(expression.text, value.message) if type(value) is TooMuch else value
 
 
 def _uncontrolled(parts: Parts, scope: Scope) -> Unrenderable:
@@ -182,17 +184,18 @@ class _Builder:
         self._splices = 0
 
     def build(self, node: object) -> object:
-        if isinstance(node, Splice):
+        # By `type`: a struct that is of another class has `isinstance` ask its metaclass, 0.1 µs each time.
+        if type(node) is Splice:
             return self._spliced(node)
-        if isinstance(node, Interpolation):
+        if type(node) is Interpolation:
             return self._interpolated(node)
-        if isinstance(node, ObjectNode):
+        if type(node) is ObjectNode:
             return {key: self.build(item) for key, item in node.entries}
-        return [self.build(item) for item in node.items] if isinstance(node, ArrayNode) else node
+        return [self.build(item) for item in node.items] if type(node) is ArrayNode else node
 
     def _spliced(self, node: Splice) -> object:
         value = _value_of(node.expression, self._scope)
-        if isinstance(value, Unrenderable):
+        if type(value) is Unrenderable:
             raise _Stopped(value)
         self._splices += 1
         if self._splices > FREE_SPLICES:

@@ -63,8 +63,9 @@ class Scribe:
     def _add(self, lines: list[str], headers: Headers) -> set[str]:
         """Adds the step's headers; answers with their names in lower case."""
         present = set()
+        known = self._names
         for name, value in headers:
-            present.add(self._names.get(name) or self._learn(name))
+            present.add(known[name] if name in known else self._learn(name))
             if not value.isprintable() and _CONTROL.search(value):
                 raise ConnectFailed(f"The header {name} has a control character in its value: remove it.")
             lines.append(f"{name}: {value}\r\n")

@@ -36,6 +36,23 @@ def test_outbound_headers() -> None:
     assert rig.request.trace == sent().request.trace
 
 
+def test_all_requests_of_an_execution_have_one_trace() -> None:
+    """Its steps and its retries too; another execution has another one."""
+    step = {"url": "http://target.test/", "body": {}}
+    rig = sent(request=[step, step], retry=[{"errorEquals": "500", "intervalSeconds": 1}])
+    traces = [rig.request.trace]
+    rig.answer(200)
+    traces.append(rig.request.trace)
+    rig.answer(500)
+    rig.pass_time(1_000)
+    traces.append(rig.request.trace)
+    assert len(set(traces)) == 1
+    rig.answer(200)
+    rig.answer(200)
+    rig.deliver(Triggered())
+    assert rig.request.trace not in traces
+
+
 def test_a_polled_location_carries_the_same_headers() -> None:
     """The outbound headers stand on every request, also where no template made it."""
     rig = sent(**{"async": True}, leadSeconds=1)
