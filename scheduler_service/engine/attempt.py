@@ -151,13 +151,11 @@ def abandon(draft: Draft, run: Open, phase: Phase) -> None:
 
 def token_of(draft: Draft, run: Open, phase: Phase) -> Token | None:
     """The name of the call that `phase` awaits; None where it awaits none."""
-    match phase:
-        case Calling(step=step):
-            return draft.token(run, STEP, step)
-        case Checking():
-            return draft.token(run, CHECK, draft.contexts[run.execute_number].checks)
-        case _:
-            return None
+    if type(phase) is Calling:
+        return draft.token(run, STEP, phase.step)
+    if type(phase) is Checking:
+        return draft.token(run, CHECK, draft.contexts[run.execute_number].checks)
+    return None
 
 
 def inform(draft: Draft, run: Open, context: Context) -> None:

@@ -22,9 +22,10 @@ class EmbeddedAct:
     def __call__(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
         """Starts `effects` in order; `programs` are those of the job after the turn."""
         for effect in effects:
+            if type(effect) is Call:  # most of them; a pattern would cost ten times as much
+                self._crew.call(job_id, effect.token, effect.request)
+                continue
             match effect:
-                case Call(token=token, request=request):
-                    self._crew.call(job_id, token, request)
                 case Abandon(token=token):
                     self._crew.abandon(token)
                 case Notify(delivery=delivery):

@@ -173,6 +173,13 @@ def sort_effects(
     effects = decision.effects
     if not effects or WRITTEN.isdisjoint(map(type, effects)):
         return decision, (), ()
+    return _sort_out(job_id, decision)
+
+
+def _sort_out(
+    job_id: str, decision: Decision
+) -> tuple[Decision, tuple[Delivery, ...], tuple[QueueWrite, ...]]:
+    effects = decision.effects
     stamped = tuple(_stamped(job_id, one) for one in effects)
     deliveries = [one.delivery for one in stamped if isinstance(one, Notify) and one.delivery.durable]
     queued = [_named(job_id, one) for one in stamped if isinstance(one, QUEUE_WRITES)]

@@ -69,12 +69,8 @@ class Masking:
     def redact_all(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
         """What of a turn's records is written; `detail` is the job's `historyDetail`, None: the setting."""
         if (detail or self._detail) == "all":  # without generators: 3 µs less of 12 for a turn
-            kinds = self._kinds
-            return tuple(
-                [redact(one) if (redact := kinds.get(type(one))) is not None else one for one in records]
-            )
-        found = [self.redact(record, detail=detail) for record in records]
-        return tuple([record for record in found if record is not None])
+            return tuple(map(self._redact, records))
+        return self._redact_some(records, detail)
 
     def redact(self, record: Record, *, detail: str | None = None) -> Record | None:
         """The record as it may be written, itself where nothing is to be masked; None: it is left out."""
@@ -85,6 +81,10 @@ class Masking:
                 return self._redact(_thin(record))
             case _:
                 return self._redact(record)
+
+    def _redact_some(self, records: Sequence[Record], detail: str | None) -> tuple[Record, ...]:
+        found = [self.redact(record, detail=detail) for record in records]
+        return tuple([record for record in found if record is not None])
 
     def _strip(self, record: Record) -> Record | None:
         match record:
@@ -192,8 +192,11 @@ class Masking:
         for name, value in headers:
             secret = known[name] if name in known else self._is_secret(name)
             if secret or "@" in value or "oken" in value or "OKEN" in value:  # may_conceal, without a call
-                return tuple([(name, self._mask_value(name, value)) for name, value in headers])
+                return self._mask_values(headers)
         return headers
+
+    def _mask_values(self, headers: Headers) -> Headers:
+        return tuple([(name, self._mask_value(name, value)) for name, value in headers])
 
     def _mask_value(self, name: str, value: str) -> str:
         return MARK if self._is_secret(name) else self._conceal.text(value)

@@ -89,7 +89,7 @@ def count_spans(seed: int) -> Iterator[str]:
     number = seed & 0xFFFFFFFFFFFFFFFF
     while True:
         number = (number + 1) & 0xFFFFFFFFFFFFFFFF or 1
-        yield f"{number:016x}"
+        yield number.to_bytes(8).hex()
 
 
 def _encode(lines: list[str], hop: Hop) -> bytes:

@@ -103,13 +103,16 @@ class HttpSender:
     ) -> tuple[Reply | Answer, str]:
         if self._is_closed:
             raise ConnectFailed(_STOPPING)
-        if request.url.startswith(PREFIX):
-            if not may_go():
-                raise NotSent
-            # A task of its own: timeouts need one, and a call may have none.
-            return await asyncio.create_task(self._call_system(request, deadline)), request.url
-        is_service = request.url[:8].lower() == "service:"
-        place = await self._find(request, deadline) if is_service else self._read(request.url)
+        is_service = False
+        place = self._places.get(request.url)  # most calls go where others went before
+        if place is None:
+            if request.url.startswith(PREFIX):
+                if not may_go():
+                    raise NotSent
+                # A task of its own: timeouts need one, and a call may have none.
+                return await asyncio.create_task(self._call_system(request, deadline)), request.url
+            is_service = request.url[:8].lower() == "service:"
+            place = await self._find(request, deadline) if is_service else self._read(request.url)
         hop = Hop(request.method, place, request.headers, request.body, is_service)
         reply = await self._exchange(hop, request.trace, deadline, may_go)
         for _ in range(request.redirects):
@@ -139,14 +142,12 @@ class HttpSender:
             raise TimedOut(f"{request.url} did not end in time: raise timeoutSeconds.") from None
 
     def _read(self, url: str) -> Place:
-        """`read_url`, which remembers what it has read: most calls go where others went before."""
-        place = self._places.get(url)
-        if place is None:
-            place = read_url(url)
-            if len(self._places) >= _REMEMBERED:
-                self._places.clear()
-            if len(url) <= _REMEMBERED_LENGTH:
-                self._places[url] = place
+        """`read_url`, which remembers what it has read."""
+        place = read_url(url)
+        if len(self._places) >= _REMEMBERED:
+            self._places.clear()
+        if len(url) <= _REMEMBERED_LENGTH:
+            self._places[url] = place
         return place
 
     async def _exchange(self, hop: Hop, trace: str, deadline: float, may_go: MayGo) -> Reply:

@@ -96,7 +96,7 @@ class _Merged:
     def _take_firing(self, batch: Batch, record: FiringRecord) -> None:
         until = record.planned_at if record.until is None else record.until
         key = (batch.uid, record.planned_at, until, record.execute_number or 0)
-        found = (batch.sequence, batch.at, record.outcome.value, record.count, record.reason)
+        found = (batch.sequence, batch.at, record.outcome._value_, record.count, record.reason)
         known = self._firings.get(key)
         self._firings[key] = found if known is None else _join_firings(known, found)
 
@@ -115,6 +115,7 @@ def _join_firings(one: Firing, other: Firing) -> Firing:
 
 
 def _execution_row(batch: Batch, record: ExecutionRecord) -> Row:
+    # `value` of an enum is a property in Python, 0.4 µs each; `_value_` is what it returns.
     return (
         batch.uid,
         record.execute_number,
@@ -122,15 +123,15 @@ def _execution_row(batch: Batch, record: ExecutionRecord) -> Row:
         batch.tenant,
         batch.sequence,
         record.revision,
-        record.state.value,
-        record.triggered_by.value,
+        record.state._value_,
+        record.triggered_by._value_,
         record.planned_at,
         record.created_at,
         record.started_at,
         record.ended_at,
         record.reason,
         record.error,
-        None if record.failure_type is None else record.failure_type.value,
+        None if record.failure_type is None else record.failure_type._value_,
         record.attempt_count,
         record.progress,
         None if record.params is None else bytearray(record.params),

@@ -129,7 +129,7 @@ def write_jobs(
             else:
                 moved.append((entry.job_id, *values))
         elif known is not None and _has_just_finished(entry, face, columns, known):
-            finished.append((entry.job_id, face.digest, entry.state.value, *values[len(MOMENTS) :]))
+            finished.append((entry.job_id, face.digest, entry.state._value_, *values[len(MOMENTS) :]))
         else:
             whole.append((entry.job_id, face.digest, *columns, *values))
     put_rows(connection, COUNT_JOBS, counted)
