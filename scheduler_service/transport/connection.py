@@ -1,7 +1,6 @@
 """One HTTP/1.1 connection to a judged address: one exchange at a time, each with its deadline."""
 
 import asyncio
-import socket
 from typing import Protocol, cast
 
 from scheduler_service.transport.deadlines import Deadlines, Expiring
@@ -23,7 +22,8 @@ class Keeper(Protocol):
 class Connection(asyncio.Protocol):
     """Carries one exchange after the other, never two at once, and never sends anything twice.
 
-    After an answer that was cut, an unexpected byte, a failure or a timeout it closes. `raw` is its socket.
+    After an answer that was cut, an unexpected byte, a failure or a timeout it closes. `is_silent` asks its
+    socket, which is open as long as its transport is.
     """
 
     def __init__(
@@ -33,7 +33,6 @@ class Connection(asyncio.Protocol):
         keeper: Keeper,
         deadlines: Deadlines,
         limit: int,
-        raw: socket.socket,
         is_silent: Probe,
     ) -> None:
         self.idle_since = 0.0
@@ -42,7 +41,6 @@ class Connection(asyncio.Protocol):
         self._origin = origin
         self._keeper = keeper
         self._deadlines = deadlines
-        self._raw = raw
         self._is_silent = is_silent
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -66,7 +64,7 @@ class Connection(asyncio.Protocol):
         """False when the peer has closed it, even where the loop does not know yet; one system call."""
         if self.is_closed or self._transport is None or self._transport.is_closing():
             return False
-        return self._is_silent(self._raw)  # else the stream has ended, or there are bytes nobody asked for
+        return self._is_silent()  # else the stream has ended, or there are bytes nobody asked for
 
     def abandon(self) -> None:
         """Closes at once; nobody waits any more."""

@@ -12,7 +12,7 @@ from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import Connection
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, TimedOut
-from scheduler_service.transport.liveness import make_probe
+from scheduler_service.transport.liveness import make_prober
 from scheduler_service.transport.resolver import Guard, Route
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
@@ -86,7 +86,7 @@ class Pool:
         self._deadlines = deadlines
         self._trust = trust
         self._context: ssl.SSLContext | None = None
-        self._is_silent = make_probe()
+        self._make_probe = make_prober()
         self._response_bytes = response_bytes
         self._connections = connections
         self._idle_seconds = idle_seconds
@@ -261,8 +261,7 @@ class Pool:
             keeper=self,
             deadlines=self._deadlines,
             limit=self._response_bytes,
-            raw=raw,
-            is_silent=self._is_silent,
+            is_silent=self._make_probe(raw),
         )
         if site.scheme == "https":
             self._context = self._context or self._trust()
