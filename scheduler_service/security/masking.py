@@ -68,9 +68,13 @@ class Masking:
 
     def redact_all(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
         """What of a turn's records is written; `detail` is the job's `historyDetail`, None: the setting."""
-        if (detail or self._detail) == "all":  # without generators: 3 µs less of 12 for a turn
-            return tuple(map(self._redact, records))
-        return self._redact_some(records, detail)
+        if (detail or self._detail) != "all":
+            return self._redact_some(records, detail)
+        kinds, found = self._kinds, []
+        for one in records:  # no generator, no comprehension, no call for what holds no secret: every turn
+            redact = kinds.get(type(one))
+            found.append(one if redact is None else redact(one))
+        return tuple(found)
 
     def redact(self, record: Record, *, detail: str | None = None) -> Record | None:
         """The record as it may be written, itself where nothing is to be masked; None: it is left out."""
