@@ -24,6 +24,7 @@ NOT_SETTINGS = frozenset(
         "PUNCTUAL_TEST_WORKERS",
         "PUNCTUAL_DAPR_BIN",
         "PUNCTUAL_REQUIRE_DAPR",
+        "PUNCTUAL_BENCH_CACHE",
     }
 )
 LATER = frozenset({"signing", "secrets"})

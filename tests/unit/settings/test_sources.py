@@ -1,11 +1,14 @@
 """Where settings come from, and how wrong ones are refused (SPEC section 16)."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from scheduler_service.settings import Loaded, SettingsError, load_settings
 from scheduler_service.settings.sources import read_env_file
+
+ROOT = Path(__file__).parents[3]
 
 
 def write(folder: Path, text: str) -> Path:
@@ -222,6 +225,14 @@ def test_what_others_put_into_the_environment_is_left_alone() -> None:
     """Names without the prefix, and those of the command line and the scripts, are no settings (16)."""
     environ = {"PATH": "/bin", "PUNCTUAL_URL": "x", "PUNCTUAL_KEY": "y", "PUNCTUAL_CONFIG": "z"}
     assert load_settings({}, environ).sources == {}
+
+
+def test_every_name_that_the_documents_give_is_taken() -> None:
+    """What docs/*.md say is not a setting, but read by the command line, a script or a benchmark (16)."""
+    texts = [file.read_text(encoding="utf-8") for file in (ROOT / "docs").glob("*.md")]
+    named = set(re.findall(r"PUNCTUAL_[A-Z]+(?:_[A-Z]+)*(?![A-Z_])", " ".join(texts))) - {"PUNCTUAL_ENV_FILE"}
+    assert {"PUNCTUAL_BENCH_CACHE", "PUNCTUAL_DAPR_BIN", "PUNCTUAL_URL"} <= named
+    assert load_settings({}, dict.fromkeys(named, "x")).sources == {}
 
 
 def test_a_member_of_a_single_value_is_refused() -> None:
