@@ -5,6 +5,8 @@ section 8). All of it is frozen: a turn makes a new one. Times named `*_at` are 
 are steady milliseconds.
 """
 
+from typing import final
+
 import msgspec
 
 from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
@@ -119,6 +121,7 @@ class Phase(msgspec.Struct, frozen=True, gc=False, tag=True):
     """What an execution is doing; each kind carries only its own data."""
 
 
+@final
 class Calling(Phase, frozen=True):
     """Step `step` is in flight."""
 
@@ -133,6 +136,7 @@ class CheckWaiting(Phase, frozen=True):
     due: int
 
 
+@final
 class Checking(Phase, frozen=True):
     """A check is in flight."""
 

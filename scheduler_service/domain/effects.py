@@ -1,5 +1,7 @@
 """Everything that a turn may ask the world for, after its commit."""
 
+from typing import final
+
 import msgspec
 
 from scheduler_service.domain.execution import DeliveryState
@@ -12,6 +14,7 @@ class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The root of all effects."""
 
 
+@final
 class Call(Effect, frozen=True):
     """Send `request`; deliver its outcome as `CallEnded(token, …)`, again and again until it is taken."""
 

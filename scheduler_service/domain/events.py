@@ -1,5 +1,7 @@
 """Everything that can happen to a job. An event arrives, a turn is taken, effects leave."""
 
+from typing import final
+
 import msgspec
 
 from scheduler_service.domain.document import Document
@@ -54,6 +56,7 @@ class Paused(Event, frozen=True):
     reason: str = "paused"
 
 
+@final
 class Destroyed(Event, frozen=True):
     """The life ends; live executions end as cancelled, nothing is sent any more but cancelUrl."""
 

@@ -18,7 +18,7 @@ from scheduler_service.engine.states import LIVE, TERMINAL, follow
 
 LATE_AFTER = SECOND
 replace = msgspec.structs.replace
-# Names of the module: a member looked up in its enum costs ten times as much, and a turn does so ten times.
+# Names of the module: a member looked up in its enum costs ten times as much, in every turn.
 ENQUEUED, FAILED = ExecutionState.ENQUEUED, ExecutionState.FAILED
 
 

@@ -179,6 +179,7 @@ def sort_effects(
 def _sort_out(
     job_id: str, decision: Decision
 ) -> tuple[Decision, tuple[Delivery, ...], tuple[QueueWrite, ...]]:
+    # Apart from `sort_effects`: what its comprehensions share would be made there for every turn.
     effects = decision.effects
     stamped = tuple(_stamped(job_id, one) for one in effects)
     deliveries = [one.delivery for one in stamped if isinstance(one, Notify) and one.delivery.durable]

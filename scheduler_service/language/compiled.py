@@ -1,5 +1,7 @@
 """What templates are compiled to: frozen values that `rendering` puts together."""
 
+from typing import final
+
 import msgspec
 
 from scheduler_service.language.expression import Expression
@@ -47,24 +49,28 @@ class UrlTemplate(Template, frozen=True, kw_only=True):
     source: str | int | None = None
 
 
+@final
 class Splice(msgspec.Struct, frozen=True):
     """`"${…}|json"`: the value itself."""
 
     expression: Expression
 
 
+@final
 class Interpolation(msgspec.Struct, frozen=True):
     """A string with expressions in it."""
 
     parts: Parts
 
 
+@final
 class ObjectNode(msgspec.Struct, frozen=True):
     """An object with a template somewhere below it."""
 
     entries: tuple[tuple[str, object], ...]
 
 
+@final
 class ArrayNode(msgspec.Struct, frozen=True):
     """An array with a template somewhere below it."""
 

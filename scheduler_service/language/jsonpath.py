@@ -2,6 +2,7 @@
 
 import re
 from itertools import accumulate
+from typing import final
 
 import msgspec
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathQuery
@@ -51,10 +52,12 @@ class Path(msgspec.Struct, frozen=True, eq=False):
         return hash(self.text)
 
 
+@final
 class Missing(msgspec.Struct, frozen=True):
     """A singular path found nothing."""
 
 
+@final
 class TooMuch(msgspec.Struct, frozen=True):
     """The evaluation was given up: `message` says which limit it met."""
 

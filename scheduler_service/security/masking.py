@@ -200,6 +200,7 @@ class Masking:
         return headers
 
     def _mask_values(self, headers: Headers) -> Headers:
+        # Apart: a comprehension that shares `self` slows the function around it, found something or not.
         return tuple([(name, self._mask_value(name, value)) for name, value in headers])
 
     def _mask_value(self, name: str, value: str) -> str:

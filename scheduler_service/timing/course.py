@@ -7,7 +7,7 @@ from scheduler_service.timing.cron import Cron
 from scheduler_service.timing.durations import LATEST, Duration, mean_length, shift
 from scheduler_service.timing.timer import Timer, TimerKind
 
-# Names of the module: a member looked up in its enum costs ten times as much, and each firing asks for six.
+# Names of the module: a member looked up in its enum costs ten times as much, in every firing.
 TIMING, CRON, ONE_TIME = TimerKind.TIMING, TimerKind.CRON, TimerKind.ONE_TIME
 
 

@@ -142,7 +142,7 @@ class HttpSender:
             raise TimedOut(f"{request.url} did not end in time: raise timeoutSeconds.") from None
 
     def _read(self, url: str) -> Place:
-        """`read_url`, which remembers what it has read."""
+        """Reads a URL that is not among the places yet, and remembers it there."""
         place = read_url(url)
         if len(self._places) >= _REMEMBERED:
             self._places.clear()

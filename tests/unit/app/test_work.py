@@ -260,7 +260,7 @@ async def test_a_step_of_a_chain_is_one_turn_without_a_commit(tmp_path: Path) ->
         assert works.turns == 4 * COUNT
         assert len(works.commits) == 2 * COUNT
         assert works.sender.sent == 2 * 3 * COUNT
-        assert 250 < calls / COUNT < 557
+        assert 250 < calls / COUNT < 555
 
 
 async def _count_calls(run: Callable[[], Coroutine[Any, Any, None]]) -> int:

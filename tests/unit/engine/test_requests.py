@@ -5,7 +5,9 @@ import hmac
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from scheduler_service.domain.document import Calling
 from scheduler_service.domain.effects import Inform
 from scheduler_service.domain.events import CallEnded, CancelRequested, Created, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState, FailureType
@@ -45,12 +47,27 @@ def test_all_requests_of_an_execution_have_one_trace() -> None:
     traces.append(rig.request.trace)
     rig.answer(500)
     rig.pass_time(1_000)
+    assert rig.header("X-Scheduling-Request-Counts") == "2"
     traces.append(rig.request.trace)
     assert len(set(traces)) == 1
     rig.answer(200)
     rig.answer(200)
     rig.deliver(Triggered())
     assert rig.request.trace not in traces
+
+
+def test_a_stored_request_without_a_trace_costs_the_next_one_nothing() -> None:
+    """What an older version stored had none: the next step's is the execution's all the same."""
+    step = {"url": "http://target.test/", "body": {}}
+    rig = sent(request=[step, step])
+    trace = rig.request.trace
+    assert rig.document is not None
+    context = rig.document.contexts[1]
+    assert isinstance(context.phase, Calling)
+    bare = replace(context.phase, request=replace(context.phase.request, trace=""))
+    rig.document = replace(rig.document, contexts={1: replace(context, phase=bare)})
+    rig.answer(200)
+    assert rig.request.trace == trace
 
 
 def test_a_polled_location_carries_the_same_headers() -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from scheduler_service.settings import Loaded, SettingsError, load_settings
 from scheduler_service.settings.sources import read_env_file
-
-ROOT = Path(__file__).parents[3]
+from tests.unit.docs.pages import PAGES
 
 
 def write(folder: Path, text: str) -> Path:
@@ -228,9 +227,9 @@ def test_what_others_put_into_the_environment_is_left_alone() -> None:
 
 
 def test_every_name_that_the_documents_give_is_taken() -> None:
-    """What docs/*.md say is not a setting, but read by the command line, a script or a benchmark (16)."""
-    texts = [file.read_text(encoding="utf-8") for file in (ROOT / "docs").glob("*.md")]
-    named = set(re.findall(r"PUNCTUAL_[A-Z]+(?:_[A-Z]+)*(?![A-Z_])", " ".join(texts))) - {"PUNCTUAL_ENV_FILE"}
+    """What they say is no setting, but read by the command line, a script or a benchmark (16)."""
+    texts = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"PUNCTUAL_[A-Z]+(?:_[A-Z]+)*(?![A-Z_])", texts)) - {"PUNCTUAL_ENV_FILE"}
     assert {"PUNCTUAL_BENCH_CACHE", "PUNCTUAL_DAPR_BIN", "PUNCTUAL_URL"} <= named
     assert load_settings({}, dict.fromkeys(named, "x")).sources == {}
 
