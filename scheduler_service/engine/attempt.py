@@ -14,10 +14,10 @@ from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
 from scheduler_service.engine.states import LIVE
 
+STEP, CHECK = CallKind.STEP, CallKind.CHECK  # looked up in their enum they cost ten times as much
 ENDED_KEPT = 16
 DIGESTS_KEPT = 4_096
 """Bytes of what ended attempts keep of the reports that decided them; the newest one keeps all of its own."""
-STEP, CHECK = CallKind.STEP, CallKind.CHECK
 LOST_ORDINAL = 1_000_000
 """Where the deliveries of an execution without its context begin: those before may be on their way."""
 

@@ -5,8 +5,8 @@ from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.records import StepEnded
-from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.engine.attempt import Broken, fail, fresh_context, open_attempt, succeed
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.exchanges import exchange_of
 from scheduler_service.engine.gone import GONE_STATUS, pause_gone, says_gone
@@ -24,7 +24,6 @@ FAILURE_TYPES = {
     FaultKind.EGRESS: ("egress", FailureType.EGRESS),
     FaultKind.NO_INSTANCE: ("no_instance", FailureType.NO_INSTANCE),
 }
-STEP = CallKind.STEP
 
 
 def begin(draft: Draft, run: Open, from_step: int, responses: tuple[Kept, ...]) -> None:

@@ -22,7 +22,7 @@ class EmbeddedAct:
     def __call__(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
         """Starts `effects` in order; `programs` are those of the job after the turn."""
         for effect in effects:
-            if type(effect) is Call:  # most of them; a pattern would cost ten times as much
+            if type(effect) is Call:  # most of them; a pattern costs five times as much
                 self._crew.call(job_id, effect.token, effect.request)
                 continue
             match effect:

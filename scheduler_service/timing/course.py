@@ -79,7 +79,7 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
     kind = timer.kind
     if kind is TIMING:
         origin = first_moment(timer, cursor.anchor)
-        if _period(timer).is_zero:
+        if _period(timer).is_zero:  # the usual one-shot job: what the indices would say, without them
             is_left = origin is not None and cursor.used == 0 and origin >= _floor(timer, cursor)
             return origin if is_left else None
         index, last = _indices(timer, cursor, origin)

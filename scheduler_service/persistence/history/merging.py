@@ -115,7 +115,7 @@ def _join_firings(one: Firing, other: Firing) -> Firing:
 
 
 def _execution_row(batch: Batch, record: ExecutionRecord) -> Row:
-    # `value` of an enum is a property in Python, 0.4 µs each; `_value_` is what it returns.
+    # `value` of an enum is a property in Python, 0.2 µs each; `_value_` is what it returns.
     return (
         batch.uid,
         record.execute_number,

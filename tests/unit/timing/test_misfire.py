@@ -280,6 +280,13 @@ def test_a_single_moment_that_fell_into_the_pause_is_over() -> None:
     assert upcoming(relative, back.cursor, "") == Firing(NOON + 70 * MINUTE, NOON + 70 * MINUTE)
 
 
+def test_a_single_moment_that_fired_does_not_fire_after_a_pause() -> None:
+    """SPEC 10, PUT: a relative dueTime counts from the new start, but its one firing is used up."""
+    relative = make("0s", "10m")
+    back = resume(relative, Cursor(NOON, NOON + 10 * MINUTE, 1), now=NOON + HOUR, seed="")
+    assert upcoming(relative, back.cursor, "") is None
+
+
 def test_a_pause_of_no_length_changes_nothing() -> None:
     """Created paused and started in the same millisecond, a job fires as if it had been active."""
     for timer in (
