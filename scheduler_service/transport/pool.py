@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import ssl
-from collections import deque
 from collections.abc import Callable
 from functools import cached_property
 from ipaddress import IPv4Address
@@ -12,63 +11,21 @@ from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import Connection
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, TimedOut
+from scheduler_service.transport.line import Line, Waiter, unreached
 from scheduler_service.transport.liveness import make_prober
 from scheduler_service.transport.resolver import Guard, Route
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
 
-# Of one route at the same time. To open costs several times what an exchange does: when hundreds of calls
-# are due at one moment, most of them are served by the first connections before another one would stand.
-_OPENING = 16
-
-
-class _Waiter:
-    """A place in line: `given` ends with a connection, with None (one may be opened), or with TimedOut."""
-
-    __slots__ = ("_origin", "given")
-
-    def __init__(self, origin: str, loop: asyncio.AbstractEventLoop) -> None:
-        self.given: asyncio.Future[Connection | TimedOut | None] = loop.create_future()
-        self._origin = origin
-
-    def give(self, connection: Connection | None) -> bool:
-        """Whether somebody still waited here."""
-        if self.given.done():
-            return False
-        self.given.set_result(connection)
-        return True
-
-    def expire(self) -> None:
-        """The call's time is up (called by Deadlines)."""
-        if not self.given.done():
-            self.given.set_result(_unreached(self._origin))
-
-
-class _Line:
-    """The connections of one route, and who waits for one. `opening` counts those on their way."""
-
-    def __init__(self, route: Route) -> None:
-        self.route = route
-        self.idle: list[Connection] = []
-        self.open: set[Connection] = set()
-        self.opening = 0
-        self.waiting: deque[_Waiter] = deque()
-
-    def has_room(self, connections: int) -> bool:
-        """Whether one more may be opened now."""
-        return self.opening < _OPENING and len(self.open) + self.opening < connections
-
-    def is_empty(self) -> bool:
-        return not self.open and not self.opening and not self.waiting
-
 
 class Pool:
     """Gives connections to judged addresses.
 
-    `connections` bounds those of one route; few of them are opened at a time, and who waits for one takes the
-    first that stands or comes back. One that lay idle for `idle_seconds` is closed, which is shorter
-    than the keep-alive of common servers, so that few are closed under our hands; one older than
-    `age_seconds` is not kept, so that a change of the name's addresses is followed.
+    `connections` bounds those of one route; few of them are opened at a time, and beyond 64 none that would
+    serve nobody sooner (`Line`). Who waits for one takes the first that stands or comes back. One that lay
+    idle for `idle_seconds` is closed, which is shorter than the keep-alive of common servers, so that few are
+    closed under our hands; one older than `age_seconds` is not kept, so that a change of the name's
+    addresses is followed.
     """
 
     def __init__(
@@ -91,8 +48,8 @@ class Pool:
         self._connections = connections
         self._idle_seconds = idle_seconds
         self._age_seconds = age_seconds
-        self._lines: dict[tuple[str, bool], _Line] = {}
-        self._homes: dict[Connection, _Line] = {}
+        self._lines: dict[tuple[str, bool], Line] = {}
+        self._homes: dict[Connection, Line] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     @cached_property
@@ -121,8 +78,8 @@ class Pool:
         key = (route.site.origin, route.trusted)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line(route)
-        if line.has_room(self._connections):
+            line = self._lines[key] = Line(route, self._loop, self._connections, self._pass_on)
+        if line.has_room():
             line.opening += 1
         else:
             given = await self._queue(line, deadline)
@@ -151,6 +108,7 @@ class Pool:
             connection.abandon()
             return
         connection.idle_since = now
+        line.count_return()
         while line.waiting:
             if line.waiting.popleft().give(connection):
                 return
@@ -176,9 +134,9 @@ class Pool:
         for connection in tuple(self._homes):
             connection.fail(reason)
 
-    async def _queue(self, line: _Line, deadline: float) -> Connection | None:
+    async def _queue(self, line: Line, deadline: float) -> Connection | None:
         """A live connection, or None: then a place is ours, counted in `opening`. Raises TimedOut."""
-        waiter = _Waiter(line.route.site.origin, self._loop)
+        waiter = Waiter(line.route.site.origin, self._loop)
         line.waiting.append(waiter)
         bucket = self._deadlines.arm(waiter, deadline)
         try:
@@ -200,7 +158,7 @@ class Pool:
             return None
         return given
 
-    def _leave(self, line: _Line, waiter: _Waiter) -> None:
+    def _leave(self, line: Line, waiter: Waiter) -> None:
         """Takes back a place in line, and passes on what it was just given."""
         if waiter in line.waiting:
             line.waiting.remove(waiter)  # mostly near the front: who came first runs out of time first
@@ -212,22 +170,22 @@ class Pool:
                 line.opening -= 1
                 self._pass_on(line)
 
-    def _pass_on(self, line: _Line) -> None:
+    def _pass_on(self, line: Line) -> None:
         """Gives free places to those in line; forgets a line without anybody."""
-        while line.waiting and line.has_room(self._connections):
+        while line.waiting and line.has_room():
             if line.waiting.popleft().give(None):
                 line.opening += 1
         if line.is_empty():
             self._lines.pop((line.route.site.origin, line.route.trusted), None)
 
-    async def _open(self, line: _Line, deadline: float) -> Connection:
+    async def _open(self, line: Line, deadline: float) -> Connection:
         try:
             async with asyncio.timeout_at(deadline):
                 return await self._reach(line)
         except TimeoutError:
-            raise _unreached(line.route.site.origin) from None
+            raise unreached(line.route.site.origin) from None
 
-    async def _reach(self, line: _Line) -> Connection:
+    async def _reach(self, line: Line) -> Connection:
         """Tries the judged addresses in turn. Raises RefusedTarget, or ConnectFailed with the last reason."""
         addresses = await self._guard.admit(line.route)
         for address in addresses[:-1]:
@@ -238,7 +196,7 @@ class Pool:
                 continue
         return await self._connect(line, addresses[-1])
 
-    async def _connect(self, line: _Line, address: Address) -> Connection:
+    async def _connect(self, line: Line, address: Address) -> Connection:
         site = line.route.site
         family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
         raw = socket.socket(family, socket.SOCK_STREAM)
@@ -253,7 +211,7 @@ class Pool:
             raw.close()
             raise
 
-    async def _adopt(self, line: _Line, raw: socket.socket) -> Connection:
+    async def _adopt(self, line: Line, raw: socket.socket) -> Connection:
         """Lets the protocol take over a connected socket; with TLS, the name checked is that of the URL."""
         site = line.route.site
         connection = Connection(
@@ -286,10 +244,6 @@ class Pool:
                 line.idle.pop(0).abandon()
         if any(line.idle for line in self._lines.values()):
             self._schedule()
-
-
-def _unreached(origin: str) -> TimedOut:
-    return TimedOut(f"{origin} could not be reached in time: look at the target.")
 
 
 def _reason(error: OSError) -> str:

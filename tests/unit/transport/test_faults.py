@@ -421,6 +421,40 @@ async def test_calls_that_last_get_a_connection_each(stage: Stage) -> None:
     assert server.connections == 60
 
 
+async def test_a_crowd_is_served_over_few_connections(stage: Stage) -> None:
+    """Where answers wait for the loop anyway, it opens hardly more than 64: not one for each call."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender()
+    outcomes = await asyncio.gather(*[sender.send(request(server.url)) for _ in range(4_000)])
+    assert all(isinstance(outcome, Answer) for outcome in outcomes)
+    assert 64 <= server.connections <= 128
+
+
+async def test_a_crowd_that_gets_no_answers_any_more_gets_a_connection_each(stage: Stage) -> None:
+    """Who answered at once until now may need its time for the next ones: nobody waits for their answers."""
+    everybody = asyncio.Event()
+    held = 0
+
+    async def handle(peer: Peer) -> None:
+        nonlocal held
+        while True:
+            asked = await peer.read()
+            if asked.endswith(b"slow"):
+                held += 1
+                if held == 200:
+                    everybody.set()
+                await everybody.wait()
+            await peer.say(OK)
+
+    server = await stage.server(handle)
+    sender = stage.sender()
+    quick = [sender.send(request(server.url, body=b"quick")) for _ in range(2_000)]
+    slow = [sender.send(request(server.url, body=b"slow", timeout=10_000)) for _ in range(200)]
+    outcomes = await asyncio.gather(*quick, *slow)
+    assert all(isinstance(outcome, Answer) for outcome in outcomes)
+    assert server.connections >= 200
+
+
 async def test_answering_handler_is_used_up(stage: Stage) -> None:
     """Two answers over one connection, in order."""
     server = await stage.server(answering(OK, OK.replace(b"200", b"503")))

@@ -1,0 +1,120 @@
+"""The connections of one route: whether another one may be opened, and who waits for one."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from scheduler_service.transport.connection import Connection
+from scheduler_service.transport.errors import TimedOut
+from scheduler_service.transport.resolver import Route
+
+# Of one route at the same time. To open costs several times what an exchange does: when hundreds of calls
+# are due at one moment, most of them are served by the first connections before another one would stand.
+_OPENING = 16
+
+# So many keep the loop busy where they come back at once. Each further one costs us and the target more than
+# an exchange, and a crowd of them fills the target's queue of connections that it has not accepted yet
+# (mostly 100 to 500 long): whose place was not there tries again after a whole second.
+_PLENTY = 64
+
+_BRISK_SECONDS = 0.02
+
+
+class Waiter:
+    """A place in line: `given` ends with a connection, with None (one may be opened), or with TimedOut."""
+
+    __slots__ = ("_origin", "given")
+
+    def __init__(self, origin: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.given: asyncio.Future[Connection | TimedOut | None] = loop.create_future()
+        self._origin = origin
+
+    def give(self, connection: Connection | None) -> bool:
+        """Whether somebody still waited here."""
+        if self.given.done():
+            return False
+        self.given.set_result(connection)
+        return True
+
+    def expire(self) -> None:
+        """The call's time is up (called by Deadlines)."""
+        if not self.given.done():
+            self.given.set_result(unreached(self._origin))
+
+
+class Line:
+    """The connections of one route, at most `most`, and who waits for one; `opening` are on their way.
+
+    A line is brisk when answers have come over 16 of its connections before the loop was done with those that
+    had come before: then calls wait for the loop, not for connections, and beyond 64 none is opened. Where
+    that has not been so for 20 to 40 ms, `on_room` is called: each call that waits gets its own again.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        loop: asyncio.AbstractEventLoop,
+        most: int,
+        on_room: Callable[["Line"], None],
+    ) -> None:
+        self.route = route
+        self.idle: list[Connection] = []
+        self.open: set[Connection] = set()
+        self.opening = 0
+        self.waiting: deque[Waiter] = deque()
+        self._loop = loop
+        self._most = most
+        self._on_room = on_room
+        self._returned = 0
+        self._is_watched = False
+        self._is_brisk = False
+        self._is_brisk_still = False
+
+    def has_room(self) -> bool:
+        """Whether one more may be opened now."""
+        total = len(self.open) + self.opening
+        if self.opening >= _OPENING or total >= self._most:
+            return False
+        return total < _PLENTY or not self._is_brisk
+
+    def is_empty(self) -> bool:
+        """Whether nobody needs it any more."""
+        return not self.open and not self.opening and not self.waiting
+
+    def count_return(self) -> None:
+        """A connection came back from its exchange."""
+        if len(self.open) < _PLENTY:
+            return
+        self._returned += 1
+        if not self._is_watched:
+            self._is_watched = True
+            self._loop.call_soon(self._begin_round)
+
+    def _begin_round(self) -> None:
+        """The loop begins to deal with what has come; what comes until it is done is counted anew."""
+        self._returned = 0
+        self._loop.call_soon(self._end_round)
+
+    def _end_round(self) -> None:
+        """The loop has dealt with a round's answers, and looked for others without a wait."""
+        if self._returned >= _OPENING:
+            self._is_brisk_still = True
+            if not self._is_brisk:
+                self._is_brisk = True
+                self._loop.call_later(_BRISK_SECONDS, self._look_again)
+        self._is_watched = self._returned > 0
+        if self._is_watched:
+            self._begin_round()
+
+    def _look_again(self) -> None:
+        self._is_brisk = self._is_brisk_still
+        self._is_brisk_still = False
+        if self._is_brisk:
+            self._loop.call_later(_BRISK_SECONDS, self._look_again)
+        elif self.waiting:
+            self._on_room(self)
+
+
+def unreached(origin: str) -> TimedOut:
+    """What a call ends with that got no connection in time."""
+    return TimedOut(f"{origin} could not be reached in time: look at the target.")

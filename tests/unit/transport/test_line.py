@@ -1,0 +1,97 @@
+"""When a line lets another connection be opened, beside what the senders' tests show of it."""
+
+import asyncio
+
+import pytest
+
+from scheduler_service.transport.addresses import read_url
+from scheduler_service.transport.connection import Connection
+from scheduler_service.transport.deadlines import Deadlines
+from scheduler_service.transport.line import Line, Waiter
+from scheduler_service.transport.resolver import Route
+
+pytestmark = pytest.mark.anyio
+
+ORIGIN = "http://127.0.0.1:1"
+
+
+class Nobody:
+    """Keeps no connection."""
+
+    def release(self, connection: Connection) -> None:
+        """Nothing to keep."""
+
+    def lose(self, connection: Connection) -> None:
+        """Nothing to forget."""
+
+
+class Lines:
+    """A line with `open` connections; `has_heard` is set when it says that it has room again."""
+
+    def __init__(self, *, open_now: int, most: int = 512) -> None:
+        self.has_heard = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        route = Route(read_url(ORIGIN).site, False)
+        self.line = Line(route, loop, most, lambda _: self.has_heard.set())
+        for _ in range(open_now):
+            self.line.open.add(
+                Connection(
+                    origin=ORIGIN,
+                    keeper=Nobody(),
+                    deadlines=Deadlines(),
+                    limit=1,
+                    is_silent=lambda: True,
+                )
+            )
+
+    async def bring_back(self, *rounds: int) -> None:
+        """So many connections come back in each round of the loop, and the last of them is looked at."""
+        for count in rounds:
+            for _ in range(count):
+                self.line.count_return()
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+async def test_few_are_opened_at_a_time_and_none_beyond_the_most() -> None:
+    """16 on their way at once, and `most` in all."""
+    lines = Lines(open_now=100, most=110)
+    lines.line.opening = 9
+    assert lines.line.has_room()
+    lines.line.opening = 10
+    assert not lines.line.has_room()
+    lines = Lines(open_now=0)
+    lines.line.opening = 16
+    assert not lines.line.has_room()
+
+
+async def test_answers_that_come_while_the_loop_is_busy_let_none_be_opened() -> None:
+    """16 that came while the loop dealt with those before: it is the loop that calls wait for."""
+    lines = Lines(open_now=64)
+    await lines.bring_back(64, 16)
+    assert not lines.line.has_room()
+
+
+async def test_below_so_many_it_always_has_room() -> None:
+    """Up to 64 connections are no reason to look at answers at all."""
+    lines = Lines(open_now=63)
+    await lines.bring_back(63, 63, 63)
+    assert lines.line.has_room()
+
+
+async def test_answers_that_come_together_leave_room() -> None:
+    """From far away, or from a slow target: all at once, and then the loop has nothing to do."""
+    lines = Lines(open_now=64)
+    await lines.bring_back(64, 0)
+    await lines.bring_back(64, 15)
+    assert lines.line.has_room()
+
+
+async def test_who_waits_hears_when_answers_come_no_more() -> None:
+    """Slow answers after quick ones: soon each call gets a connection of its own again."""
+    lines = Lines(open_now=64)
+    lines.line.waiting.append(Waiter(ORIGIN, asyncio.get_running_loop()))
+    await lines.bring_back(64, 16, 64)
+    assert not lines.line.has_room()
+    await asyncio.wait_for(lines.has_heard.wait(), 10)
+    assert lines.line.has_room()
