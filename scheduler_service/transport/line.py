@@ -15,7 +15,7 @@ _OPENING = 16
 # So many keep the loop busy where they come back at once. Each further one costs us and the target more than
 # an exchange, and a crowd of them fills the target's queue of connections that it has not accepted yet
 # (mostly 100 to 500 long): whose place was not there tries again after a whole second.
-_PLENTY = 64
+_PLENTY = 48
 
 _BRISK_SECONDS = 0.02
 
@@ -46,7 +46,7 @@ class Line:
     """The connections of one route, at most `most`, and who waits for one; `opening` are on their way.
 
     A line is brisk when answers have come over 16 of its connections before the loop was done with those that
-    had come before: then calls wait for the loop, not for connections, and beyond 64 none is opened. Where
+    had come before: then calls wait for the loop, not for connections, and beyond 48 none is opened. Where
     that has not been so for 20 to 40 ms, `on_room` is called: each call that waits gets its own again.
     """
 

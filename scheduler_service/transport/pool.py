@@ -21,7 +21,7 @@ _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one
 class Pool:
     """Gives connections to judged addresses.
 
-    `connections` bounds those of one route; few of them are opened at a time, and beyond 64 none that would
+    `connections` bounds those of one route; few of them are opened at a time, and beyond 48 none that would
     serve nobody sooner (`Line`). Who waits for one takes the first that stands or comes back. One that lay
     idle for `idle_seconds` is closed, which is shorter than the keep-alive of common servers, so that few are
     closed under our hands; one older than `age_seconds` is not kept, so that a change of the name's

@@ -67,31 +67,31 @@ async def test_few_are_opened_at_a_time_and_none_beyond_the_most() -> None:
 
 async def test_answers_that_come_while_the_loop_is_busy_let_none_be_opened() -> None:
     """16 that came while the loop dealt with those before: it is the loop that calls wait for."""
-    lines = Lines(open_now=64)
-    await lines.bring_back(64, 16)
+    lines = Lines(open_now=48)
+    await lines.bring_back(48, 16)
     assert not lines.line.has_room()
 
 
 async def test_below_so_many_it_always_has_room() -> None:
-    """Up to 64 connections are no reason to look at answers at all."""
-    lines = Lines(open_now=63)
-    await lines.bring_back(63, 63, 63)
+    """Fewer than 48 connections are no reason to look at answers at all."""
+    lines = Lines(open_now=47)
+    await lines.bring_back(47, 47, 47)
     assert lines.line.has_room()
 
 
 async def test_answers_that_come_together_leave_room() -> None:
     """From far away, or from a slow target: all at once, and then the loop has nothing to do."""
-    lines = Lines(open_now=64)
-    await lines.bring_back(64, 0)
-    await lines.bring_back(64, 15)
+    lines = Lines(open_now=48)
+    await lines.bring_back(48, 0)
+    await lines.bring_back(48, 15)
     assert lines.line.has_room()
 
 
 async def test_who_waits_hears_when_answers_come_no_more() -> None:
     """Slow answers after quick ones: soon each call gets a connection of its own again."""
-    lines = Lines(open_now=64)
+    lines = Lines(open_now=48)
     lines.line.waiting.append(Waiter(ORIGIN, asyncio.get_running_loop()))
-    await lines.bring_back(64, 16, 64)
+    await lines.bring_back(48, 16, 48)
     assert not lines.line.has_room()
     await asyncio.wait_for(lines.has_heard.wait(), 10)
     assert lines.line.has_room()
