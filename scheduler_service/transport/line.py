@@ -1,6 +1,7 @@
 """The connections of one route: whether another one may be opened, and who waits for one."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -17,7 +18,7 @@ _OPENING = 16
 # (mostly 100 to 500 long): whose place was not there tries again after a whole second.
 _PLENTY = 48
 
-_BRISK_SECONDS = 0.02
+_BRISK_SECONDS = 0.005
 
 
 class Waiter:
@@ -45,9 +46,10 @@ class Waiter:
 class Line:
     """The connections of one route, at most `most`, and who waits for one; `opening` are on their way.
 
-    A line is brisk when answers have come over 16 of its connections before the loop was done with those that
-    had come before: then calls wait for the loop, not for connections, and beyond 48 none is opened. Where
-    that has not been so for 20 to 40 ms, `on_room` is called: each call that waits gets its own again.
+    A line is brisk when the loop has dealt with its answers for 5 ms, and each time that it looked there was
+    another one: then calls wait for the loop, not for connections, and beyond 48 none is opened. As soon as
+    there is none, `on_room` is called: what comes in gusts comes from afar or from a slow target.
+    `clock` tells seconds.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Line:
         loop: asyncio.AbstractEventLoop,
         most: int,
         on_room: Callable[["Line"], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.route = route
         self.idle: list[Connection] = []
@@ -65,17 +68,16 @@ class Line:
         self._loop = loop
         self._most = most
         self._on_room = on_room
+        self._clock = clock
         self._returned = 0
-        self._is_watched = False
-        self._is_brisk = False
-        self._is_brisk_still = False
+        self._busy_since: float | None = None
 
     def has_room(self) -> bool:
         """Whether one more may be opened now."""
         total = len(self.open) + self.opening
         if self.opening >= _OPENING or total >= self._most:
             return False
-        return total < _PLENTY or not self._is_brisk
+        return total < _PLENTY or not self._is_brisk()
 
     def is_empty(self) -> bool:
         """Whether nobody needs it any more."""
@@ -86,9 +88,12 @@ class Line:
         if len(self.open) < _PLENTY:
             return
         self._returned += 1
-        if not self._is_watched:
-            self._is_watched = True
+        if self._busy_since is None:
+            self._busy_since = self._clock()
             self._loop.call_soon(self._begin_round)
+
+    def _is_brisk(self) -> bool:
+        return self._busy_since is not None and self._clock() - self._busy_since >= _BRISK_SECONDS
 
     def _begin_round(self) -> None:
         """The loop begins to deal with what has come; what comes until it is done is counted anew."""
@@ -97,21 +102,11 @@ class Line:
 
     def _end_round(self) -> None:
         """The loop has dealt with a round's answers, and looked for others without a wait."""
-        if self._returned >= _OPENING:
-            self._is_brisk_still = True
-            if not self._is_brisk:
-                self._is_brisk = True
-                self._loop.call_later(_BRISK_SECONDS, self._look_again)
-        self._is_watched = self._returned > 0
-        if self._is_watched:
+        if self._returned:
             self._begin_round()
-
-    def _look_again(self) -> None:
-        self._is_brisk = self._is_brisk_still
-        self._is_brisk_still = False
-        if self._is_brisk:
-            self._loop.call_later(_BRISK_SECONDS, self._look_again)
-        elif self.waiting:
+            return
+        self._busy_since = None
+        if self.waiting:
             self._on_room(self)
 
 

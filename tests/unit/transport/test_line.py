@@ -26,13 +26,14 @@ class Nobody:
 
 
 class Lines:
-    """A line with `open` connections; `has_heard` is set when it says that it has room again."""
+    """A line with `open` connections and a clock of its own; `heard` counts how often it said it has room."""
 
     def __init__(self, *, open_now: int, most: int = 512) -> None:
-        self.has_heard = asyncio.Event()
+        self.heard = 0
+        self.seconds = 0.0
         loop = asyncio.get_running_loop()
         route = Route(read_url(ORIGIN).site, False)
-        self.line = Line(route, loop, most, lambda _: self.has_heard.set())
+        self.line = Line(route, loop, most, self._hear, lambda: self.seconds)
         for _ in range(open_now):
             self.line.open.add(
                 Connection(
@@ -44,13 +45,17 @@ class Lines:
                 )
             )
 
-    async def bring_back(self, *rounds: int) -> None:
-        """So many connections come back in each round of the loop, and the last of them is looked at."""
+    def _hear(self, line: Line) -> None:
+        assert line is self.line
+        self.heard += 1
+
+    async def bring_back(self, *rounds: int, milliseconds: float) -> None:
+        """So many connections come back in each round of the loop, each of which lasts so long."""
         for count in rounds:
             for _ in range(count):
                 self.line.count_return()
+            self.seconds += milliseconds / 1000
             await asyncio.sleep(0)
-        await asyncio.sleep(0)
 
 
 async def test_few_are_opened_at_a_time_and_none_beyond_the_most() -> None:
@@ -65,33 +70,37 @@ async def test_few_are_opened_at_a_time_and_none_beyond_the_most() -> None:
     assert not lines.line.has_room()
 
 
-async def test_answers_that_come_while_the_loop_is_busy_let_none_be_opened() -> None:
-    """16 that came while the loop dealt with those before: it is the loop that calls wait for."""
+async def test_answers_without_a_pause_let_none_be_opened() -> None:
+    """For 5 ms there was always one more: it is the loop that calls wait for."""
     lines = Lines(open_now=48)
-    await lines.bring_back(48, 16)
+    await lines.bring_back(48, 1, 1, 1, milliseconds=1)
+    assert lines.line.has_room()
+    await lines.bring_back(1, milliseconds=1)
     assert not lines.line.has_room()
 
 
 async def test_below_so_many_it_always_has_room() -> None:
     """Fewer than 48 connections are no reason to look at answers at all."""
     lines = Lines(open_now=47)
-    await lines.bring_back(47, 47, 47)
+    await lines.bring_back(47, 47, 47, milliseconds=10)
     assert lines.line.has_room()
 
 
-async def test_answers_that_come_together_leave_room() -> None:
+async def test_answers_in_gusts_leave_room() -> None:
     """From far away, or from a slow target: all at once, and then the loop has nothing to do."""
     lines = Lines(open_now=48)
-    await lines.bring_back(48, 0)
-    await lines.bring_back(48, 15)
-    assert lines.line.has_room()
+    for _ in range(5):
+        await lines.bring_back(48, 48, 0, 0, 0, milliseconds=2)
+        assert lines.line.has_room()
 
 
-async def test_who_waits_hears_when_answers_come_no_more() -> None:
-    """Slow answers after quick ones: soon each call gets a connection of its own again."""
+async def test_who_waits_hears_when_there_is_no_answer_for_a_moment() -> None:
+    """Slow answers after quick ones: at once each call gets a connection of its own again."""
     lines = Lines(open_now=48)
     lines.line.waiting.append(Waiter(ORIGIN, asyncio.get_running_loop()))
-    await lines.bring_back(48, 16, 48)
+    await lines.bring_back(48, 16, 48, milliseconds=5)
     assert not lines.line.has_room()
-    await asyncio.wait_for(lines.has_heard.wait(), 10)
+    assert not lines.heard
+    await lines.bring_back(0, 0, milliseconds=1)
     assert lines.line.has_room()
+    assert lines.heard == 1
