@@ -1,5 +1,5 @@
 """The composition root: settings, adapters, host, API. The only room that knows all others."""
 
-from scheduler_service.app.running import run_service
+from scheduler_service.app.server import run_service
 
 __all__ = ["run_service"]

@@ -19,7 +19,7 @@ def egress_of(loaded: Loaded) -> EgressPolicy:
     return EgressPolicy(allow=egress.allow, deny=egress.deny)
 
 
-def tell_egress(loaded: Loaded, log: Log) -> None:
+def log_egress(loaded: Loaded, log: Log) -> None:
     """The first log line: which addresses jobs may reach."""
     egress = loaded.settings.egress
     if egress is None and not loaded.has_file:

@@ -7,15 +7,15 @@ from typing import Protocol
 from fastapi import FastAPI
 
 from scheduler_service.api.application import create_api
-from scheduler_service.app.database import history_address
-from scheduler_service.app.launching import Launched, launch
-from scheduler_service.app.rooms import Base, Carry, Rooms, Wrap
-from scheduler_service.app.shares import check_workers, home_of
-from scheduler_service.app.storage import StoreWatch, data_folder, open_store
+from scheduler_service.app.container import Container, ContainerBase, WrapHistory, WrapSender
+from scheduler_service.app.data_folder import history_address
+from scheduler_service.app.sharding import check_workers, shard_of
+from scheduler_service.app.store_opening import StoreWatch, data_folder, open_store
 from scheduler_service.app.surroundings import Compiler, make_surroundings
-from scheduler_service.app.system import install
+from scheduler_service.app.system_jobs import install
 from scheduler_service.hosts.clock import SystemClock, Timekeeper
 from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.processes.worker_process import WorkerProcess, launch
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.state.tap import Tap
 from scheduler_service.settings import Loaded
@@ -31,7 +31,7 @@ class KeepTime(Protocol):
 class Service:
     """One running service: `api` is its ASGI application."""
 
-    def __init__(self, *, loaded: Loaded, rooms: Rooms, api: FastAPI, log: Log) -> None:
+    def __init__(self, *, loaded: Loaded, rooms: Container, api: FastAPI, log: Log) -> None:
         self.api = api
         self._loaded = loaded
         self._rooms = rooms
@@ -72,8 +72,8 @@ async def open_service(
     *,
     served: str,
     log: Log,
-    wrap: Wrap | None = None,
-    carry: Carry | None = None,
+    wrap: WrapHistory | None = None,
+    carry: WrapSender | None = None,
     tap: Tap | None = None,
     keep_time: KeepTime = SystemClock,
 ) -> Service:
@@ -86,16 +86,16 @@ async def open_service(
     settings = loaded.settings
     check_workers(settings)
     # They begin at once: their imports take as long as what is to be done here.
-    launched: list[Launched] = []
+    launched: list[WorkerProcess] = []
     try:
         while len(launched) < settings.server.workers - 1:
             launched.append(await launch())
         base = await _open_base(loaded, served, log, wrap, carry, tap, keep_time)
-        rooms = Rooms(base=base, launched=launched)
+        rooms = Container(base=base, launched=launched)
         await rooms.attach()
         await rooms.workers.open()
     except BaseException:
-        await asyncio.gather(*map(Launched.end, launched))
+        await asyncio.gather(*map(WorkerProcess.end, launched))
         raise
     return Service(loaded=loaded, rooms=rooms, api=create_api(rooms.api_parts), log=log)
 
@@ -104,11 +104,11 @@ async def _open_base(
     loaded: Loaded,
     served: str,
     log: Log,
-    wrap: Wrap | None,
-    carry: Carry | None,
+    wrap: WrapHistory | None,
+    carry: WrapSender | None,
     tap: Tap | None,
     keep_time: KeepTime,
-) -> Base:
+) -> ContainerBase:
     """What has to be opened before anything can be built."""
     settings = loaded.settings
     surroundings = make_surroundings(settings, served)
@@ -116,7 +116,7 @@ async def _open_base(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )
     watch = StoreWatch(log=log)
-    home = home_of(settings.server.workers)
+    home = shard_of(settings.server.workers)
     store = await open_store(settings, watch=watch, tap=tap, home=home, log=log)
     database = await asyncio.to_thread(
         HistoryDatabase,
@@ -124,7 +124,7 @@ async def _open_base(
         durability=settings.store.durability,
         tap=tap,
     )
-    return Base(
+    return ContainerBase(
         loaded=loaded,
         served=served,
         log=log,

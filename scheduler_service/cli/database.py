@@ -23,7 +23,7 @@ def migrate(data: Data = None, config: Config = None) -> None:
     Example: punctual db migrate --data data
     """
     settings, folder = _settings(data, config)
-    from scheduler_service.app.database import history_address, migrate_folder, migrate_history
+    from scheduler_service.app.data_folder import history_address, migrate_folder, migrate_history
 
     history = history_address(settings, folder)
     try:
@@ -43,7 +43,7 @@ def check(data: Data = None, config: Config = None) -> None:
     Example: punctual db check --data data
     """
     settings, folder = _settings(data, config)
-    from scheduler_service.app.database import check_folder, check_history, history_address
+    from scheduler_service.app.data_folder import check_folder, check_history, history_address
 
     history = history_address(settings, folder)
     try:

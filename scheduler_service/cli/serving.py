@@ -65,7 +65,7 @@ def serve(
 
 def _find_node_runner(loaded: Loaded) -> Callable[[], None]:
     try:
-        from scheduler_service.app.cluster import run_node
+        from scheduler_service.app.node import run_node
     except ModuleNotFoundError as error:
         raise CommandError(
             f"--runtime dapr needs the package {error.name}; install punctual[service,dapr,postgres]",

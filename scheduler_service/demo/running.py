@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import uvloop
 
-from scheduler_service.app.running import listen, make_server, serve
+from scheduler_service.app.server import listen, make_server, serve
 from scheduler_service.demo.jobs import demo_jobs
 from scheduler_service.demo.lines import ToldHistory
 from scheduler_service.demo.target import DemoTarget

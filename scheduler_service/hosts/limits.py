@@ -3,7 +3,7 @@
 import msgspec
 
 from scheduler_service.engine.delivery import INTERVAL, RETRIES
-from scheduler_service.hosts.insist import LEASE
+from scheduler_service.hosts.redelivery import LEASE
 
 
 class HostLimits(msgspec.Struct, frozen=True):

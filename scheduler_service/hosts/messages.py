@@ -92,7 +92,7 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     report: Report | None = None
 
 
-class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReadReply(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the job says: a reply, the whole document, or the name and text of a StoreError."""
 
     reply: AnyReply | None = None
@@ -103,7 +103,7 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _ASKS = msgspec.msgpack.Decoder(Ask)
-_TOLDS = msgspec.msgpack.Decoder(Told)
+_TOLDS = msgspec.msgpack.Decoder(ReadReply)
 _ERRORS: dict[str, type[StoreError]] = {
     "conflict": StoreConflict,
     "uncertain": StoreUncertain,
@@ -155,7 +155,7 @@ def event_of(ask: Ask) -> Event | None:
 
 def write_reply(reply: Reply) -> bytes:
     """A turn's reply."""
-    return _ENCODER.encode(Told(reply=reply))  # type: ignore[arg-type]
+    return _ENCODER.encode(ReadReply(reply=reply))  # type: ignore[arg-type]
 
 
 def write_kept(reply: Reply) -> bytes:
@@ -165,16 +165,16 @@ def write_kept(reply: Reply) -> bytes:
 
 def write_document(document: Document | None) -> bytes:
     """How a job stands."""
-    return _ENCODER.encode(Told(document=b"" if document is None else encode_all(document)))
+    return _ENCODER.encode(ReadReply(document=b"" if document is None else encode_all(document)))
 
 
 def write_error(error: StoreError) -> bytes:
     """What kept the turn from being taken."""
     name = next((name for name, kind in _ERRORS.items() if isinstance(error, kind)), "unavailable")
-    return _ENCODER.encode(Told(error=name, text=str(error)))
+    return _ENCODER.encode(ReadReply(error=name, text=str(error)))
 
 
-def read_told(message: bytes) -> Told:
+def read_reply(message: bytes) -> ReadReply:
     """What the job said. Raises the StoreError that it met."""
     try:
         told = _TOLDS.decode(message)

@@ -9,13 +9,20 @@ from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.status import revisions
-from scheduler_service.hosts.binding import accepted, bind
+from scheduler_service.hosts.commit_builder import (
+    CommitBuilder,
+    DecidedTurn,
+    is_idle,
+    is_stored,
+    remember_reply,
+    sort_effects,
+)
 from scheduler_service.hosts.core import Act, Alarms, Core, Redact
-from scheduler_service.hosts.held import Held, Prepared, is_cut_off
-from scheduler_service.hosts.life import Lives
-from scheduler_service.hosts.moments import WaitUntil, ahead_of, begin_of, is_past
-from scheduler_service.hosts.programs import Programs
-from scheduler_service.hosts.writes import Decided, Writes, has, is_idle, keep, sort_effects
+from scheduler_service.hosts.identity import NewIdentity
+from scheduler_service.hosts.job_cache import CachedJob, PendingCommit, has_open_executions
+from scheduler_service.hosts.program_cache import ProgramCache
+from scheduler_service.hosts.revisions import accepted, bind
+from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.ports import (
     NOTHING,
     Clock,
@@ -51,7 +58,7 @@ class Turn:
         act: Act,
         alive: Callable[[str], tuple[Token, ...]],
         redact: Redact,
-        lives: Lives,
+        lives: NewIdentity,
         holder: Holder,
         boot: int,
         wait_until: WaitUntil,
@@ -68,12 +75,12 @@ class Turn:
         self._wait_until = wait_until
         self._lives = lives
         self._holder = holder
-        self._writes = Writes(core=core, redact=redact, holder=holder, boot=boot)
-        self._programs = Programs(store=store, compiler=core.compile)
+        self._writes = CommitBuilder(core=core, redact=redact, holder=holder, boot=boot)
+        self._programs = ProgramCache(store=store, compiler=core.compile)
 
     async def run(
         self,
-        held: Held,
+        held: CachedJob,
         event: Event,
         *,
         definition: Definition | None = None,
@@ -96,7 +103,7 @@ class Turn:
                 return Recalled(known.answer, known.digest == remembered.digest)
         return await self._take(held, event, definition, remembered, answer, moment)
 
-    def begin_life(self, held: Held, event: Created, definition: Definition) -> Prepared | Reply:
+    def begin_life(self, held: CachedJob, event: Created, definition: Definition) -> PendingCommit | Reply:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
 
         A Prepared goes by `expect`, its commit to the store, and `settle`. Where the store refuses it,
@@ -111,15 +118,17 @@ class Turn:
             held.forget()
             return decision.reply
         decision, deliveries, queued = sort_effects(held.job_id, decision)
-        turn = Decided(decision, programs, now, text=definition.text, deliveries=deliveries, queued=queued)
+        turn = DecidedTurn(
+            decision, programs, now, text=definition.text, deliveries=deliveries, queued=queued
+        )
         return self._writes.prepare(held, turn)
 
-    async def expect(self, held: Held, prepared: Prepared) -> None:
+    async def expect(self, held: CachedJob, prepared: PendingCommit) -> None:
         """Just before the commit: the alarm comes first, and until the store has answered nobody knows."""
         await self._alarms.expect(held.job_id, prepared.commit.due)
         held.doubt = prepared
 
-    async def settle(self, held: Held, prepared: Prepared, error: StoreError | None) -> None:
+    async def settle(self, held: CachedJob, prepared: PendingCommit, error: StoreError | None) -> None:
         """What the store said of the commit. The early alarm stays when it failed: it only makes us look."""
         if error is None:
             await self._finish(held, prepared)
@@ -131,12 +140,12 @@ class Turn:
             held.doubt = None
         self._alarms.again(held.job_id)
 
-    async def read(self, held: Held) -> Job | None:
+    async def read(self, held: CachedJob) -> Job | None:
         """The job as its latest turn left it, lost calls looked after first. Raises StoreError."""
         await self._prepare(held)
         return None if held.document is None else Job(held.document, held.programs, self._holder)
 
-    async def _prepare(self, held: Held) -> None:
+    async def _prepare(self, held: CachedJob) -> None:
         """Brings `held` to where a turn may start: loaded, without doubt, its lost calls looked after."""
         if held.is_ready:
             return
@@ -157,7 +166,7 @@ class Turn:
 
     async def _take(
         self,
-        held: Held,
+        held: CachedJob,
         event: Event,
         definition: Definition | None,
         remembered: Remembered | None,
@@ -173,12 +182,12 @@ class Turn:
             event, programs = bind(held, event, definition, self._lives)
         decision = self._core.decide(Job(before, programs, self._holder), event, now)
         decision, deliveries, queued = sort_effects(held.job_id, decision)
-        kept = None if remembered is None else keep(held.job_id, remembered, decision.reply, answer)
+        kept = None if remembered is None else remember_reply(held.job_id, remembered, decision.reply, answer)
         if kept is None and is_idle(before, decision):
             if isinstance(event, AlarmRang):
                 await self._look_again(held, now)
             return decision.reply
-        turn = Decided(
+        turn = DecidedTurn(
             decision,
             programs,
             now,
@@ -200,7 +209,7 @@ class Turn:
             await self._go_on(held, turn, event)
         return decision.reply
 
-    async def _commit(self, held: Held, prepared: Prepared) -> None:
+    async def _commit(self, held: CachedJob, prepared: PendingCommit) -> None:
         """Arm, commit, act."""
         await self.expect(held, prepared)
         try:
@@ -210,7 +219,7 @@ class Turn:
             raise
         await self._finish_in_time(held, prepared)
 
-    async def _finish_in_time(self, held: Held, prepared: Prepared) -> None:
+    async def _finish_in_time(self, held: CachedJob, prepared: PendingCommit) -> None:
         """`_finish`, not ahead of its moment; what begins late begins then, with all of its time."""
         until = prepared.until
         if until is not None:
@@ -220,7 +229,7 @@ class Turn:
                 prepared = self._writes.delay(prepared, late)
         await self._finish(held, prepared)
 
-    async def _finish(self, held: Held, prepared: Prepared) -> None:
+    async def _finish(self, held: CachedJob, prepared: PendingCommit) -> None:
         """The store has the turn: it is what the job is now, and its effects may start."""
         commit = prepared.commit
         held.doubt = None
@@ -239,7 +248,7 @@ class Turn:
             self._act(held.job_id, prepared.decision.effects, held.programs)
         await self._set_alarm(held)
 
-    async def _go_on(self, held: Held, turn: Decided, event: Event) -> None:
+    async def _go_on(self, held: CachedJob, turn: DecidedTurn, event: Event) -> None:
         """A turn of qos 0 that changed nothing durable acts at once, or at its moment."""
         if turn.until is not None:
             await self._wait_until(turn.until.steady)
@@ -256,30 +265,30 @@ class Turn:
         if not is_set:
             await self._set_alarm(held)
 
-    async def _look_again(self, held: Held, now: Now) -> None:
+    async def _look_again(self, held: CachedJob, now: Now) -> None:
         """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""
         if is_past(held.due, now):
             self._alarms.again(held.job_id)
         else:
             await self._set_alarm(held)
 
-    async def _set_alarm(self, held: Held) -> None:
+    async def _set_alarm(self, held: CachedJob) -> None:
         if held.due == held.durable_due:
             await self._alarms.arm(held.job_id, held.due)
         else:
             await self._alarms.hold(held.job_id, held.due)
 
-    async def _resolve(self, held: Held, doubt: Prepared) -> None:
+    async def _resolve(self, held: CachedJob, doubt: PendingCommit) -> None:
         """Asks the store whether it has the turn of which it did not say so."""
         stored = await self._store.load(held.job_id)
-        if has(stored, doubt.commit):
+        if is_stored(stored, doubt.commit):
             await self._finish_in_time(held, doubt)
         elif (0 if stored is None or stored.document is None else stored.sequence) == held.committed:
             held.doubt = None
         else:
             held.forget()
 
-    async def _load(self, held: Held) -> None:
+    async def _load(self, held: CachedJob) -> None:
         stored = await self._store.load(held.job_id)
         document, programs = None, dict[int, Program]()
         if stored is not None and stored.document is not None:
@@ -291,5 +300,5 @@ class Turn:
             held.sequence = max(held.sequence, stored.sequence)
             held.committed = 0 if document is None else stored.sequence
             held.due = held.durable_due = stored.due
-        held.cut_off = is_cut_off(document)
+        held.cut_off = has_open_executions(document)
         held.loaded = True

@@ -13,11 +13,11 @@ from typing import Any
 
 import uvloop
 
-from scheduler_service.app.embedded_host import Ground, make_embedded_host
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.embedded import EmbeddedHost
+from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.ports import Batch, Commit, MayGo, always
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
@@ -105,7 +105,7 @@ async def main(qos: int) -> None:
     """Prints microseconds of the loop's thread for one execution."""
     store, clock = Store(), ManualClock(wall=START, skew=SKEW)
     history = History(store)
-    ground = Ground(
+    ground = EmbeddedParts(
         core=CORE,
         store=store,
         history=history,
@@ -118,7 +118,7 @@ async def main(qos: int) -> None:
         holder=Holder("node", "1"),
         boot=1,
     )
-    host = make_embedded_host(ground)
+    host = build_embedded_host(ground)
     await host.start()
     for batch in range(BATCHES):
         due = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(START // 1000 + batch + 1))

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.app.launching import Launched, launch
-from scheduler_service.app.shares import orders_of
+from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.surroundings import make_surroundings
-from scheduler_service.app.workers import Keeper, Patience
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.workers import methods
-from scheduler_service.hosts.workers.branch import Branch
-from scheduler_service.hosts.workers.hosting import Hosting
+from scheduler_service.hosts.processes import rpc_methods
+from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.hosts.processes.worker_process import WorkerProcess, launch
+from scheduler_service.hosts.processes.worker_supervisor import WatchLimits, WorkerSupervisor
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports import StoreUnavailable, StoreUncertain
 from scheduler_service.services.instances import Instances
@@ -32,23 +32,23 @@ SHORT = 0.2
 class Ward:
     """One worker process in the care of its keeper, whose patience ends when it is told to."""
 
-    def __init__(self, folder: Path, launched: Launched) -> None:
+    def __init__(self, folder: Path, launched: WorkerProcess) -> None:
         settings = Settings.model_validate({"store": {"data": str(folder)}, "server": {"workers": 2}})
         clock = ManualClock(wall=1_000_000)
         self.launched = launched
-        self.branch = Branch(share=SHARE)
-        self.patience = Patience(watch=SHORT)
+        self.branch = WorkerHandle(share=SHARE)
+        self.patience = WatchLimits(watch=SHORT)
         self.log: list[str] = []
         self.exits: list[object] = []
         self.back = asyncio.Event()
         self._router = Router(roster=Instances(), terms=lambda _, __: Terms(), clock=clock)
-        self.keeper = Keeper(
+        self.keeper = WorkerSupervisor(
             branch=self.branch,
             launched=launched,
-            give=orders_of(
+            give=worker_configs(
                 Loaded(settings, {}), make_surroundings(settings, SERVED), SERVED, "node-1", clock
             ),
-            hosting=lambda: Hosting(
+            hosting=lambda: ParentService(
                 router=self._router, address=lambda _: (None, False), stir=lambda queues: None
             ),
             back=lambda _: self.back.set(),
@@ -109,8 +109,8 @@ async def test_one_that_stands_still_while_it_works(tmp_path: Path) -> None:
         assert one.branch.is_up
         one.freeze()
         with pytest.raises(StoreUncertain):
-            await one.branch.call(methods.STANDING, None)
+            await one.branch.call(rpc_methods.STANDING, None)
         await one.back.wait()
         assert one.log == ["worker_hangs", "worker_lost", "worker_back"]
         assert one.exits == [-signal.SIGKILL]
-        assert (await one.branch.call(methods.STANDING, None)).held >= 0
+        assert (await one.branch.call(rpc_methods.STANDING, None)).held >= 0

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.app.shares import home_of
+from scheduler_service.app.sharding import shard_of
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import HELD, Target
 
@@ -135,7 +135,7 @@ async def has_ended(service: Service, execution: str) -> Any:
 
 def test_the_jobs_lie_in_all_shares() -> None:
     """Otherwise the tests here would show little."""
-    assert set(map(home_of(SHARES), JOBS)) == set(range(SHARES))
+    assert set(map(shard_of(SHARES), JOBS)) == set(range(SHARES))
 
 
 async def test_several_processes_answer_as_one(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ async def test_a_process_that_stands_still_holds_up_its_own_share(tmp_path: Path
         os.kill(frozen, signal.SIGSTOP)
         try:
             for job in JOBS:
-                if home_of(SHARES)(job) != 1:
+                if shard_of(SHARES)(job) != 1:
                     await service.ask("GET", f"/jobs/{job}", timeout=5)
                     await service.ask("POST", f"/jobs/{job}/trigger", timeout=5)
             await service.ask("GET", "/nodes", timeout=10)

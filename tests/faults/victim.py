@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from scheduler_service.app.running import serve
+from scheduler_service.app.server import serve
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import OutboundRequest, Outcome
 from scheduler_service.persistence.history.database import migrate

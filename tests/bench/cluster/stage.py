@@ -18,7 +18,7 @@ from redis import Redis
 
 from scheduler_service.demo.cluster import APP_ID, LocalCluster
 from scheduler_service.demo.programs import Part, find_programs, free_ports, tell_missing
-from scheduler_service.hosts.sidecar import ACTOR_TYPE, STATE
+from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, STATE
 from tests.bench.stage import ROOT
 from tests.sidecar.stage import Stage
 

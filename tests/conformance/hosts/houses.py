@@ -7,11 +7,11 @@ from typing import Any
 
 from dapr.actor.runtime.manager import ActorManager
 
-from scheduler_service.app.dapr_host import Cluster, Ground, make_dapr_host
 from scheduler_service.domain.records import ExecutionRecord, Record
-from scheduler_service.hosts.dapr import DaprHost
-from scheduler_service.hosts.presence import Presence
-from scheduler_service.hosts.sidecar import Sidecar
+from scheduler_service.hosts.dapr.build import Cluster, DaprParts, build_dapr_host
+from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
+from scheduler_service.hosts.dapr.host import DaprHost
+from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.persistence.shared.catalogue import SharedCatalogue
 from scheduler_service.persistence.shared.database import SharedDatabase
 from scheduler_service.persistence.shared.nodes import Node, Nodes
@@ -105,11 +105,11 @@ class DaprHouse(Handles):
         now = self.clock.now()
         said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0)
         clock = ProcessClock(self.clock, process.stillness)
-        presence = Presence(nodes=nodes, clock=clock, node=said, log=self._write_log)
+        presence = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self._write_log)
         await presence.enter()
         client = StandInClient(self.world, name, process.doing)
         history = MemoryHistory(None, self.journal)  # type: ignore[arg-type]
-        ground = Ground(
+        ground = DaprParts(
             core=CORE,
             cluster=Cluster(shared=shared, nodes=nodes, presence=presence, epoch=epoch),
             sidecar=Sidecar(client=client, patience=PATIENCE),
@@ -123,7 +123,7 @@ class DaprHouse(Handles):
             lives=self._new_life,
             **self.options,
         )
-        host = make_dapr_host(ground)
+        host = build_dapr_host(ground)
         history.store = host.store
         await self.world.join(name, host)
         await host.start()

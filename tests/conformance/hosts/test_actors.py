@@ -12,12 +12,12 @@ from dapr.actor.runtime.config import ActorRuntimeConfig
 from dapr.actor.runtime.context import ActorRuntimeContext
 from dapr.actor.runtime.manager import ActorManager
 
-from scheduler_service.app.actors import create_actor_app
+from scheduler_service.app.actor_listener import create_actor_app
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
-from scheduler_service.hosts.actor import JobActor, PlainSerializer
-from scheduler_service.hosts.messages import read_told, write_ask
+from scheduler_service.hosts.dapr.actor import JobActor, PlainSerializer
+from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.ports import StoreError
 from tests.conformance.hosts.houses import DaprHouse
 from tests.conformance.hosts.standin import StandInClient
@@ -67,7 +67,7 @@ async def test_daprd_finds_its_routes_and_no_others(cluster: DaprHouse) -> None:
         await ask(cluster, "DELETE", ACTOR),
     ]
     assert [answer.status_code for answer in known] == [200] * 5
-    assert read_told(known[2].content).document
+    assert read_reply(known[2].content).document
     for path in ("/", "/docs", "/openapi.json", "/jobs", "/health/ready", ACTOR):
         assert (await ask(cluster, "GET", path)).status_code in (404, 405)
 

@@ -12,7 +12,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Recalled, Started, Taken
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.hosts.actor import JobActor
+from scheduler_service.hosts.dapr.actor import JobActor
 from scheduler_service.persistence.shared.store import Claim
 from scheduler_service.ports import Remembered, StoreError, StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse

@@ -22,7 +22,7 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.moulds import Moulds
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
-from scheduler_service.hosts.catalogue import bury, describe
+from scheduler_service.hosts.catalogue_entry import bury, describe
 from scheduler_service.ports import Definition, Remembered, StoreError, StoreUnavailable
 from scheduler_service.services.declarations import Declarations
 from scheduler_service.services.drift import Drift

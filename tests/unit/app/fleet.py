@@ -9,19 +9,19 @@ from typing import Any
 import httpx
 
 from client_sdk.models import JobDefinition
-from scheduler_service.app.embedded_host import Ground, make_embedded_host
-from scheduler_service.app.making import make_core
-from scheduler_service.app.shares import home_of, make_jobs, make_offers
+from scheduler_service.app.builders import make_core
+from scheduler_service.app.sharding import make_jobs, make_offload, shard_of
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.moulds import Cast, Members, Moulds
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.workers.branch import Branch
-from scheduler_service.hosts.workers.calls import Calls
-from scheduler_service.hosts.workers.line import Line
-from scheduler_service.hosts.workers.share import OwnShare, RemoteShare
+from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.processes.rpc_connection import RpcConnection
+from scheduler_service.hosts.processes.shard import OwnShard, RemoteShard
+from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
@@ -78,7 +78,7 @@ class Share:
         self.asked: list[str] = []
         clock = ManualClock(wall=START, skew=SKEW)
         self.history = MemoryHistory(store, [])
-        ground = Ground(
+        ground = EmbeddedParts(
             core=make_core(self.compiler),
             store=store,
             history=self.history,
@@ -91,8 +91,8 @@ class Share:
             holder=Holder("node", "1"),
             boot=store.boot,
         )
-        self.host = make_embedded_host(ground)
-        self._calls = Calls(
+        self.host = build_embedded_host(ground)
+        self._calls = WorkerService(
             host=self.host,
             store=store,
             history=self.history,
@@ -123,29 +123,29 @@ class Fleet:
 
     def __init__(self, shares: list[Share], **settings: Any) -> None:
         self.shares = shares
-        self.home = home_of(len(shares))
-        self.branches = [Branch(share=number) for number in range(1, len(shares))]
-        self._lines: list[Line] = []
+        self.home = shard_of(len(shares))
+        self.branches = [WorkerHandle(share=number) for number in range(1, len(shares))]
+        self._lines: list[RpcConnection] = []
         own = shares[0]
-        remotes = [RemoteShare(branch=branch, compiler=own.compiler.stored) for branch in self.branches]
-        jobs = make_jobs(OwnShare(host=own.host, history=own.history), remotes, self.home)
+        remotes = [RemoteShard(branch=branch, compiler=own.compiler.stored) for branch in self.branches]
+        jobs = make_jobs(OwnShard(host=own.host, history=own.history), remotes, self.home)
         self.world = World(
             deliver=jobs.deliver,
             create_all=jobs.create_all,
             compile_definition=own.compiler.posted,
             moulds=own.compiler.moulds,
-            offers=make_offers(remotes, self.home),
+            offers=make_offload(remotes, self.home),
             **settings,
         )
 
-    async def join(self, number: int, serve: Serve | None = None) -> Line:
+    async def join(self, number: int, serve: Serve | None = None) -> RpcConnection:
         """The process of a share is there from now on; what answers is its own end of the line."""
         ends = []
         for answer, socket_ in zip(
             (_refuse, serve or self.shares[number].serve), socket.socketpair(), strict=True
         ):
             socket_.setblocking(False)
-            line = await Line.open(
+            line = await RpcConnection.open(
                 socket_,
                 serve=answer,
                 hear=lambda method, argument: None,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.app.shares import home_of
-from scheduler_service.hosts.workers import methods
+from scheduler_service.app.sharding import shard_of
+from scheduler_service.hosts.processes import rpc_methods
 from tests.unit.api.world import definition, pointers
 from tests.unit.app.fleet import Fleet, fleet, send
 
@@ -56,7 +56,7 @@ def codes(items: list[dict[str, Any]]) -> dict[str, str]:
 def test_the_jobs_lie_in_all_shares() -> None:
     """Otherwise the tests here would show little."""
     for ids in (IDS, KNOWN):
-        assert set(map(home_of(PROCESSES), ids)) == set(range(PROCESSES))
+        assert set(map(shard_of(PROCESSES), ids)) == set(range(PROCESSES))
 
 
 async def test_the_service_looks_at_its_own_definitions_alone(service: Fleet) -> None:
@@ -66,7 +66,7 @@ async def test_the_service_looks_at_its_own_definitions_alone(service: Fleet) ->
     for number, share in enumerate(service.shares):
         counted = share.compiler.counted
         assert (counted.casts, counted.kept, share.compiler.compiled) == (homes.count(number), 0, 0)
-        assert share.asked == ([methods.OFFER.name] if number else [])
+        assert share.asked == ([rpc_methods.OFFER.name] if number else [])
     assert sorted(await service.jobs(*IDS)) == sorted(IDS)
 
 
@@ -74,10 +74,12 @@ async def test_what_nobody_knows_is_compiled_and_known_from_then_on(service: Fle
     """The way of a definition that is not taken makes a mould where it is created, also with a default."""
     first = [named(job_id, maxRetries=7) for job_id in IDS[:6]]
     assert told(await service.post(*first)) == ["created"] * 6
-    assert [share.asked for share in service.shares[1:]] == [[methods.OFFER.name, methods.CREATE.name]] * 2
+    assert [share.asked for share in service.shares[1:]] == [
+        [rpc_methods.OFFER.name, rpc_methods.CREATE.name]
+    ] * 2
     second = [named(job_id, maxRetries=7) for job_id in IDS[6:]]
     assert told(await service.post(*second)) == ["created"] * 6
-    assert [share.asked[2:] for share in service.shares[1:]] == [[methods.OFFER.name]] * 2
+    assert [share.asked[2:] for share in service.shares[1:]] == [[rpc_methods.OFFER.name]] * 2
 
 
 async def test_two_of_one_job_are_taken_in_their_order(service: Fleet) -> None:
@@ -109,7 +111,7 @@ async def test_who_has_the_admin_key_is_the_creator() -> None:
             assert told(await service.post(*items, headers=headers)) == ["created"] * 9
         kept = await service.jobs(*(f"job{number}" for number in range(9)))
         assert {one[1] for one in kept.values()} == {"admin"}
-        assert [share.asked[-1] for share in service.shares[1:]] == [methods.OFFER.name] * 2
+        assert [share.asked[-1] for share in service.shares[1:]] == [rpc_methods.OFFER.name] * 2
 
 
 @pytest.mark.parametrize("wrong", [b'{"jobName": nul}', b'"\xff"', b"1e999", b"[" * 64 + b"]" * 64])

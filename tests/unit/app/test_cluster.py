@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scheduler_service.app.cluster import open_node
+from scheduler_service.app.node import open_node
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.settings import load_settings
 from tests.unit.persistence.servers import postgres_server, shared_urls

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.app.database import (
+from scheduler_service.app.data_folder import (
     HISTORY_FILE,
     STATE_FILE,
     check_folder,

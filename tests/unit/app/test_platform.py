@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from client_sdk.models import parse_definition
-from scheduler_service.app.egress import admit_of, egress_of, tell_egress
+from scheduler_service.app.egress import admit_of, egress_of, log_egress
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.settings import Loaded, load_settings
@@ -92,7 +92,7 @@ def test_without_configuration_loopback_is_allowed_and_said_first() -> None:
     """`punctual serve` without configuration allows loopback and says so (SPEC section 9)."""
     loaded = load_settings({}, {})
     told: list[tuple[str, dict[str, Any]]] = []
-    tell_egress(loaded, lambda event, /, **keys: told.append((event, keys)))
+    log_egress(loaded, lambda event, /, **keys: told.append((event, keys)))
     assert opens(loaded, LOOPBACK) == {True}
     assert opens(loaded, ["10.0.0.1", "169.254.169.254"]) == {False}
     [(event, keys)] = told
@@ -107,7 +107,7 @@ def test_a_configuration_without_egress_refuses_loopback(tmp_path: Path) -> None
     file.write_text("[server]\nport = 9000\n", encoding="utf-8")
     loaded = load_settings({}, {}, file)
     told: list[dict[str, Any]] = []
-    tell_egress(loaded, lambda _event, /, **keys: told.append(keys))
+    log_egress(loaded, lambda _event, /, **keys: told.append(keys))
     assert opens(loaded, [*LOOPBACK, "10.0.0.1"]) == {False}
     assert told == [{"allow": [], "deny": []}]
     narrow = load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["10.0.0.0/8"]'})

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from scheduler_service.app.shares import check_workers, home_of, orders_of
+from scheduler_service.app.sharding import check_workers, shard_of, worker_configs
 from scheduler_service.app.surroundings import make_surroundings
-from scheduler_service.app.system import NAMES
+from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.settings import Loaded, Settings, SettingsError
 
@@ -29,7 +29,7 @@ def test_one_process_alone_may_use_what_it_cannot_share(members: dict[str, objec
 
 def test_system_jobs_live_where_their_functions_are() -> None:
     """In the service's own process, however many there are (SPEC section 11)."""
-    assert {home_of(shares)(name) for shares in (1, 2, 5, 32) for name in NAMES} == {0}
+    assert {shard_of(shares)(name) for shares in (1, 2, 5, 32) for name in NAMES} == {0}
 
 
 def test_a_worker_process_has_all_settings_and_the_steady_line_of_its_service() -> None:
@@ -47,7 +47,7 @@ def test_a_worker_process_has_all_settings_and_the_steady_line_of_its_service() 
     clock = ManualClock(wall=1_000, skew=400)
     before = round(time.time() * 1_000)
     surroundings = make_surroundings(settings, "http://here")
-    orders = orders_of(loaded, surroundings, "http://here", "node-1", clock)(2)
+    orders = worker_configs(loaded, surroundings, "http://here", "node-1", clock)(2)
     assert Settings.model_validate_json(orders.settings) == settings
     assert (orders.share, orders.node, orders.served, orders.has_file) == (2, "node-1", "http://here", True)
     assert (orders.sources, orders.environment) == (loaded.sources, {"HOST": "h"})

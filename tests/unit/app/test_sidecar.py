@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.app.membership import node_wire
-from scheduler_service.app.sidecar import SidecarWatch, find_missing, is_too_old
+from scheduler_service.app.cluster_join import node_wire
 from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch, find_missing, is_too_old
 from scheduler_service.persistence.shared.nodes import Node
 from scheduler_service.ports import StoreUnavailable
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.app.surroundings import Compiler
-from scheduler_service.app.system import NAMES, install_patiently
+from scheduler_service.app.system_jobs import NAMES, install_patiently
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.ports import StoreUnavailable
 from scheduler_service.settings import Settings

@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.app.embedded_host import Ground, make_embedded_host
 from scheduler_service.domain.events import Created, Event
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.state.rows import batch_row
@@ -86,7 +86,7 @@ class Works:
         self._commit = store.commit
         store.commit = self._count_commit  # type: ignore[method-assign]
         store._files.writing.set_trace_callback(self.statements.append)
-        ground = Ground(
+        ground = EmbeddedParts(
             core=msgspec.structs.replace(CORE, decide=self._count_turn),
             store=store,
             history=history,
@@ -99,7 +99,7 @@ class Works:
             holder=Holder("node", "1"),
             boot=store.boot,
         )
-        self.host = make_embedded_host(ground)
+        self.host = build_embedded_host(ground)
 
     async def create(self, count: int, qos: int, steps: int) -> None:
         """Jobs that fire every minute, all at the same moments; each step after the first has a template."""

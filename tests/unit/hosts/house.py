@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from client_sdk.models import parse_definition
-from scheduler_service.app.embedded_host import Ground, make_embedded_host
 from scheduler_service.domain.events import Created, Event, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import DeliveryRecord, ExecutionRecord, Record
@@ -21,6 +20,7 @@ from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.core import Core
+from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.ports import Batch, Definition, History, StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instance, Instances
@@ -189,7 +189,7 @@ class House(Handles):
         self.sender = ScriptedSender(self.journal)
         # Who runs is in the memory of a process, and heard of anew after a start; here at once.
         self.router = Router(roster=self.instances, terms=self._terms, clock=self.clock)
-        ground = Ground(
+        ground = EmbeddedParts(
             core=CORE,
             store=self.store,
             history=self.history,
@@ -204,7 +204,7 @@ class House(Handles):
             lives=self._new_life,
             **self.options,
         )
-        self.host = make_embedded_host(ground)
+        self.host = build_embedded_host(ground)
 
     async def start(self) -> "House":
         """Starts the present process."""

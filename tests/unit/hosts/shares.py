@@ -11,8 +11,8 @@ import msgspec
 from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
 from scheduler_service.domain.parts import PartEnd, PartName
-from scheduler_service.hosts.workers.catalogue import MergedCatalogue
-from scheduler_service.hosts.workers.queues import MergedQueues
+from scheduler_service.hosts.processes.merged_catalogue import MergedCatalogue
+from scheduler_service.hosts.processes.merged_queues import MergedQueues
 from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
 from scheduler_service.ports import Commit
 from scheduler_service.ports.instances import ShareQueues

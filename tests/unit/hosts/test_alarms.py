@@ -8,11 +8,11 @@ import pytest
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.alarms import EARLY, IN_FLIGHT, EmbeddedAlarms
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.headway import TURN, Headway
-from scheduler_service.hosts.line import Line
-from scheduler_service.hosts.window import WIDTH
+from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue
+from scheduler_service.hosts.embedded.alarms import EARLY, IN_FLIGHT, EmbeddedAlarms
+from scheduler_service.hosts.embedded.due_window import WIDTH
+from scheduler_service.hosts.embedded.early_commit import TURN, EarlyCommit
 from scheduler_service.ports import CatalogueEntry, StoredJob
 from tests.unit.hosts.house import SKEW, START, until
 from tests.unit.hosts.memory_store import Disk, MemoryStore
@@ -47,7 +47,7 @@ class Tower:
             ring=self._ring,
             log=self._write,
             ready=ready,
-            headway=Headway(usual=headway, longest=rush),
+            headway=EarlyCommit(usual=headway, longest=rush),
             elapsed=spent,
         )
 
@@ -362,7 +362,7 @@ async def test_draining_takes_no_firing() -> None:
 
 def test_a_line_holds_one_place_per_job_however_often_it_moves() -> None:
     """A moment that moves to later costs nothing until the earlier one is reached."""
-    line = Line()
+    line = AlarmQueue()
     for moment in range(10, 1_000):
         line.put("job", moment)
     assert line.next() == 10
@@ -376,7 +376,7 @@ def test_a_line_holds_one_place_per_job_however_often_it_moves() -> None:
 
 def test_a_line_names_what_rings_between_two_moments() -> None:
     """Neither what is due, nor what is later, was moved or dropped; at most as many as are asked for."""
-    line = Line()
+    line = AlarmQueue()
     for moment in (9, 3, 7, 5, 1, 8, 2, 6, 4):
         line.put(f"job-{moment}", moment)
     line.put("job-4", 40)

@@ -9,10 +9,9 @@ from scheduler_service.domain.events import CallEnded, Event
 from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Token
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.crew import Crew
-from scheduler_service.hosts.gate import OpenGate
-from scheduler_service.hosts.insist import Insistence
-from scheduler_service.hosts.part_crew import PartCrew, stir_nobody
+from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight, wake_no_claimers
+from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.hosts.send_guard import OpenSendGuard
 from scheduler_service.ports import MayGo, StoreUnavailable
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import Router, Terms
@@ -35,8 +34,10 @@ class Bridge:
         self.offered: list[int] = []
         self.is_away = False
         self.log: list[str] = []
-        insistence = Insistence(take=self._take, clock=self.clock, lease=lease)
-        self.crew = Crew(sender=self.sender, gate=OpenGate(), insistence=insistence, log=self._write)
+        insistence = Redelivery(take=self._take, clock=self.clock, lease=lease)
+        self.crew = CallsInFlight(
+            sender=self.sender, gate=OpenSendGuard(), insistence=insistence, log=self._write
+        )
 
     async def advance(self, pause: int) -> None:
         """From call to call."""
@@ -181,8 +182,8 @@ class ClosedGate:
 async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
     """Nothing was sent and nothing comes home; the gate hears of it, and it may be made anew."""
     bridge, gate = Bridge(), ClosedGate()
-    insistence = Insistence(take=bridge._take, clock=bridge.clock)
-    crew = Crew(sender=bridge.sender, gate=gate, insistence=insistence, log=bridge._write)
+    insistence = Redelivery(take=bridge._take, clock=bridge.clock)
+    crew = CallsInFlight(sender=bridge.sender, gate=gate, insistence=insistence, log=bridge._write)
     for _ in range(2):
         crew.call("job", TOKEN, REQUEST)
         await bridge.settle()
@@ -197,14 +198,14 @@ async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
     instances = Instances()
     instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
     router = Router(roster=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
-    insistence = Insistence(take=bridge._take, clock=bridge.clock)
-    parts = PartCrew(
+    insistence = Redelivery(take=bridge._take, clock=bridge.clock)
+    parts = PartsInFlight(
         sender=bridge.sender,
         gate=gate,
         router=router,
         insistence=insistence,
         log=bridge._write,
-        stir=stir_nobody,
+        stir=wake_no_claimers,
     )
     tokens = [Token("uid", number, number, CallKind.PART, 0) for number in (1, 2)]
     for token in tokens:

@@ -11,7 +11,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
-from scheduler_service.hosts.actors import Actor, Actors
+from scheduler_service.hosts.job_cache import JobCache, LockedJob
 from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.ports import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, asynchronous, describe, until
@@ -85,7 +85,7 @@ async def test_who_stops_waiting_stops_nothing() -> None:
 
 async def test_a_lock_that_was_handed_to_somebody_who_left_goes_on() -> None:
     """No wake-up is lost when who was woken is cancelled in the same moment."""
-    actor = Actor("job")
+    actor = LockedJob("job")
     await actor.acquire()
     second, third = asyncio.create_task(actor.acquire()), asyncio.create_task(actor.acquire())
     await asyncio.sleep(0)
@@ -100,7 +100,7 @@ async def test_a_lock_that_was_handed_to_somebody_who_left_goes_on() -> None:
 
 async def test_who_leaves_the_line_is_passed_over() -> None:
     """Cancelled while it waits, it holds up nobody behind it."""
-    actor = Actor("job")
+    actor = LockedJob("job")
     await actor.acquire()
     second, third = asyncio.create_task(actor.acquire()), asyncio.create_task(actor.acquire())
     await asyncio.sleep(0)
@@ -133,7 +133,7 @@ async def test_a_ring_for_a_job_that_is_not_there_leaves_nothing() -> None:
     house = await House().start()
     assert isinstance(await house.trigger("nobody"), Refusal)
     assert house.host.jobs_held == 0
-    assert len(Actors(most=1)) == 0
+    assert len(JobCache(most=1)) == 0
 
 
 async def test_an_answer_is_delivered_again_while_the_store_is_away() -> None:

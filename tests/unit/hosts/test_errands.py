@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.hosts.errands import Errands
+from scheduler_service.hosts.light_tasks import LightTasks
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_an_errand_runs_to_its_first_wait_at_once() -> None:
     """And goes on when that wait ends, with what came of it."""
-    errands, said = Errands(), []
+    errands, said = LightTasks(), []
     gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
@@ -29,7 +29,7 @@ async def test_an_errand_runs_to_its_first_wait_at_once() -> None:
 
 async def test_one_that_starts_soon_runs_nothing_inside_of_its_caller() -> None:
     """What it awaits is none of the caller's business."""
-    errands, said = Errands(), []
+    errands, said = LightTasks(), []
 
     async def run() -> None:
         said.append(asyncio.current_task())
@@ -42,7 +42,7 @@ async def test_one_that_starts_soon_runs_nothing_inside_of_its_caller() -> None:
 
 async def test_an_error_that_is_awaited_is_raised_in_the_errand() -> None:
     """As in a task."""
-    errands, caught = Errands(), []
+    errands, caught = LightTasks(), []
     gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
@@ -61,7 +61,7 @@ async def test_an_error_that_is_awaited_is_raised_in_the_errand() -> None:
 @pytest.mark.parametrize("is_over", [False, True])
 async def test_cancelling_ends_an_errand_where_it_waits(is_over: bool) -> None:
     """Also where its wait has just ended and it was not told yet: cleanly, by the way of its finally."""
-    errands, said = Errands(), []
+    errands, said = LightTasks(), []
     gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
@@ -81,7 +81,7 @@ async def test_cancelling_ends_an_errand_where_it_waits(is_over: bool) -> None:
 
 async def test_cancelling_before_the_start_runs_nothing() -> None:
     """A call that is abandoned in the turn that made it is never sent."""
-    errands, said = Errands(), []
+    errands, said = LightTasks(), []
 
     async def run() -> None:
         said.append("on")
@@ -93,7 +93,7 @@ async def test_cancelling_before_the_start_runs_nothing() -> None:
 
 async def test_an_errand_that_breaks_is_told_of_and_stops_nothing_else() -> None:
     """By the loop's handler, as a task's error is."""
-    errands = Errands()
+    errands = LightTasks()
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
 
@@ -107,7 +107,7 @@ async def test_an_errand_that_breaks_is_told_of_and_stops_nothing_else() -> None
 
 async def test_waiting_ends_with_the_first_that_ends() -> None:
     """So that a place among many is taken again."""
-    errands = Errands()
+    errands = LightTasks()
     gates = [asyncio.get_running_loop().create_future() for _ in range(2)]
 
     async def run(gate: "asyncio.Future[None]") -> None:

@@ -12,9 +12,9 @@ from scheduler_service.domain.events import Destroyed, Paused
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome, JobState
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, ExecutionRecord, FiringRecord
-from scheduler_service.hosts.headway import TURN, Headway
+from scheduler_service.hosts.embedded.early_commit import TURN, EarlyCommit
 from scheduler_service.hosts.limits import HostLimits
-from scheduler_service.hosts.moments import BUNCH, Moments
+from scheduler_service.hosts.timed_release import BATCH, TimedRelease
 from tests.unit.hosts.house import START, House
 from tests.unit.hosts.memory_store import Fate
 
@@ -190,7 +190,7 @@ async def test_destroyed_while_it_waits() -> None:
 async def test_moments_are_never_reached_early() -> None:
     """A timer may come a little before its time: the rest is waited for too."""
     house = House()
-    moments = Moments(clock=house.clock)
+    moments = TimedRelease(clock=house.clock)
     now = house.clock.now().steady
     both = [asyncio.create_task(moments.wait_until(now + 10)) for _ in range(2)]
     await house.settle()
@@ -321,7 +321,7 @@ async def test_a_crowd_is_seen_in_time(created: int) -> None:
 async def test_a_crowd_goes_on_in_bunches() -> None:
     """At their moment the loop gets round to others in between, and every one of them goes on."""
     house = House()
-    moments = Moments(clock=house.clock)
+    moments = TimedRelease(clock=house.clock)
     now = house.clock.now().steady
     gone: list[int] = []
 
@@ -329,7 +329,7 @@ async def test_a_crowd_goes_on_in_bunches() -> None:
         await moments.wait_until(now + 10)
         gone.append(number)
 
-    waiting = [asyncio.create_task(wait(number)) for number in range(3 * BUNCH + 1)]
+    waiting = [asyncio.create_task(wait(number)) for number in range(3 * BATCH + 1)]
     await house.settle()
     assert len(moments) == len(waiting)
     house.clock.advance(10)
@@ -337,7 +337,7 @@ async def test_a_crowd_goes_on_in_bunches() -> None:
     while len(gone) < len(waiting):
         before = len(gone)
         await asyncio.sleep(0)
-        assert len(gone) - before <= BUNCH
+        assert len(gone) - before <= BATCH
         rounds += 1
     assert rounds >= 4
     assert gone == sorted(gone)
@@ -378,7 +378,7 @@ def is_late(moments: list[int], begin: Callable[[int], int]) -> bool:
 def test_a_rush_begins_where_the_usual_headway_is_too_short(some: list[int], crowds: list[int]) -> None:
     """Early enough for the last of the first crowd, and for a crowd alone."""
     moments = sorted(some + [2_000 + 150 * place for place, size in enumerate(crowds) for _ in range(size)])
-    headway = Headway(usual=HEADWAY, longest=500)
+    headway = EarlyCommit(usual=HEADWAY, longest=500)
     headway.survey(moments)
 
     def begin(moment: int) -> int:
@@ -397,14 +397,14 @@ def test_a_rush_begins_where_the_usual_headway_is_too_short(some: list[int], cro
 
 def test_firings_wait_for_others_within_the_usual_headway() -> None:
     """The first rings when half of it is over, and takes along what is due as far as it reaches."""
-    headway = Headway(usual=20, longest=20, stride=10)
+    headway = EarlyCommit(usual=20, longest=20, stride=10)
     assert [headway.pause(now, 1_000) for now in (900, 980, 989, 990, 1_100)] == [90, 10, 1, 0, 0]
     assert headway.reach(990) == 1_010
 
 
 def test_a_crowd_beyond_all_measure_is_begun_as_early_as_is_allowed() -> None:
     """It ends late, by what is left of it at its moment."""
-    headway = Headway(usual=HEADWAY, longest=500)
+    headway = EarlyCommit(usual=HEADWAY, longest=500)
     headway.survey([10_000] * 20_000)
     assert headway.reach(9_499) == 9_499 + HEADWAY
     assert headway.reach(9_500) == 10_000

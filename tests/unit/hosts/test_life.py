@@ -1,12 +1,12 @@
 """What a new life gets from its host (SPEC section 5)."""
 
-from scheduler_service.hosts.life import KEY_BYTES, LIVES_AT_ONCE, NewLives
+from scheduler_service.hosts.identity import IDENTITIES_AT_ONCE, KEY_BYTES, IdentitySource
 
 
 def test_no_two_lives_are_alike() -> None:
     """Uids are 32 hex digits, keys random, also beyond one helping of chance."""
-    new_life = NewLives()
-    lives = [new_life() for _ in range(3 * LIVES_AT_ONCE)]
+    new_life = IdentitySource()
+    lives = [new_life() for _ in range(3 * IDENTITIES_AT_ONCE)]
     assert len({uid for uid, _ in lives}) == len({key for _, key in lives}) == len(lives)
     assert all(len(uid) == 32 and int(uid, 16) >= 0 and len(key) == KEY_BYTES for uid, key in lives)
 
@@ -14,7 +14,7 @@ def test_no_two_lives_are_alike() -> None:
 def test_uids_begin_with_the_moment() -> None:
     """Lives that begin one after the other are in order: their rows lie together (DESIGN section 6)."""
     moments = iter(range(1_700_000_000_000_000_000, 1_700_000_001_000_000_000, 10_000_000))
-    new_life = NewLives(now=lambda: next(moments))
+    new_life = IdentitySource(now=lambda: next(moments))
     uids = [new_life()[0] for _ in range(100)]
     assert uids == sorted(uids)
     assert int(uids[0][:12], 16) == 1_700_000_000_000

@@ -1,13 +1,13 @@
 """Whether a node was taken for alive without a break (SPEC section 14)."""
 
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.tenure import BEAT, LAPSE, OFFLINE, Tenure
+from scheduler_service.hosts.dapr.liveness import BEAT, LAPSE, OFFLINE, Liveness
 
 
-def beating() -> tuple[Tenure, ManualClock]:
+def beating() -> tuple[Liveness, ManualClock]:
     """A node that has just been heard of."""
     clock = ManualClock(wall=1_000_000)
-    tenure = Tenure(clock=clock)
+    tenure = Liveness(clock=clock)
     tenure.extend(clock.now().steady)
     return tenure, clock
 
@@ -62,5 +62,5 @@ def test_a_node_that_says_goodbye_is_gone_at_once() -> None:
 
 def test_before_its_first_beat_nobody_takes_a_node_for_alive() -> None:
     """So nothing that is begun then counts."""
-    tenure = Tenure(clock=ManualClock(wall=1_000_000))
+    tenure = Liveness(clock=ManualClock(wall=1_000_000))
     assert not tenure.lasts(tenure.number)

@@ -23,8 +23,8 @@ from scheduler_service.domain.replies import Recalled, Refusal, RefusalCode, Rep
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.held import Held
-from scheduler_service.hosts.moments import Moments
+from scheduler_service.hosts.job_cache import CachedJob
+from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports import Remembered, StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.security.masking import Masking
@@ -79,9 +79,9 @@ class Bench:
             lives=lambda: (f"uid{boot}", b"k" * 32),
             holder=Holder("node", str(boot)),
             boot=boot,
-            wait_until=Moments(clock=self.clock).wait_until,
+            wait_until=TimedRelease(clock=self.clock).wait_until,
         )
-        self.held = Held("job")
+        self.held = CachedJob("job")
 
     async def run(self, event: Event, **more: Any) -> Reply:
         """One turn."""

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.waker import Waker
+from scheduler_service.hosts.embedded.wakeup import Wakeup
 from tests.unit.hosts.house import SKEW, START, until
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ class Bed:
 
     def __init__(self) -> None:
         self.clock = ManualClock(wall=START, skew=SKEW)
-        self.waker = Waker(clock=self.clock, ahead=AHEAD)
+        self.waker = Wakeup(clock=self.clock, ahead=AHEAD)
         self.sleep = asyncio.ensure_future(self.waker.sleep(self.clock.now(), 1_000))
 
     async def is_asleep(self) -> bool:

@@ -12,9 +12,14 @@ from scheduler_service.domain.effects import CallPart, PublishParts, ResolveInst
 from scheduler_service.domain.parts import Chosen, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.workers.guests import AskedDirectory, AskingSender, RemoteRouter, stir_service
-from scheduler_service.hosts.workers.hosting import Hosting
-from scheduler_service.hosts.workers.line import Line
+from scheduler_service.hosts.processes.parent_client import (
+    LookupSender,
+    ParentDirectory,
+    RemoteRouter,
+    wake_parent_claimers,
+)
+from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.ports import MayGo, Sender, always
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import Router, Terms
@@ -33,7 +38,7 @@ class Scene:
         self.addresses: dict[str, tuple[str | None, bool]] = {}
         self.asked: list[str] = []
         self.stirred: list[Any] = []
-        self.hosting = Hosting(router=self.places, address=self.locate, stir=self.stirred.append)
+        self.hosting = ParentService(router=self.places, address=self.locate, stir=self.stirred.append)
         self.instances.register(
             Instance("shop", "default", "i1", "http://i1.test", capacity=1, seen=self.clock.now().steady)
         )
@@ -52,14 +57,16 @@ class Scene:
         self.line = await self._line(theirs, _refuse, lambda method, argument: None, self.lost.set)
         self.router = RemoteRouter(line=self.line)
 
-    async def _line(self, end: socket.socket, serve: Any, hear: Any, lost: Any) -> Line:
+    async def _line(self, end: socket.socket, serve: Any, hear: Any, lost: Any) -> RpcConnection:
         end.setblocking(False)
-        return await Line.open(end, serve=serve, hear=hear, lost=lost, log=lambda event, /, **keys: None)
+        return await RpcConnection.open(
+            end, serve=serve, hear=hear, lost=lost, log=lambda event, /, **keys: None
+        )
 
     async def said(self) -> None:
         """Returns when all that was told has been heard."""
         self.addresses.setdefault("said", (None, False))
-        await AskedDirectory(line=self.line).learn("said")
+        await ParentDirectory(line=self.line).learn("said")
 
 
 async def _refuse(method: str, argument: bytes) -> bytes:
@@ -160,7 +167,7 @@ async def test_a_draining_instance_is_left_out_for_all() -> None:
 class Target(Sender):
     """Notes where the directory would send."""
 
-    def __init__(self, directory: AskedDirectory) -> None:
+    def __init__(self, directory: ParentDirectory) -> None:
         self.directory = directory
         self.found: list[str | None] = []
 
@@ -175,9 +182,9 @@ class Target(Sender):
 async def test_an_address_is_asked_for_each_call() -> None:
     """So it is what the service knows now; who has an address already, or is no service, is not asked for."""
     async with opened() as scene:
-        directory = AskedDirectory(line=scene.line)
+        directory = ParentDirectory(line=scene.line)
         target = Target(directory)
-        sender = AskingSender(sender=target, directory=directory)
+        sender = LookupSender(sender=target, directory=directory)
         await sender.send(REQUEST)
         scene.addresses["shop"] = ("http://shop.test", False)
         await sender.send(REQUEST)
@@ -190,7 +197,7 @@ async def test_an_address_is_asked_for_each_call() -> None:
 async def test_who_waits_for_instances_learns_of_them() -> None:
     """Just after a start of the service its instances are not back yet."""
     async with opened() as scene:
-        directory = AskedDirectory(line=scene.line)
+        directory = ParentDirectory(line=scene.line)
         scene.addresses["shop"] = (None, True)
         await directory.learn("shop")
         assert directory.awaits_instances("shop")
@@ -206,7 +213,7 @@ async def test_work_for_queues_wakes_those_who_wait() -> None:
     async with opened() as scene:
         name = PartName("uid", 1, 1, 0, 0)
         part = QueuedPart(name, "resize", 1, REQUEST, QueueOptions(), 0, 0, "job", "default")
-        stir_service(scene.line, PublishParts((part, part)))
-        stir_service(scene.line, WithdrawParts("uid", 1, 1))
+        wake_parent_claimers(scene.line, PublishParts((part, part)))
+        wake_parent_claimers(scene.line, WithdrawParts("uid", 1, 1))
         await scene.said()
         assert scene.stirred == [[("default", "resize")], None]

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.hosts.workers.frames import (
-    Answer,
-    Call,
-    Failure,
+from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault, RpcConnection
+from scheduler_service.hosts.processes.rpc_frames import (
     Frame,
     FrameReader,
-    Tell,
+    RpcAnswer,
+    RpcCall,
+    RpcFailure,
+    RpcNotice,
     write_frame,
 )
-from scheduler_service.hosts.workers.line import Line, OtherProcessFault
 from scheduler_service.persistence.cursor import CursorError
 from scheduler_service.ports import StoreConflict, StoreUnavailable, StoreUncertain
 
@@ -29,7 +29,7 @@ Serve = Callable[[str, bytes], Awaitable[bytes]]
 class End:
     """One end of a line, and what came to it."""
 
-    line: Line
+    line: RpcConnection
 
     def __init__(self, serve: Serve) -> None:
         self.serve = serve
@@ -39,7 +39,7 @@ class End:
 
     async def open(self, end: socket.socket) -> None:
         end.setblocking(False)
-        self.line = await Line.open(
+        self.line = await RpcConnection.open(
             end,
             serve=self.serve,
             hear=lambda method, argument: self.heard.append((method, argument)),
@@ -167,10 +167,10 @@ async def test_what_is_told_keeps_its_place() -> None:
 
 
 FRAMES = st.one_of(
-    st.builds(Call, st.integers(0, 1 << 40), st.text(max_size=9), st.binary(max_size=99)),
-    st.builds(Tell, st.text(max_size=9), st.binary(max_size=99)),
-    st.builds(Answer, st.integers(0, 1 << 40), st.binary(max_size=99)),
-    st.builds(Failure, st.integers(0, 1 << 40), st.text(max_size=9), st.text(max_size=9)),
+    st.builds(RpcCall, st.integers(0, 1 << 40), st.text(max_size=9), st.binary(max_size=99)),
+    st.builds(RpcNotice, st.text(max_size=9), st.binary(max_size=99)),
+    st.builds(RpcAnswer, st.integers(0, 1 << 40), st.binary(max_size=99)),
+    st.builds(RpcFailure, st.integers(0, 1 << 40), st.text(max_size=9), st.text(max_size=9)),
 )
 
 

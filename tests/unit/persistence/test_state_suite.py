@@ -12,7 +12,7 @@ from scheduler_service.domain.moments import DAY, Due
 from scheduler_service.domain.records import (
     Record,
 )
-from scheduler_service.hosts.errands import Errands
+from scheduler_service.hosts.light_tasks import LightTasks
 from scheduler_service.persistence.state.catalogue import JobQuery
 from scheduler_service.persistence.state.store import OpenStore
 from scheduler_service.ports import (
@@ -317,7 +317,7 @@ async def test_who_asks_need_not_be_a_task(store: OpenStore) -> None:
         asked.append(await store.catalogue.get("job"))
         asked.append(await store.due_wall(10, 10))
 
-    errands = Errands()
+    errands = LightTasks()
     errands.start(ask())
     await errands.wait_for_all()
     assert len(asked) == 5

@@ -1,0 +1,67 @@
+"""This node among the nodes of its cluster: its name and place, where they meet, and how a node is told."""
+
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from scheduler_service import __version__
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.dapr.build import Cluster
+from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, NodeHeartbeat, is_alive
+from scheduler_service.persistence.shared.database import SharedDatabase
+from scheduler_service.persistence.shared.nodes import Node, Nodes
+from scheduler_service.persistence.shared.store import SharedStore
+from scheduler_service.ports import StoreUnavailable
+from scheduler_service.settings import Settings
+
+SHARED_FILE = "cluster.db"
+
+
+async def join_cluster(
+    shared: SharedDatabase, clock: SystemClock, name: str, served: str, log: Log
+) -> Cluster:
+    """Takes this node's place among the others. Raises StoreError."""
+    nodes = Nodes(database=shared)
+    epoch, now = await nodes.next_epoch(), clock.now()
+    node = Node(name, str(epoch), served, __version__, "running", now.wall, now.steady, 0, 0)
+    presence = NodeHeartbeat(nodes=nodes, clock=clock, node=node, log=log)
+    await presence.enter()
+    return Cluster(shared=SharedStore(database=shared), nodes=nodes, presence=presence, epoch=epoch)
+
+
+def shared_url(url: str | None, folder: Path) -> str:
+    """Where nodes meet: PostgreSQL where settings name it, else a file beside the history."""
+    return url if url is not None and url.startswith("postgresql:") else f"sqlite:///{folder / SHARED_FILE}"
+
+
+def node_id(settings: Settings, served: str) -> str:
+    """`node.id`, or this machine's name and the port that is served."""
+    name = settings.node.id or f"{platform.node()}-{served.rpartition(':')[2]}"
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name)[:64]
+
+
+def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
+    """A node in wire form: one that was not heard of for 10 s is offline."""
+    return {
+        "nodeId": node.node_id,
+        "address": node.address,
+        "version": node.version,
+        "state": node.state if is_alive(node, now) or node.state == CUT_OFF else "offline",
+        "startedAt": rfc3339(node.started_at),
+        "lastHeartbeat": rfc3339(node.seen_at + skew),
+        "jobsHeld": node.jobs_held,
+        "running": node.running,
+    }
+
+
+async def keep_app_id(nodes: Nodes, app_id: str) -> None:
+    """Actor state lies under the app id. Raises StoreUnavailable where it is not the one of the state."""
+    known = await nodes.keep_app_id(app_id)
+    if known != app_id:
+        raise StoreUnavailable(
+            f"the jobs' state lies under the app id {known!r}, and this daprd runs as {app_id!r}: "
+            f"start daprd with --app-id {known}"
+        )

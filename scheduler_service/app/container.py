@@ -1,0 +1,256 @@
+"""The rooms of one service: each is built when it is first asked for, out of those that it names."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import msgspec
+
+from scheduler_service import __version__
+from scheduler_service.api.parts import ApiParts
+from scheduler_service.app.builders import (
+    Outbox,
+    limits_of,
+    make_cleanup,
+    make_core,
+    make_masking,
+    make_sender,
+    open_writer,
+    system_functions,
+)
+from scheduler_service.app.egress import admit_of
+from scheduler_service.app.service_registry import ServiceRegistry
+from scheduler_service.app.sharding import make_jobs, make_merged_store, make_offload, worker_configs
+from scheduler_service.app.store_opening import StoreWatch
+from scheduler_service.app.surroundings import TENANT, Compiler
+from scheduler_service.app.system_jobs import NAMES
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.hosts.cleanup import Cleanup
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.processes.merged_store import ServiceStore
+from scheduler_service.hosts.processes.parent_service import ParentService
+from scheduler_service.hosts.processes.shard import OwnShard, RemoteShard
+from scheduler_service.hosts.processes.sharding import ShardOf
+from scheduler_service.hosts.processes.shards import Shards
+from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.hosts.processes.worker_process import WorkerProcess
+from scheduler_service.hosts.processes.worker_supervisor import WorkerProcesses
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.state.store import OpenStore
+from scheduler_service.ports import History, Sender
+from scheduler_service.services.queues import PullQueues
+from scheduler_service.settings import Loaded
+from scheduler_service.timing.misfire import count_missed
+from scheduler_service.transport.sender import HttpSender
+
+WrapHistory = Callable[[History], History]
+WrapSender = Callable[[Sender], Sender]
+
+
+class ContainerBase(msgspec.Struct, frozen=True, kw_only=True):
+    """What a service stands on: settings, what is open, its clock."""
+
+    loaded: Loaded
+    served: str
+    log: Log
+    surroundings: Surroundings
+    compiler: Compiler
+    watch: StoreWatch
+    home: ShardOf
+    store: OpenStore
+    database: HistoryDatabase
+    clock: Timekeeper
+    wrap: WrapHistory | None
+    carry: WrapSender | None
+
+
+class Container:
+    """One service; `launched` are its worker processes, one for each share but its own."""
+
+    def __init__(self, *, base: ContainerBase, launched: Sequence[WorkerProcess]) -> None:
+        self._base = base
+        self._launched = launched
+        self.compiler = base.compiler
+        self.database = base.database
+        self.store = base.store
+        self.watch = base.watch
+        self._outbox = Outbox()
+
+    async def attach(self) -> None:
+        """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
+        self._outbox.courier = self.jobs
+        await self.services.attach(
+            deliver=self.jobs.deliver,
+            read_job=self.jobs.read,
+            catalogue=self.whole.catalogue,
+            definition=self.whole.definition,
+            compile_text=self.compiler.stored,
+        )
+
+    @cached_property
+    def writer(self) -> HistoryWriter:
+        """Writes the history."""
+        return open_writer(self.store, self.database, self._base.log)
+
+    @cached_property
+    def reads(self) -> HistoryReads:
+        """Reads it."""
+        return HistoryReads(database=self.database, system_jobs=frozenset(NAMES))
+
+    @cached_property
+    def sender(self) -> HttpSender:
+        """Sends requests, and runs what system jobs name."""
+        base = self._base
+        system = system_functions(self._cleaner, self._outbox, self.services)
+        return make_sender(base.loaded, base.served, directory=self.services.directory, system=system)
+
+    @cached_property
+    def host(self) -> EmbeddedHost:
+        """Takes the turns of the service's own share."""
+        base = self._base
+        settings = base.loaded.settings
+        ground = EmbeddedParts(
+            core=make_core(self.compiler),
+            store=self.store,
+            history=base.wrap(self.writer) if base.wrap else self.writer,
+            sender=base.carry(self.sender) if base.carry else self.sender,
+            router=self.services.router,
+            stir=self.services.stir,
+            clock=base.clock,
+            redact=make_masking(settings).redact_all,
+            count=count_missed,
+            log=base.log,
+            holder=Holder(self.store.node_id, f"{self.store.boot}-{os.getpid()}"),
+            boot=self.store.boot,
+            limits=limits_of(settings),
+        )
+        return build_embedded_host(ground)
+
+    @cached_property
+    def jobs(self) -> OwnShard | Shards:
+        """All jobs, whichever process has them."""
+        own = OwnShard(host=self.host, history=self.writer)
+        return make_jobs(own, self._remotes, self._base.home)
+
+    @cached_property
+    def whole(self) -> ServiceStore:
+        """All stores as one."""
+        return make_merged_store(self.store, self._remotes, self._base.home)
+
+    @cached_property
+    def workers(self) -> WorkerProcesses:
+        """The worker processes."""
+        base = self._base
+        return WorkerProcesses(
+            branches=self._branches,
+            launched=self._launched,
+            give=worker_configs(base.loaded, base.surroundings, base.served, self.store.node_id, base.clock),
+            hosting=self._host_worker,
+            back=self._take_up_share,
+            log=base.log,
+        )
+
+    @cached_property
+    def services(self) -> ServiceRegistry:
+        """Services, their instances and what they declare."""
+        base = self._base
+        return ServiceRegistry(
+            database=self.database,
+            settings=base.loaded.settings.services,
+            clock=base.clock,
+            tenant=TENANT,
+            queues=self._queues,
+        )
+
+    @cached_property
+    def api_parts(self) -> ApiParts:
+        """What the API uses."""
+        base, settings = self._base, self._base.loaded.settings
+        return ApiParts(
+            deliver=self.jobs.deliver,
+            create_all=self.jobs.create_all,
+            peek=self.jobs.peek,
+            read_job=self.jobs.read,
+            compile_definition=self.compiler.posted,
+            moulds=self.compiler.moulds,
+            surroundings=base.surroundings,
+            catalogue=self.whole.catalogue,
+            store=self.whole,
+            history=self.reads,
+            courier=self.jobs,
+            clean=self._cleaner,
+            clock=base.clock,
+            registry=self.services.registry,
+            scan=self.services.scan,
+            drift=self.services.drift,
+            queues=self.services.queues,
+            flush=self.jobs.flush,
+            ready=self._list_missing,
+            nodes=self._list_nodes,
+            offers=make_offload(self._remotes, base.home),
+            version=__version__,
+            admit=admit_of(base.loaded),
+            heartbeat_seconds=settings.services.heartbeat_seconds,
+            admin_key=settings.server.key,
+            body_bytes=settings.limits.body_bytes,
+            options=self.compiler.options,
+            settings=self._show_settings,
+        )
+
+    @cached_property
+    def _branches(self) -> list[WorkerHandle]:
+        return [WorkerHandle(share=share) for share, _ in enumerate(self._launched, 1)]
+
+    @cached_property
+    def _remotes(self) -> list[RemoteShard]:
+        return [RemoteShard(branch=branch, compiler=self.compiler.stored) for branch in self._branches]
+
+    @cached_property
+    def _queues(self) -> PullQueues:
+        return PullQueues(table=self.whole.queues, clock=self._base.clock, log=self._base.log)
+
+    @cached_property
+    def _cleaner(self) -> Cleanup:
+        base = self._base
+        return make_cleanup(base.loaded.settings, self.whole, self.writer, base.clock)
+
+    @cached_property
+    def _began(self) -> str:
+        return rfc3339(self._base.clock.now().wall)
+
+    def _take_up_share(self, share: int) -> None:
+        self._queues.take_up_again(self._remotes[share - 1].queues)
+
+    def _host_worker(self) -> ParentService:
+        services = self.services
+        return ParentService(router=services.router, address=services.locate, stir=self._queues.wake)
+
+    async def _list_missing(self) -> Sequence[str]:
+        return [*self.jobs.missing, *self.watch.missing]
+
+    async def _list_nodes(self) -> Sequence[Mapping[str, object]]:
+        """This service, as one node, whatever the number of its processes."""
+        standing = await self.jobs.standing()
+        return [
+            {
+                "nodeId": self.store.node_id,
+                "address": self._base.served,
+                "version": __version__,
+                "state": "draining" if self.host.is_draining else "running",
+                "startedAt": self._began,
+                "lastHeartbeat": rfc3339(self._base.clock.now().wall),
+                "jobsHeld": standing.held,
+                "running": standing.running,
+            }
+        ]
+
+    def _show_settings(self) -> dict[str, object]:
+        effective = self._base.loaded.effective()
+        return {name: {"value": value, "source": source} for name, value, source in effective}

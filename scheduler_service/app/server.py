@@ -1,0 +1,213 @@
+"""Runs a service until it is told to stop: the socket, the signals, the drain."""
+
+import asyncio
+import contextlib
+import ipaddress
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+
+from scheduler_service.api.identity import is_loopback
+from scheduler_service.app.container import WrapHistory, WrapSender
+from scheduler_service.app.egress import log_egress
+from scheduler_service.app.gc_tuning import freeze_memory
+from scheduler_service.app.service import open_service
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.core import Log
+from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.ports import StoreUnavailable
+from scheduler_service.settings import Loaded, Settings, SettingsError
+from scheduler_service.telemetry.logs import stderr_log
+
+BACKLOG = 2048
+OnListening = Callable[[str], Awaitable[None]]
+
+
+class RunningService(Protocol):
+    """A service that is open; `api` is its ASGI application."""
+
+    api: FastAPI
+
+    async def start(self) -> None:
+        """Begins to take firings. Raises StoreError."""
+
+    async def breaks(self) -> str:
+        """Returns, in words, when the service cannot go on."""
+
+    async def stop(self, grace: int) -> None:
+        """Drains for at most `grace` ms, then closes everything."""
+
+
+class OpenService(Protocol):
+    """Opens a service; nothing fires before its `start`."""
+
+    async def __call__(self, loaded: Loaded, *, served: str, log: Log) -> RunningService:
+        """Raises StoreError, SettingsError."""
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, whose end is decided by the service and not by the signal itself."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the signals alone."""
+        yield
+
+
+def run_service(loaded: Loaded) -> None:
+    """`punctual serve`. Raises SettingsError and StoreError where it cannot start."""
+    uvloop.run(serve(loaded, log=stderr_log()))
+
+
+async def serve(
+    loaded: Loaded,
+    *,
+    log: Log,
+    wrap: WrapHistory | None = None,
+    carry: WrapSender | None = None,
+    tap: Tap | None = None,
+    began: OnListening | None = None,
+    opening: OpenService | None = None,
+) -> None:
+    """Serves until SIGTERM or SIGINT, then drains; a second signal ends the waiting.
+
+    Raises StoreUnavailable at its end where the store was lost to another process.
+
+    `began` is awaited with the served address once the service answers and fires; `opening` opens another
+    service than the embedded one.
+    """
+    settings = loaded.settings
+    check_exposure(settings)
+    log_egress(loaded, log)
+    listener = listen(settings.server.host, settings.server.port)
+    served = address_of(settings, listener)
+    embedded = partial(open_service, wrap=wrap, carry=carry, tap=tap)
+    service = await _open(opening or embedded, loaded, served, log, listener)
+    server = make_server(service.api)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    signals, breaking = Signals(), asyncio.create_task(service.breaks())
+    try:
+        await service.start()
+        freeze_memory()
+        log("listening", url=served)
+        if began is not None:
+            await began(served)
+        await signals.wait_for_stop(serving, breaking)
+    finally:
+        breaking.cancel()
+        await _stop(service, server, serving, signals, settings)
+    if not breaking.cancelled():
+        raise StoreUnavailable(breaking.result())
+
+
+def check_exposure(settings: Settings) -> None:
+    """Without a key only loopback is served (SPEC section 14). Raises SettingsError."""
+    host = settings.server.host
+    if settings.server.key is None and not is_loopback(host):
+        raise SettingsError(
+            f"server.host = {host!r} is not loopback, and no key is configured: whoever reaches it could "
+            "run requests from here; set server.key (PUNCTUAL_SERVER__KEY), or listen on 127.0.0.1"
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises SettingsError that names the address and what is in the way."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SettingsError(
+            f"cannot listen on {host}:{port} ({reason}); stop what uses it, or choose another --port"
+        ) from error
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def address_of(settings: Settings, listener: socket.socket) -> str:
+    """The base address under which the service is reached."""
+    if settings.server.external_url:
+        return settings.server.external_url
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def make_server(app: Any) -> Server:
+    """A server for an ASGI application over a socket that listens already."""
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        timeout_keep_alive=30,
+    )
+    return Server(config)
+
+
+class Signals:
+    """SIGTERM and SIGINT: the first one asks for an end, the second one for an end at once."""
+
+    def __init__(self) -> None:
+        self._stop = asyncio.Event()
+        self.hurry = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._take)
+
+    async def wait_for_stop(self, *ends: "asyncio.Task[Any]") -> None:
+        """Returns at the first signal, or when the server or what it stands on has ended by itself."""
+        waiting = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({waiting, *ends}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+
+    def _take(self) -> None:
+        if self._stop.is_set():
+            self.hurry.set()
+        self._stop.set()
+
+
+async def _open(
+    opening: OpenService, loaded: Loaded, served: str, log: Log, listener: socket.socket
+) -> RunningService:
+    try:
+        return await opening(loaded, served=served, log=log)
+    except BaseException:
+        listener.close()
+        raise
+
+
+async def _stop(
+    service: RunningService,
+    server: Server,
+    serving: "asyncio.Task[None]",
+    signals: Signals,
+    settings: Settings,
+) -> None:
+    """Readiness goes first, the API last: feedback of what still runs is taken while it may end."""
+    draining = asyncio.create_task(service.stop(round(settings.server.drain_seconds * SECOND)))
+    hurry = asyncio.create_task(signals.hurry.wait())
+    await asyncio.wait({draining, hurry}, return_when=asyncio.FIRST_COMPLETED)
+    if not draining.done():
+        sys.exit(1)
+    hurry.cancel()
+    server.should_exit = True
+    await draining
+    await serving

@@ -1,0 +1,132 @@
+"""Puts the room of services together: table, registry, directory, scan and drift."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from scheduler_service.domain.effects import QueueWrite
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.services import SqlServiceTable
+from scheduler_service.persistence.state.catalogue import Catalogue
+from scheduler_service.ports import Compile, Deliver
+from scheduler_service.services.declarations import Declarations
+from scheduler_service.services.directory import Directory
+from scheduler_service.services.drift import Drift
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.queues import PullQueues
+from scheduler_service.services.registry import Registry
+from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.routing import RANDOM
+from scheduler_service.services.scan import Scan
+from scheduler_service.services.survey import Survey
+from scheduler_service.settings.model import Services
+
+ReadJob = Callable[[str], Awaitable[Job | None]]
+Read = Callable[[str, int], Awaitable[bytes | None]]
+
+
+class ServiceRegistry:
+    """The room of one process. Before `attach` there is nobody to deliver to: the host needs the sender, the
+    sender the directory.
+    """
+
+    scan: Scan
+    drift: Drift
+
+    def __init__(
+        self,
+        *,
+        database: HistoryDatabase,
+        settings: Services,
+        clock: Timekeeper,
+        tenant: str,
+        queues: PullQueues | None = None,
+    ) -> None:
+        self.queues = queues
+        self._table = SqlServiceTable(database=database)
+        self._clock = clock
+        self._tenant = tenant
+        self._fallback: Callable[[str], str | None] = lambda _: None
+        instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
+        self.registry = Registry(table=self._table, instances=instances, clock=clock)
+        static = {name: bases[0] for name, bases in settings.static.items() if bases}
+        self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
+        self.router = Router(roster=instances, terms=self._terms, clock=clock)
+        self.directory = Directory(registry=self.registry, static=static, clock=clock, tenant=tenant)
+
+    async def attach(
+        self,
+        *,
+        deliver: Deliver,
+        read_job: ReadJob,
+        catalogue: Catalogue,
+        definition: Read,
+        compile_text: Compile,
+    ) -> None:
+        """Reads the services that are known, and binds the scan to the jobs. Raises StoreUnavailable."""
+        await self.registry.load()
+        survey = Survey(
+            declarations=Declarations(registry=self.registry),
+            table=self._table,
+            entries=catalogue.some,
+            definition=definition,
+            read_job=read_job,
+            compile_text=compile_text,
+            clock=self._clock,
+        )
+        self.scan = Scan(
+            registry=self.registry, table=self._table, survey=survey, deliver=deliver, clock=self._clock
+        )
+        self.drift = Drift(survey=survey)
+
+    def locate(self, name: str) -> tuple[str | None, bool]:
+        """Where a service is, and whether instances of it may come back in a moment."""
+        return self.directory.address(name), self.directory.awaits_instances(name)
+
+    def stir(self, write: QueueWrite) -> None:
+        """A turn has written into the queues."""
+        if self.queues is not None:
+            self.queues.stir(write)
+
+    async def start_queues(self, deliver: Deliver) -> None:
+        """Takes up what an earlier process left in them. Raises StoreError."""
+        if self.queues is not None:
+            await self.queues.start(deliver, self._allowance)
+
+    def hand_out_no_more(self) -> None:
+        """The node stops: leases are renewed and completed, but nothing is claimed any more."""
+        if self.queues is not None:
+            self.queues.hand_out_no_more()
+
+    def fall_back_to(self, address_of: Callable[[str], str | None]) -> None:
+        """Where no instance takes work and the service names no address, `address_of` its name is asked."""
+        self._fallback = address_of
+
+    async def owner_of(self, job_id: str, uid: str) -> str:
+        """The service that declares this life of a job; empty: none does. Raises StoreUnavailable."""
+        return await self._table.owner(self._tenant, job_id, uid) or ""
+
+    def _terms(self, tenant: str, name: str) -> Terms:
+        """How a service wants to be called; addresses of the settings are for every tenant."""
+        fixed = self._fixed.get(name, ())
+        service = self.registry.find(tenant, name)
+        if service is None:
+            return Terms(fixed=fixed, address=self._fallback(name))
+        address = service.address or self._fallback(name)
+        awaits = self.registry.awaits_instances(tenant, name)
+        return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit, awaits)
+
+    def _allowance(self, tenant: str, queue: str, instance: str) -> int | None:
+        """What an instance says of itself under the name of the queue counts for its claims."""
+        return self.registry.instances.allowance(tenant, queue, instance, self._clock.now().steady)
+
+    async def check_timers(self) -> Mapping[str, int]:
+        """`system://check-timers`. Raises StoreError."""
+        return await self.scan()
+
+    async def close(self) -> None:
+        """Ends the table's thread, and what is on its way out of the queues."""
+        if self.queues is not None:
+            await self.queues.stop()
+        await self._table.close()

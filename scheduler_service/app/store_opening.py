@@ -1,0 +1,124 @@
+"""Opens the store that settings name, and watches it: SQLite in the data folder, or a Redis database."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.processes.sharding import ShardOf
+from scheduler_service.persistence.redis.address import read_address
+from scheduler_service.persistence.redis.hooks import Hooks
+from scheduler_service.persistence.state.division import divide
+from scheduler_service.persistence.state.folder import FolderLock
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.state.store import OpenStore
+from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.settings import Settings, SettingsError
+
+MEMORY = ":memory:"
+
+
+class StoreWatch:
+    """Says what becomes of an open store, and remembers it."""
+
+    def __init__(self, *, log: Log) -> None:
+        self._log = log
+        self._is_away = False
+        self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.hooks = Hooks(on_lost=self._lose, on_trouble=self._note, on_doubt=self._doubt)
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """What readiness lacks."""
+        return ["store"] if self._is_away or self.is_lost else []
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this process may not write any more."""
+        return self._lost.done()
+
+    async def breaks(self) -> str:
+        """Returns, in words, when the service cannot go on."""
+        return await asyncio.shield(self._lost)
+
+    def _lose(self, message: str) -> None:
+        self._log("store_lost", error=message)
+        if not self._lost.done():
+            self._lost.set_result(message)
+
+    def _note(self, trouble: str | None) -> None:
+        self._is_away = trouble is not None
+        if trouble is None:
+            self._log("store_reached_again")
+        else:
+            self._log("store_unreachable", error=trouble)
+
+    def _doubt(self, message: str) -> None:
+        self._log("store_may_lose", warning=message)
+
+
+def data_folder(settings: Settings) -> Path | None:
+    """Where files lie; None: nowhere."""
+    return None if settings.store.data == MEMORY else Path(settings.store.data)
+
+
+async def open_store(
+    settings: Settings, *, watch: StoreWatch, tap: Tap | None, home: ShardOf, log: Log
+) -> OpenStore:
+    """The store, which this process alone writes to from now on: the whole of it, or its first share.
+
+    Files that were divided among another number of processes are divided anew before. Raises StoreError,
+    SettingsError.
+    """
+    folder = data_folder(settings)
+    if settings.store.url is not None:
+        return await _open_redis(settings, settings.store.url, folder, watch, tap)
+    opening = partial(
+        SqliteStateStore.open,
+        folder=folder,
+        durability=settings.store.durability,
+        node_id=settings.node.id or "",
+        tap=tap,
+    )
+    if folder is None:
+        return await opening()
+    shares = settings.server.workers
+    lock = await asyncio.to_thread(FolderLock.claim, folder)
+    try:
+        await asyncio.to_thread(
+            divide, folder, shares=shares, home=home, durability=settings.store.durability, tell=log
+        )
+        return await opening(shares=shares, lock=lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+async def _open_redis(
+    settings: Settings, url: str, folder: Path | None, watch: StoreWatch, tap: Tap | None
+) -> OpenStore:
+    try:
+        from scheduler_service.persistence.redis.redis_store import RedisStateStore
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"store.url needs the package {error.name}; install punctual[service,redis]"
+        ) from error
+    # The history lies in the folder all the same.
+    release = _keep_nothing if folder is None else (await asyncio.to_thread(FolderLock.claim, folder)).release
+    try:
+        return await RedisStateStore.open(
+            address=read_address(url),
+            durability=settings.store.durability,
+            node_id=settings.node.id or "",
+            hooks=watch.hooks,
+            tap=tap,
+            release=release,
+        )
+    except BaseException:
+        release()
+        raise
+
+
+def _keep_nothing() -> None:
+    return

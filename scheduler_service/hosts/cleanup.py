@@ -1,0 +1,70 @@
+"""Removes what need not be kept: history by retention, destroyed jobs by `DELETE /main/schedule/clean`."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Protocol
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.persistence.state.catalogue import Catalogue, JobQuery
+from scheduler_service.ports import CatalogueEntry, Clock, StoreUnavailable, StoreUncertain
+
+PAGE = 500
+
+
+class DestroyedJobs(Protocol):
+    """Where destroyed jobs lie."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Lists them."""
+
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        """Removes one; False: there is none. Raises StoreError."""
+
+
+class Cleanup:
+    """Both ways of cleaning, over one store and one history."""
+
+    def __init__(self, *, store: DestroyedJobs, retention: Retention, clock: Clock, tenant: str) -> None:
+        self._store = store
+        self._retention = retention
+        self._clock = clock
+        self._tenant = tenant
+
+    async def __call__(self, *, destroyed: bool, retain: int) -> Mapping[str, int]:
+        """`{jobs, executions, notifications}` that were removed (SPEC section 10). Raises StoreError."""
+        buried = await self._buried() if destroyed else []
+        uids = await self._lives(buried)
+        removed = await self._retention.clean(retain=retain, destroyed=uids, tenant=self._tenant)
+        try:
+            forgotten = [await self._store.forget(entry.job_id) for entry in buried]
+        except StoreUnavailable as error:
+            raise StoreUncertain(f"the history was cleaned; then {error}; ask again") from error
+        return {**removed, "jobs": sum(forgotten)}
+
+    async def sweep(self) -> Mapping[str, int]:
+        """`system://clean`: what retention says may go. Raises StoreError."""
+        removed = await self._retention.run(self._clock.now().wall)
+        return {"executions": removed.executions, "notifications": removed.notifications}
+
+    async def _lives(self, buried: Sequence[CatalogueEntry]) -> list[str]:
+        """The last lives of these jobs, and those before."""
+        uids = {entry.uid for entry in buried}
+        for start in range(0, len(buried), PAGE):
+            some = {entry.job_id: entry.execute_number for entry in buried[start : start + PAGE]}
+            uids.update(await self._retention.lives(self._tenant, some))
+        return sorted(uids)
+
+    async def _buried(self) -> list[CatalogueEntry]:
+        found: list[CatalogueEntry] = []
+        cursor: str | None = None
+        while True:
+            page = await self._store.catalogue.list(
+                JobQuery(
+                    tenant=self._tenant, states=(JobState.DESTROYED,), system=None, limit=PAGE, cursor=cursor
+                )
+            )
+            found.extend(page.items)
+            if page.next_cursor is None:
+                return found
+            cursor = page.next_cursor

@@ -1,0 +1,215 @@
+"""The durable writes of a turn, made from its decision; nothing here waits."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from scheduler_service.domain.document import Document
+from scheduler_service.domain.effects import (
+    Delivery,
+    Effect,
+    Notify,
+    PublishParts,
+    QueueWrite,
+    ReconfigureParts,
+    WithdrawParts,
+)
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.replies import Refusal, Reply
+from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.delay import delay, delay_records
+from scheduler_service.engine.program import Program
+from scheduler_service.engine.status import revisions
+from scheduler_service.hosts.catalogue_entry import bury, describe
+from scheduler_service.hosts.core import Core, Redact
+from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
+from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered, StoredJob
+
+BOOT_BITS = 32
+QUEUE_WRITES = (PublishParts, WithdrawParts, ReconfigureParts)
+WRITTEN = frozenset((Notify, *QUEUE_WRITES))
+"""The effects of which something may lie in the turn's transaction."""
+
+replace = msgspec.structs.replace
+
+
+class DecidedTurn(msgspec.Struct, frozen=True, gc=False):
+    """A turn between its decision and its writes. `text`: the definition, where it became the job's own.
+
+    `until`: where it is decided ahead of its moment, that moment.
+    """
+
+    decision: Decision
+    programs: Mapping[int, Program]
+    now: Now
+    text: bytes | None = None
+    kept: Remembered | None = None
+    deliveries: tuple[Delivery, ...] = ()
+    queued: tuple[QueueWrite, ...] = ()
+    patient: bool = False
+    until: Now | None = None
+
+
+class CommitBuilder:
+    """Makes commits and batches. `boot` numbers the starts of the store's process.
+
+    A sequence is never used twice, not after a crash either, though turns of qos 0 count in memory alone:
+    each start begins above all that an earlier one can have reached.
+    """
+
+    def __init__(self, *, core: Core, redact: Redact, holder: Holder, boot: int) -> None:
+        self._core = core
+        self._redact = redact
+        self._holder = holder
+        self._first = boot << BOOT_BITS
+
+    def must_be_durable(self, held: CachedJob, turn: DecidedTurn) -> bool:
+        """Whether the store must have the turn before anything of it is seen (SPEC section 8)."""
+        if turn.text is not None or turn.kept is not None or turn.deliveries or turn.queued:
+            return True
+        after = turn.decision.document
+        if self._core.needs_commit(held.document, after):
+            return True
+        # Without a context in memory the job may leave it, and a sequence that only memory knew with it.
+        return bool(turn.decision.records) and (_qos(turn.programs, after) == 1 or not _contexts(after))
+
+    def prepare(self, held: CachedJob, turn: DecidedTurn) -> PendingCommit:
+        """Everything that one transaction has to write."""
+        after = turn.decision.document
+        programs = _still_needed(turn.programs, after)
+        job = Job(after, programs, self._holder)
+        batch = self.batch(held, turn)
+        commit = Commit(
+            entry=self._describe(held, job, turn.now),
+            expected=held.committed,
+            sequence=held.sequence,
+            document=None if after is None else self._core.encode(after),
+            due=self._core.due(job),
+            definition=turn.text,
+            batch=batch,
+            deliveries=turn.deliveries,
+            remembered=turn.kept,
+            queued=turn.queued,
+            patient=turn.patient,
+        )
+        return PendingCommit(commit, turn.decision, programs, turn.until)
+
+    def delay(self, prepared: PendingCommit, by: int) -> PendingCommit:
+        """`prepared`, which was decided ahead of its moment, as it is where its effects start `by` ms late.
+
+        What is durable stays as it was: a crash forgets the delay.
+        """
+        commit, decision, until = prepared.commit, prepared.decision, prepared.until
+        if until is None or decision.document is None:
+            return prepared
+        document = delay(decision.document, until.wall, by)
+        if commit.batch is not None:
+            records = delay_records(commit.batch.records, until.wall, by)
+            commit = replace(commit, batch=replace(commit.batch, records=records))
+        due = self._core.due(Job(document, prepared.programs, self._holder))
+        return replace(prepared, commit=commit, decision=replace(decision, document=document), due=due)
+
+    def batch(self, held: CachedJob, turn: DecidedTurn) -> Batch | None:
+        """The turn's records, masked, under a sequence of their own; None where there are none."""
+        held.sequence = max(held.sequence + 1, self._first)
+        if not turn.decision.records:
+            return None
+        document = turn.decision.document or held.document
+        assert document is not None
+        program = turn.programs[document.head.revision]
+        records = self._redact(turn.decision.records, detail=program.history_detail)
+        if not records:
+            return None
+        tenant = program.surroundings.tenant
+        return Batch(document.head.uid, held.job_id, tenant, held.sequence, turn.now.wall, records)
+
+    def _describe(self, held: CachedJob, job: Job, now: Now) -> CatalogueEntry:
+        after = job.document
+        if after is not None:
+            program = job.programs[after.head.revision]
+            return describe(held.job_id, after, program, self._core.summarize(job))
+        assert held.entry is not None
+        assert held.document is not None
+        return bury(held.entry, held.document, now)
+
+
+def remember_reply(
+    job_id: str, remembered: Remembered, reply: Reply, answer: Callable[[Reply], bytes] | None
+) -> Remembered | None:
+    """What is kept under the Idempotency-Key; a refusal did nothing, and may be asked again."""
+    if isinstance(reply, Refusal):
+        return None
+    said = remembered.answer if answer is None else answer(reply)
+    return replace(remembered, answer=said, job_id=job_id)
+
+
+def is_idle(before: Document | None, decision: Decision) -> bool:
+    """Whether a turn left everything as it was."""
+    if decision.effects or decision.records:
+        return False
+    after = decision.document
+    if before is None or after is None:
+        return before is after
+    return after is before or (after.head == before.head and after.contexts == before.contexts)
+
+
+def is_stored(stored: StoredJob | None, commit: Commit) -> bool:
+    """Whether the store has exactly this turn."""
+    if stored is None:
+        return False
+    if commit.document is None:
+        return stored.document is None and stored.entry.uid == commit.entry.uid
+    return stored.document is not None and stored.sequence == commit.sequence
+
+
+def sort_effects(
+    job_id: str, decision: Decision
+) -> tuple[Decision, tuple[Delivery, ...], tuple[QueueWrite, ...]]:
+    """The decision, and what of its effects lies in the turn's transaction: deliveries, writes into queues.
+
+    Both outlive the turn and its lock: they carry the name of their job. Most turns have neither.
+    """
+    effects = decision.effects
+    if not effects or WRITTEN.isdisjoint(map(type, effects)):
+        return decision, (), ()
+    return _sort_out(job_id, decision)
+
+
+def _sort_out(
+    job_id: str, decision: Decision
+) -> tuple[Decision, tuple[Delivery, ...], tuple[QueueWrite, ...]]:
+    # Apart from `sort_effects`: what its comprehensions share would be made there for every turn.
+    effects = decision.effects
+    stamped = tuple(_stamped(job_id, one) for one in effects)
+    deliveries = [one.delivery for one in stamped if isinstance(one, Notify) and one.delivery.durable]
+    queued = [_named(job_id, one) for one in stamped if isinstance(one, QUEUE_WRITES)]
+    return replace(decision, effects=stamped), tuple(deliveries), tuple(queued)
+
+
+def _named(job_id: str, write: QueueWrite) -> QueueWrite:
+    if not isinstance(write, PublishParts):
+        return write
+    return PublishParts(tuple(replace(part, job_id=job_id) for part in write.parts))
+
+
+def _stamped(job_id: str, effect: Effect) -> Effect:
+    if not isinstance(effect, Notify):
+        return effect
+    return Notify(replace(effect.delivery, job_id=job_id))
+
+
+def _qos(programs: Mapping[int, Program], document: Document | None) -> int:
+    return 0 if document is None else programs[document.head.revision].qos
+
+
+def _contexts(document: Document | None) -> Mapping[int, object]:
+    return {} if document is None else document.contexts
+
+
+def _still_needed(programs: Mapping[int, Program], after: Document | None) -> Mapping[int, Program]:
+    if after is None:
+        return {}
+    if len(programs) == 1:
+        return programs
+    return {revision: programs[revision] for revision in revisions(after)}

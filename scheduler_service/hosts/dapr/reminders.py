@@ -1,0 +1,187 @@
+"""The alarms of the dapr host: a reminder for what is far, a timer of this process for what is near.
+
+One reminder per job, of one shot. It is left alone while it is early enough: a ring too early only makes
+us look again. What is due within 30 s waits here, guarded by a reminder at most 30 s ahead; what a call in
+flight may wait for is guarded by the sweep alone, so that a firing costs one registration at most.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from scheduler_service.domain.moments import SECOND, Due, Now
+from scheduler_service.hosts.clock import Alarm, Timekeeper
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.ports import StoreError
+
+NEAR = 30 * SECOND
+LIMITS = 90 * SECOND
+AGAIN = SECOND
+# Fewer than daprd lets run at once (100): what waits there is given up and asked again, what waits here not.
+AT_ONCE = 64
+RETRY_PAUSE = SECOND
+
+Ring = Callable[[str], Coroutine[object, object, None]]
+
+
+class ReminderAlarms:
+    """`ring` takes the turn, wherever the job lives, or raises StoreError; `registered` is a count."""
+
+    def __init__(self, *, sidecar: Sidecar, clock: Timekeeper, ring: Ring, log: Log) -> None:
+        self._sidecar = sidecar
+        self._clock = clock
+        self._take = ring
+        self._log = log
+        self._timers: dict[str, tuple[int, Alarm]] = {}
+        self._reminders: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: set[str] = set()
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._quiet_until = 0
+        self.registered = 0
+
+    async def expect(self, job_id: str, due: Due) -> None:
+        """Before a commit: rings no later than `due`."""
+        now = self._clock.now()
+        moment = _near(due, now)
+        if moment is not None:
+            self._advance(job_id, moment, now)
+        await self._guard(job_id, _far(due, now), now)
+
+    async def arm(self, job_id: str, due: Due) -> None:
+        """After a commit: `due` replaces what waits here; an early reminder is left to ring in vain."""
+        now = self._clock.now()
+        self._set(job_id, _near(due, now), now)
+        if due.wall is None and due.steady is None and job_id in self._reminders:
+            await self._forget_reminder(job_id)
+        else:
+            await self._guard(job_id, _far(due, now), now)
+
+    async def hold(self, job_id: str, due: Due) -> None:
+        """Without a commit: the same, in memory alone."""
+        now = self._clock.now()
+        self._set(job_id, _first(due, now), now)
+
+    def again(self, job_id: str, pause: int = AGAIN) -> None:
+        """Rings in `pause` ms, unless it rings sooner by itself."""
+        now = self._clock.now()
+        known = self._timers.get(job_id)
+        if known is None or known[0] > now.steady + pause or known[0] <= now.steady:
+            self._set(job_id, now.steady + pause, now)
+
+    async def ring(self, job_id: str) -> None:
+        """Rings as soon as there is a place; where nobody can be reached, again in a second. Never raises."""
+        if job_id in self._waiting:
+            return  # the ring that waits will see whatever is due by then
+        self._waiting.add(job_id)
+        try:
+            await self._places.acquire()
+        finally:
+            self._waiting.discard(job_id)
+        try:
+            await self._take(job_id)
+        except StoreError as error:
+            self._log("look_failed", jobId=job_id, error=str(error))
+            self.again(job_id)
+        finally:
+            self._places.release()
+
+    def rang(self, job_id: str) -> None:
+        """The reminder has rung, and is gone with it."""
+        self._reminders.pop(job_id, None)
+
+    def forget(self, job_id: str) -> None:
+        """The job has moved to another node: nothing of it waits here any more."""
+        self._reminders.pop(job_id, None)
+        known = self._timers.pop(job_id, None)
+        if known is not None:
+            known[1].cancel()
+
+    async def stop(self) -> None:
+        """Rings no more, and waits for the rings that are under way."""
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def is_ringing(self) -> bool:
+        """Whether a ring is under way: its turn may be about to start a call that nobody counts yet."""
+        return bool(self._tasks)
+
+    def _advance(self, job_id: str, moment: int, now: Now) -> None:
+        known = self._timers.get(job_id)
+        if known is None or moment < known[0]:
+            self._set(job_id, moment, now)
+
+    def _set(self, job_id: str, moment: int | None, now: Now) -> None:
+        known = self._timers.get(job_id)
+        if known is not None:
+            if known[0] == moment:
+                return
+            known[1].cancel()
+            del self._timers[job_id]
+        if moment is not None:
+            timer = self._clock.call_after(moment - now.steady, lambda: self._go_off(job_id))
+            self._timers[job_id] = (moment, timer)
+
+    def _go_off(self, job_id: str) -> None:
+        self._timers.pop(job_id, None)
+        task = asyncio.create_task(self.ring(job_id))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, job_id: str, moment: int | None, now: Now) -> None:
+        """A reminder no later than `moment` (steady). Without one the sweep finds the job: it only warns."""
+        known = self._reminders.get(job_id)
+        if moment is None or (known is not None and now.steady < known <= moment):
+            return
+        if now.steady < self._quiet_until:
+            return
+        try:
+            await self._sidecar.remind(job_id, moment - now.steady)
+        except StoreError as error:
+            self._quiet_until = self._clock.now().steady + RETRY_PAUSE
+            self._reminders.pop(job_id, None)
+            self._log("reminder_not_set", jobId=job_id, error=str(error))
+        else:
+            self.registered += 1
+            self._reminders[job_id] = moment
+
+    async def _forget_reminder(self, job_id: str) -> None:
+        self._reminders.pop(job_id, None)
+        try:
+            await self._sidecar.forget_reminder(job_id)
+        except StoreError as error:
+            self._log("reminder_not_removed", jobId=job_id, error=str(error))  # it will ring in vain
+
+
+def _wall_in_steady(due: Due, now: Now) -> int | None:
+    return None if due.wall is None else due.wall - now.wall + now.steady
+
+
+def _first(due: Due, now: Now) -> int | None:
+    moments = [one for one in (_wall_in_steady(due, now), due.steady) if one is not None]
+    return min(moments, default=None)
+
+
+def _near(due: Due, now: Now) -> int | None:
+    """What waits in this process, as a steady moment: firings within 30 s, limits and waits within 90 s."""
+    wall, steady = _wall_in_steady(due, now), due.steady
+    near = []
+    if wall is not None and wall - now.steady <= NEAR:
+        near.append(wall)
+    if steady is not None and steady - now.steady <= LIMITS:
+        near.append(steady)
+    return min(near, default=None)
+
+
+def _far(due: Due, now: Now) -> int | None:
+    """The latest moment for the reminder, None where none is needed."""
+    wall, steady = _wall_in_steady(due, now), due.steady
+    wanted = []
+    if wall is not None:
+        wanted.append(max(wall, now.steady + NEAR))
+    if steady is not None and steady - now.steady > LIMITS:
+        wanted.append(steady)
+    return min(wanted, default=None)

@@ -1,0 +1,131 @@
+"""What must be true of daprd before and while it is used; waited for with progress, refused in words."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import httpx
+
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
+from scheduler_service.ports import StoreUnavailable
+
+OLDEST = (1, 18, 3)
+PATIENCE = 60 * SECOND
+LOOK = SECOND
+TELL = 5
+
+OnChange = Callable[[Sequence[str]], Awaitable[None]]
+
+
+class SidecarWatch:
+    """Asks daprd's own metadata. `missing` names what is not there at the moment."""
+
+    def __init__(self, *, http_port: int, clock: Timekeeper, log: Log) -> None:
+        self._address = f"http://127.0.0.1:{http_port}"
+        self._clock = clock
+        self._log = log
+        self._client = httpx.AsyncClient(base_url=self._address, timeout=2, trust_env=False)
+        self._task: asyncio.Task[None] | None = None
+        self.missing: Sequence[str] = ("sidecar",)
+        self.metadata: dict[str, Any] = {}
+
+    @property
+    def app_id(self) -> str:
+        """The name under which the sidecar keeps the actors' state."""
+        return str(self.metadata.get("id", ""))
+
+    async def wait(self, patience: int = PATIENCE) -> None:
+        """Returns when actors can be used. Raises StoreUnavailable that names what is in the way."""
+        rounds = patience // LOOK
+        for tried in range(rounds):
+            await self.look()
+            self._check()
+            if not self.missing:
+                return
+            if tried % TELL == 0:
+                self._log("waiting_for_sidecar", address=self._address, missing=list(self.missing))
+            await self._clock.sleep(LOOK)
+        raise StoreUnavailable(
+            f"not there after {patience // SECOND} s: {', '.join(self.missing)} (daprd at {self._address}); "
+            "start daprd with --app-id, --app-port, --dapr-http-port and --dapr-grpc-port as settings say, "
+            "and placement and the scheduler service before it"
+        )
+
+    def start(self, on_change: OnChange) -> None:
+        """Goes on looking, so that readiness tells which part is missing; `on_change` hears of it too."""
+        self._task = asyncio.create_task(self._run(on_change))
+
+    async def stop(self) -> None:
+        """Looks no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._client.aclose()
+
+    async def look(self) -> None:
+        """One look."""
+        try:
+            answer = await self._client.get("/v1.0/metadata")
+            self.metadata = answer.json() if answer.status_code == httpx.codes.OK else {}
+        except (httpx.HTTPError, ValueError):
+            self.metadata = {}
+        self.missing = find_missing(self.metadata)
+
+    async def _run(self, on_change: OnChange) -> None:
+        while True:
+            await self._clock.sleep(LOOK)
+            before = self.missing
+            await self.look()
+            if self.missing != before:
+                self._log("sidecar", missing=list(self.missing))
+                await on_change(self.missing)
+
+    def _check(self) -> None:
+        """What waiting does not mend. Raises StoreUnavailable."""
+        if not self.metadata:
+            return
+        version = str(self.metadata.get("runtimeVersion", ""))
+        if is_too_old(version):
+            raise StoreUnavailable(
+                f"daprd at {self._address} has version {version}; 1.18.3 is the oldest that works"
+            )
+        if self.metadata.get("components") is not None and not _has_actor_store(self.metadata):
+            raise StoreUnavailable(
+                f"daprd at {self._address} has no state store for actors: its --resources-path needs a state "
+                'component with actorStateStore "true", as components/statestore.yaml'
+            )
+
+
+def find_missing(metadata: dict[str, Any]) -> list[str]:
+    """The parts that are not there, by name; nothing: actors can be used."""
+    if not metadata:
+        return ["sidecar"]
+    actors = metadata.get("actorRuntime") or {}
+    missing = []
+    if not str(actors.get("placement", "")).endswith(": connected"):
+        missing.append("placement")
+    hosted = {one.get("type") for one in actors.get("activeActors") or metadata.get("actors") or []}
+    if not actors.get("hostReady") or (hosted and ACTOR_TYPE not in hosted):
+        missing.append("actors")
+    scheduler = metadata.get("scheduler")
+    if scheduler is not None and not scheduler.get("connected_addresses"):
+        missing.append("scheduler service")
+    return missing
+
+
+def is_too_old(version: str) -> bool:
+    """Whether a daprd of this version is refused; a version that is no number ("edge") is taken."""
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
+    return found is not None and tuple(map(int, found.groups())) < OLDEST
+
+
+def _has_actor_store(metadata: dict[str, Any]) -> bool:
+    return any(
+        "ACTOR" in (one.get("capabilities") or [])
+        for one in metadata["components"]
+        if str(one.get("type", "")).startswith("state.")
+    )

@@ -1,0 +1,153 @@
+"""The embedded host: turns run in this process, one at a time per job (DESIGN section 4)."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from scheduler_service.domain.events import Created, Event
+from scheduler_service.domain.replies import Reply
+from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.draining import STARTING, STOPPING, close_history, wait_for_rest
+from scheduler_service.hosts.effects import EffectHandlers
+from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
+from scheduler_service.hosts.embedded.bulk_creation import BulkCreation
+from scheduler_service.hosts.embedded.recovery import Recovery
+from scheduler_service.hosts.embedded.turns import EmbeddedTurns
+from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.ports import (
+    CatalogueEntry,
+    Definition,
+    History,
+    Remembered,
+    StateStore,
+    StoreError,
+    StoreUnavailable,
+)
+
+Result = TypeVar("Result")
+
+
+class EmbeddedHost:
+    """Delivers events to the jobs of one store; implements `ports.Deliver`."""
+
+    _is_ready = False
+    _is_draining = False
+
+    def __init__(
+        self,
+        *,
+        turns: EmbeddedTurns,
+        creation: BulkCreation,
+        actors: JobCache,
+        alarms: EmbeddedAlarms,
+        outgoing: EffectHandlers,
+        recovery: Recovery,
+        store: StateStore,
+        history: History,
+        clock: Timekeeper,
+        log: Log,
+    ) -> None:
+        self._turns = turns
+        self._creation = creation
+        self._actors = actors
+        self._alarms = alarms
+        self._recovery = recovery
+        self._store = store
+        self._history = history
+        self._clock = clock
+        self._log = log
+        self._tasks = Tasks()
+        self.outgoing = outgoing
+        self.courier = outgoing.courier
+
+    async def __call__(
+        self,
+        job_id: str,
+        event: Event,
+        *,
+        definition: Definition | None = None,
+        remembered: Remembered | None = None,
+        answer: Callable[[Reply], bytes] | None = None,
+    ) -> Reply:
+        """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done.
+
+        Who stops waiting stops nothing: a turn that has begun is taken to its end.
+        """
+        if self._is_draining and isinstance(event, STARTING):
+            raise StoreUnavailable(STOPPING)
+        if isinstance(event, Created) and not event.uid and definition is not None and remembered is None:
+            return await self._to_its_end(self._creation.take(definition, event))
+        return await self._to_its_end(self._turns.take(job_id, event, definition, remembered, answer))
+
+    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
+        """Takes the turn Created for each, their writes as one group; an error stands in place of its reply.
+
+        The turns of one job are taken in their order. Never raises StoreError.
+        """
+        if self._is_draining:
+            return [StoreUnavailable(STOPPING)] * len(definitions)
+        return await self._to_its_end(self._creation.run(definitions))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the host has recovered and takes firings."""
+        return self._is_ready
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the host is stopping."""
+        return self._is_draining
+
+    @property
+    def jobs_held(self) -> int:
+        """How many jobs are in memory."""
+        return len(self._actors)
+
+    def peek(self, job_id: str) -> CatalogueEntry | None:
+        """The job's line as its latest commit left it, where memory has it; else ask the catalogue."""
+        actor = self._actors.find(job_id)
+        return None if actor is None else actor.held.entry
+
+    @property
+    def running(self) -> int:
+        """How many jobs have executions that run or wait for a retry."""
+        return self._actors.live
+
+    async def read(self, job_id: str) -> Job | None:
+        """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError."""
+        return await self._turns.read(job_id)
+
+    async def start(self) -> None:
+        """Recovers, then rings. Raises StoreUnavailable when the store cannot be read."""
+        await self._recovery.run()
+        await self._alarms.start()
+        self._is_ready = True
+
+    async def stop(self, grace: int) -> None:
+        """Drains, for at most `grace` ms, then closes history and store (SPEC section 14).
+
+        No firing is taken any more; what runs may end. What is open after that is left in the store: with
+        qos 1 it goes on after the next start, with qos 0 it is lost then.
+        """
+        self._is_ready = False
+        self._is_draining = True
+        self._turns.drain()
+        self._alarms.drain()
+        await wait_for_rest(self._is_at_work, clock=self._clock, grace=grace)
+        await self._alarms.stop()
+        await self.outgoing.stop()
+        await self._tasks.wait_for_all()
+        await close_history(self._history, self._log)
+        await self._store.close()
+
+    def _is_at_work(self) -> bool:
+        turns = self._alarms.is_ringing or len(self._tasks) > 0
+        return turns or self._actors.live > 0 or not self.outgoing.is_idle
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """What `work` gives; it goes on when nobody waits for it any more."""
+        result: Result = await asyncio.shield(self._tasks.start(work))
+        return result

@@ -1,0 +1,252 @@
+"""The calls in flight: one errand each, outside of every turn."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from scheduler_service.domain.effects import (
+    AbandonPart,
+    CallPart,
+    Effect,
+    MarkDraining,
+    PublishParts,
+    QueueWrite,
+    ReconfigureParts,
+    ResolveInstances,
+    WithdrawParts,
+)
+from scheduler_service.domain.events import CallEnded, Event, InstancesResolved
+from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest, Outcome, Token
+from scheduler_service.hosts.core import Log
+from scheduler_service.hosts.light_tasks import LightTask, LightTasks
+from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.hosts.send_guard import SendGuard
+from scheduler_service.ports import MayGo, NotSent, Sender, StoreError, always
+from scheduler_service.ports.instances import Router
+
+INFORMS = 1_000
+
+Calls = dict[Token, LightTask | None]
+
+
+class CallsInFlight:
+    """Sends requests and brings their outcomes home as `CallEnded`.
+
+    A call is alive from its start until its job has taken the outcome; one that is alive is not sent twice.
+    One that the `gate` does not let out is alive no more.
+    """
+
+    def __init__(self, *, sender: Sender, gate: SendGuard, insistence: Redelivery, log: Log) -> None:
+        self._sender = sender
+        self._gate = gate
+        self._deliver = insistence.deliver
+        self._log = log
+        self._calls: dict[str, Calls] = {}
+        self._running = LightTasks()
+        self._informs = LightTasks()
+
+    def __len__(self) -> int:
+        """How many calls are alive."""
+        return sum(map(len, self._calls.values()))
+
+    def alive(self, uid: str) -> tuple[Token, ...]:
+        """The calls of this life of a job that are alive."""
+        return tuple(self._calls.get(uid, ()))
+
+    def call(self, job_id: str, token: Token, request: OutboundRequest) -> None:
+        """Sends `request`; does nothing when this call is alive already."""
+        calls = self._calls.get(token.uid)
+        if calls is None:
+            calls = self._calls[token.uid] = {}
+        elif token in calls:
+            return
+        may_go = self._gate.admit(job_id)
+        calls[token] = self._running.start_soon(self._run(job_id, token, request, may_go))
+
+    def abandon(self, token: Token) -> None:
+        """Stops a call that nobody awaits any more; one that is answered already is left to end by itself."""
+        call = self._calls.get(token.uid, {}).get(token)
+        if call is not None:
+            self._forget(token)
+            call.cancel()
+
+    def inform(self, request: OutboundRequest) -> None:
+        """Sends `request` once and awaits nothing; beyond 1,000 at a time it is dropped."""
+        if len(self._informs) >= INFORMS:
+            self._log("inform_dropped", pending=len(self._informs))
+            return
+        self._informs.start_soon(send_once(self._sender, request, self._log))
+
+    async def stop(self) -> None:
+        """Ends what is in flight and tells nobody: the state names what a restart has to look after."""
+        self._running.cancel()
+        self._informs.cancel()
+        await self._running.wait_for_all()
+        await self._informs.wait_for_all()
+        self._calls.clear()
+
+    async def _run(self, job_id: str, token: Token, request: OutboundRequest, may_go: MayGo) -> None:
+        try:
+            outcome = await send_once(self._sender, request, self._log, may_go)
+        except NotSent:
+            self._forget(token)
+            self._gate.turn_back(job_id, token)
+            return
+        calls = self._calls.get(token.uid)
+        if calls is None or token not in calls:
+            return
+        calls[token] = None  # answered: nothing may cut off its way home
+        try:
+            await self._deliver(job_id, CallEnded(token, outcome))
+        except StoreError as error:
+            self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
+        finally:
+            self._forget(token)
+
+    def _forget(self, token: Token) -> None:
+        calls = self._calls.get(token.uid)
+        if calls is None:
+            return
+        calls.pop(token, None)
+        if not calls:
+            del self._calls[token.uid]
+
+
+PartTasks = dict[Token, asyncio.Task[None] | None]
+PartWork = Callable[[], Coroutine[Any, Any, None]]
+WakeClaimers = Callable[[QueueWrite], None]
+"""Hears of what turns have written into queues, after their commit: those who wait for work look again."""
+
+
+def wake_no_claimers(write: QueueWrite) -> None:
+    """Where there are no queues."""
+
+
+class PartsInFlight:
+    """Brings searches home as `InstancesResolved` and calls as `CallEnded`.
+
+    One is alive from its start until its job has taken the outcome; one that is alive is not started twice.
+    """
+
+    def __init__(
+        self,
+        *,
+        sender: Sender,
+        gate: SendGuard,
+        router: Router,
+        insistence: Redelivery,
+        log: Log,
+        stir: WakeClaimers,
+    ) -> None:
+        self._sender = sender
+        self._gate = gate
+        self._stir = stir
+        self._router = router
+        self._insistence = insistence
+        self._log = log
+        self._alive: dict[str, PartTasks] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """How many searches and calls are alive."""
+        return sum(map(len, self._alive.values()))
+
+    def alive(self, uid: str) -> tuple[Token, ...]:
+        """The searches and calls of this life of a job that are alive."""
+        return tuple(self._alive.get(uid, ()))
+
+    def start(self, job_id: str, effect: Effect) -> None:
+        """Starts what a turn asks of instances; an effect of another kind is a mistake and raises."""
+        match effect:
+            case ResolveInstances(token=token):
+                self._begin(token, lambda: self._search(job_id, effect))
+            case CallPart(token=token):
+                may_go = self._gate.admit(job_id)
+                self._begin(
+                    token, lambda: self._call(job_id, effect, self._router.take_place(effect), may_go)
+                )
+            case AbandonPart(token=token):
+                self._abandon(token)
+            case MarkDraining(tenant=tenant, service=service, instance=instance):
+                self._router.mark_draining(tenant, service, instance)
+            case PublishParts() | WithdrawParts() | ReconfigureParts():
+                self._stir(effect)
+            case _:
+                raise AssertionError(f"an effect that nobody starts: {effect!r}")
+
+    async def stop(self) -> None:
+        """Ends what is in flight and tells nobody: the state names what a restart has to look after."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._alive.clear()
+
+    def _begin(self, token: Token, work: PartWork) -> None:
+        alive = self._alive.setdefault(token.uid, {})
+        if token in alive:
+            return
+        task = asyncio.create_task(work())
+        alive[token] = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _abandon(self, token: Token) -> None:
+        """Stops what nobody awaits; what is answered already is left to end by itself."""
+        task = self._alive.get(token.uid, {}).get(token)
+        if task is not None:
+            self._forget(token)
+            self._router.leave(token)  # a task that never ran cannot do so itself
+            task.cancel()
+
+    async def _search(self, job_id: str, search: ResolveInstances) -> None:
+        try:
+            chosen, route = await self._router.resolve(search)
+            await self._bring_home(job_id, search.token, InstancesResolved(search.token, chosen, route))
+        finally:
+            # The turn has started the call, which took the place over, or it has no use for it.
+            self._router.leave(search.token)
+
+    async def _call(self, job_id: str, call: CallPart, has_place: bool, may_go: MayGo) -> None:
+        try:
+            if not has_place:
+                await self._router.enter(call)
+            outcome = await send_once(self._sender, call.request, self._log, may_go)
+        except NotSent:
+            self._forget(call.token)
+            self._gate.turn_back(job_id, call.token)
+            return
+        finally:
+            self._router.leave(call.token)
+        await self._bring_home(job_id, call.token, CallEnded(call.token, outcome))
+
+    async def _bring_home(self, job_id: str, token: Token, event: Event) -> None:
+        alive = self._alive.get(token.uid)
+        if alive is None or token not in alive:
+            return
+        alive[token] = None  # answered: nothing may cut off its way home
+        try:
+            await self._insistence.deliver(job_id, event)
+        except StoreError as error:
+            self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
+        finally:
+            self._forget(token)
+
+    def _forget(self, token: Token) -> None:
+        alive = self._alive.get(token.uid)
+        if alive is None:
+            return
+        alive.pop(token, None)
+        if not alive:
+            del self._alive[token.uid]
+
+
+async def send_once(sender: Sender, request: OutboundRequest, log: Log, may_go: MayGo = always) -> Outcome:
+    """What came of `request`; a sender that breaks is a Fault. Raises CancelledError and NotSent alone."""
+    try:
+        return await sender.send(request, may_go)
+    except NotSent:
+        raise
+    except Exception as error:  # noqa: BLE001 - a broken sender must leave nothing without an end
+        log("sender_broke", error=repr(error))
+        return Fault(FaultKind.CONNECT, f"the request could not be sent: {type(error).__name__}")

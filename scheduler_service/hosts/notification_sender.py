@@ -1,0 +1,273 @@
+"""Sends notifications: first tries in the order of their events, retries when they are due."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Coroutine, Iterable
+
+import msgspec
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.execution import DeliveryState
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.wire import Outcome
+from scheduler_service.engine.delivery import (
+    INTERVAL,
+    RETRIES,
+    after_try,
+    record_of,
+)
+from scheduler_service.hosts.clock import Alarm, Timekeeper
+from scheduler_service.hosts.core import Log, Redact
+from scheduler_service.hosts.in_flight import send_once
+from scheduler_service.hosts.pending_notifications import PendingNotifications
+from scheduler_service.ports import Batch, History, Sender, Settlement, StateStore, StoreError
+
+PAGE = 500
+RESENT_AT_ONCE = 16
+FAILED_KEPT = 1_000
+SETTLE_PAUSE = SECOND
+
+FirstTries = tuple[str, int]
+
+
+class NotificationSender:
+    """Tries deliveries until the pure `engine.delivery` says that it is enough.
+
+    Durable ones lie in the store and are settled there after each try; a crash between a try and its
+    settlement sends it again under the same `webhook-id`. What has no guarantee lives in memory. `retries`
+    and `interval` (ms) are the settings of `notification`.
+    """
+
+    def __init__(
+        self,
+        *,
+        sender: Sender,
+        store: StateStore,
+        history: History,
+        clock: Timekeeper,
+        redact: Redact,
+        log: Log,
+        retries: int = RETRIES,
+        interval: int = INTERVAL,
+    ) -> None:
+        self._sender = sender
+        self._store = store
+        self._history = history
+        self._clock = clock
+        self._redact = redact
+        self._log = log
+        self._retries = retries
+        self._interval = interval
+        self._pending = PendingNotifications()
+        self._lanes: dict[FirstTries, deque[str]] = {}
+        self._timers: dict[str, Alarm] = {}
+        self._failed: OrderedDict[str, Delivery] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """How many deliveries are pending."""
+        return len(self._pending)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being sent or waits for its first try; retries may wait."""
+        return not self._tasks
+
+    def take(self, delivery: Delivery) -> None:
+        """A new delivery, committed with its turn; it is tried after those of its execution before it."""
+        if delivery.delivery_id in self._pending:
+            return
+        self._pending.put(delivery)
+        self._record(delivery, None)
+        self._line_up(delivery)
+        superfluous = self._pending.superfluous(delivery.uid)
+        if superfluous is not None:
+            self._drop(superfluous)
+            self._record(msgspec.structs.replace(superfluous, state=DeliveryState.SUPERSEDED), None)
+
+    def adopt(self, deliveries: Iterable[Delivery]) -> None:
+        """Durable deliveries of an earlier process go on; those in the outbox are left to `resend_outbox`."""
+        now = self._clock.now().steady
+        for delivery in sorted(deliveries, key=lambda one: (one.uid, one.execute_number, one.ordinal)):
+            if delivery.state != DeliveryState.PENDING or delivery.delivery_id in self._pending:
+                continue
+            self._pending.put(delivery)
+            if delivery.tries == 0:
+                self._record(delivery, None)  # what an earlier process said of it went down with it
+            if delivery.due is None:
+                self._line_up(delivery)
+            else:
+                self._plan(delivery.delivery_id, delivery.due - now)
+
+    async def resend(self, delivery_id: str) -> bool:
+        """Tries a delivery that is pending, failed or in the outbox at once; False: there is none.
+
+        Returns when the try has ended. Raises StoreError.
+        """
+        delivery = await self._find(delivery_id)
+        if delivery is None:
+            return False
+        await self._try(delivery)
+        return True
+
+    async def dismiss(self, delivery_id: str) -> bool:
+        """Gives up what is pending, failed or in the outbox; False: there is none. Raises StoreError."""
+        delivery = await self._find(delivery_id)
+        if delivery is None:
+            return False
+        dismissed = msgspec.structs.replace(delivery, state=DeliveryState.DISMISSED, due=None)
+        batch = self._batch(dismissed, None)
+        if delivery.durable:
+            await self._store.settle((Settlement(dismissed, done=True, batch=batch),))
+        self._drop(delivery)
+        self._hand_over(dismissed, batch)
+        return True
+
+    async def resend_outbox(self) -> int:
+        """`system://outbox`: tries whatever lies in the outbox once more; how many. Raises StoreError."""
+        tried, after = 0, ""
+        while True:
+            page = await self._store.deliveries(after, PAGE)
+            waiting = [one for one in page if one.state == DeliveryState.OUTBOX]
+            for start in range(0, len(waiting), RESENT_AT_ONCE):
+                await asyncio.gather(*map(self._try, waiting[start : start + RESENT_AT_ONCE]))
+            tried += len(waiting)
+            if len(page) < PAGE:
+                return tried
+            after = page[-1].delivery_id
+
+    async def stop(self) -> None:
+        """Sends no more; durable deliveries go on after the next start."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _line_up(self, delivery: Delivery) -> None:
+        key = (delivery.uid, delivery.execute_number)
+        lane = self._lanes.get(key)
+        if lane is not None:
+            lane.append(delivery.delivery_id)
+            return
+        self._lanes[key] = deque((delivery.delivery_id,))
+        self._spawn(self._run_lane(key))
+
+    async def _run_lane(self, key: FirstTries) -> None:
+        lane = self._lanes[key]
+        try:
+            while lane:
+                await self._try_pending(lane.popleft())
+        finally:
+            del self._lanes[key]
+
+    async def _try_pending(self, delivery_id: str) -> None:
+        delivery = self._pending.get(delivery_id)
+        if delivery is not None:
+            await self._try(delivery)
+
+    async def _try(self, delivery: Delivery) -> None:
+        """One try, its settlement and its record."""
+        delivery_id = delivery.delivery_id
+        if not self._pending.begin(delivery_id):
+            return
+        try:
+            outcome = await send_once(self._sender, delivery.request, self._log)
+            was_dropped = delivery.state == DeliveryState.PENDING and delivery_id not in self._pending
+            if was_dropped:
+                return
+            now = self._clock.now()
+            after = after_try(delivery, outcome, now, retries=self._retries, interval=self._interval)
+            batch = self._batch(after, outcome)
+            if after.durable:
+                await self._settle(after, batch)
+            self._hand_over(after, batch)
+            self._place(after)  # not before: a retry that came due over the settling would find it taken
+        finally:
+            self._pending.end(delivery_id)
+
+    def _place(self, after: Delivery) -> None:
+        """Where the delivery waits from now on, if anywhere."""
+        if after.state == DeliveryState.PENDING:
+            self._pending.put(after)
+            self._plan(after.delivery_id, (after.due or 0) - self._clock.now().steady)
+            return
+        self._drop(after)
+        if after.state == DeliveryState.FAILED:
+            self._failed[after.delivery_id] = after
+            if len(self._failed) > FAILED_KEPT:
+                self._failed.popitem(last=False)
+
+    def _plan(self, delivery_id: str, pause: int) -> None:
+        known = self._timers.pop(delivery_id, None)
+        if known is not None:
+            known.cancel()
+        self._timers[delivery_id] = self._clock.call_after(pause, lambda: self._retry(delivery_id))
+
+    def _retry(self, delivery_id: str) -> None:
+        self._timers.pop(delivery_id, None)
+        self._spawn(self._try_pending(delivery_id))
+
+    def _drop(self, delivery: Delivery) -> None:
+        self._pending.drop(delivery.delivery_id)
+        self._failed.pop(delivery.delivery_id, None)
+        timer = self._timers.pop(delivery.delivery_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    async def _settle(self, after: Delivery, batch: Batch | None) -> None:
+        """Writes it down as often as it takes: unsettled, a restart would send it again."""
+        settlement = Settlement(after, done=after.state == DeliveryState.DELIVERED, batch=batch)
+        while True:
+            try:
+                await self._store.settle((settlement,))
+            except StoreError as error:
+                self._log("delivery_unsettled", delivery=after.delivery_id, error=str(error))
+                await self._clock.sleep(SETTLE_PAUSE)
+            else:
+                return
+
+    async def _find(self, delivery_id: str) -> Delivery | None:
+        known = self._pending.get(delivery_id) or self._failed.get(delivery_id)
+        if known is not None:
+            return known
+        # Ids have an order: what begins like this one stands right behind its beginning.
+        after = delivery_id[:-1]
+        while True:
+            page = await self._store.deliveries(after, PAGE)
+            for delivery in page:
+                if delivery.delivery_id == delivery_id:
+                    return delivery
+            if len(page) < PAGE or page[-1].delivery_id > delivery_id:
+                return None
+            after = page[-1].delivery_id
+
+    def _record(self, delivery: Delivery, outcome: Outcome | None) -> None:
+        """A line of the history that need not outlive the process: a durable delivery is told of again."""
+        batch = self._batch(delivery, outcome)
+        if batch is not None:
+            self._history.append(batch, durable=False)
+
+    def _hand_over(self, settled: Delivery, batch: Batch | None) -> None:
+        """The history's line of a delivery that is settled: with its settlement it lies in `unwritten`."""
+        if batch is not None:
+            self._history.append(batch, durable=settled.durable)
+
+    def _batch(self, delivery: Delivery, outcome: Outcome | None) -> Batch | None:
+        now = self._clock.now()
+        records = self._redact((record_of(delivery, outcome, now),))
+        if not records:
+            return None
+        return Batch(delivery.uid, delivery.job_id, delivery.tenant, _sequence(delivery), now.wall, records)
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _sequence(delivery: Delivery) -> int:
+    """The number of a try among all batches of its life: below 0, where no turn of the job counts."""
+    return -(delivery.execute_number << 32 | (delivery.ordinal & 0xFFFFFF) << 8 | delivery.tries & 0xFF) - 1

@@ -1,0 +1,115 @@
+"""The catalogues of several shares as one (SPEC section 10)."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import Now
+from scheduler_service.hosts.processes.fan_out import all_of, one_of
+from scheduler_service.persistence.state.catalogue import (
+    Catalogue,
+    JobCounts,
+    JobPage,
+    JobQuery,
+    Revision,
+)
+from scheduler_service.persistence.state.places import cut, value_of
+from scheduler_service.ports import CatalogueEntry
+
+
+class MergedCatalogue:
+    """state.catalogue.Catalogue over those of all shares; `home` is the number of the share of a job.
+
+    A share that does not answer makes a list fail: no list is shorter without saying so.
+    """
+
+    def __init__(self, *, catalogues: Sequence[Catalogue], home: Callable[[str], int]) -> None:
+        self._catalogues = catalogues
+        self._home = home
+
+    async def get(self, job_id: str) -> CatalogueEntry | None:
+        """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
+        return await self._catalogues[self._home(job_id)].get(job_id)
+
+    async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+        """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
+        shares: dict[int, list[str]] = {}
+        for job_id in job_ids:
+            shares.setdefault(self._home(job_id), []).append(job_id)
+        answers = await all_of([self._catalogues[number].some(ids) for number, ids in shares.items()])
+        return {job_id: entry for found in answers for job_id, entry in found.items()}
+
+    async def find(self, uid: str) -> CatalogueEntry | None:
+        """The entry of the job whose present life is `uid`, or None. Raises StoreUnavailable."""
+        return await one_of([catalogue.find(uid) for catalogue in self._catalogues])
+
+    async def list(self, query: JobQuery) -> JobPage:
+        """A page of jobs. Raises CursorError for a cursor of another list, StoreUnavailable."""
+        pages = await all_of([catalogue.list(query) for catalogue in self._catalogues])
+        filled = [page for page in pages if page.items]
+        if len(filled) <= 1:
+            return filled[0] if filled else JobPage(items=())
+        # A list that goes on has filled its page: with the jobs of another one there is one more than asked.
+        return cut(query, _arrange(query, (entry for page in filled for entry in page.items)))
+
+    async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
+        """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""
+        asked = [catalogue.revisions(uid, after=after, limit=limit) for catalogue in self._catalogues]
+        return await one_of(asked)
+
+    async def children(
+        self, parent_job: str, parent_execution: int | None = None, *, after: str = "", limit: int = 500
+    ) -> Sequence[CatalogueEntry]:
+        """Jobs made by an execution (None: by any) of `parent_job`, destroyed ones too, by id."""
+        answers = await all_of(
+            [
+                catalogue.children(parent_job, parent_execution, after=after, limit=limit)
+                for catalogue in self._catalogues
+            ]
+        )
+        return sorted((entry for found in answers for entry in found), key=_by_id)[:limit]
+
+    async def upcoming(
+        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
+    ) -> Sequence[CatalogueEntry]:
+        """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first."""
+        answers = await all_of(
+            [catalogue.upcoming(start, end, limit, tenant=tenant) for catalogue in self._catalogues]
+        )
+        found = (entry for some in answers for entry in some)
+        return sorted(found, key=lambda entry: (entry.next_fire or 0, entry.job_id))[:limit]
+
+    async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
+        """How many jobs and executions stand where. Raises StoreUnavailable."""
+        answers = await all_of([catalogue.counts(now, tenant=tenant) for catalogue in self._catalogues])
+        states: dict[JobState, int] = {}
+        for counts in answers:
+            for state, count in counts.by_state.items():
+                states[state] = states.get(state, 0) + count
+        return JobCounts(
+            due=sum(counts.due for counts in answers),
+            waiting=sum(counts.waiting for counts in answers),
+            running=sum(counts.running for counts in answers),
+            by_state=states,
+        )
+
+
+def _arrange(query: JobQuery, entries: Iterable[CatalogueEntry]) -> Sequence[CatalogueEntry]:
+    """The order of a list: jobs that have the value, then those that have none, each by id where equal.
+
+    Texts follow each other by their characters' numbers, which is the order of their bytes in UTF-8, and so
+    that of the shares.
+    """
+    having, rest = [], []
+    for entry in entries:
+        value = value_of(entry, query.sort)
+        if value is None:
+            rest.append(entry)
+        else:
+            having.append((value, entry.job_id, entry))
+    having.sort(key=itemgetter(0, 1), reverse=query.descending)
+    return [entry for *_, entry in having] + sorted(rest, key=_by_id, reverse=query.descending)
+
+
+def _by_id(entry: CatalogueEntry) -> str:
+    return entry.job_id

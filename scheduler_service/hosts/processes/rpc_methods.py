@@ -1,0 +1,147 @@
+"""What the service and its worker processes ask of each other: each method with its argument and result."""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from scheduler_service.domain.effects import CallPart, ResolveInstances
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.parts import Chosen, PartEnd
+from scheduler_service.domain.wire import Token
+from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, JobQuery, Revision
+from scheduler_service.ports import CatalogueEntry
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Method(Generic[Argument, Result]):
+    """A method by its name; arguments and results are packed as `argument` and `result` say."""
+
+    def __init__(self, name: str, argument: Any, result: Any) -> None:
+        self.name = name
+        self._argument: msgspec.msgpack.Decoder[Argument] = msgspec.msgpack.Decoder(argument)
+        self._result: msgspec.msgpack.Decoder[Result] = msgspec.msgpack.Decoder(result)
+
+    def write_argument(self, argument: Argument) -> bytes:
+        """An argument as it travels."""
+        return _encode(argument)
+
+    def read_argument(self, packed: bytes) -> Argument:
+        """The argument that was sent."""
+        return self._argument.decode(packed)
+
+    def write_result(self, result: Result) -> bytes:
+        """A result as it travels."""
+        return _encode(result)
+
+    def read_result(self, packed: bytes) -> Result:
+        """The result that was answered."""
+        return self._result.decode(packed)
+
+
+class WorkerConfig(msgspec.Struct, frozen=True):
+    """What a worker process has to know: `settings` is the whole tree as JSON, `sources` where it came from.
+
+    `share` is its own; `environment` is what the service has read for templates, `skew` that of its clock,
+    `node` its name, `served` its base address.
+    """
+
+    share: int
+    settings: bytes
+    sources: dict[str, str]
+    has_file: bool
+    served: str
+    environment: dict[str, str]
+    node: str
+    skew: int
+
+
+class ShardStatus(msgspec.Struct, frozen=True):
+    """How a worker process is."""
+
+    held: int = 0
+    running: int = 0
+
+
+class TakeRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A message of `hosts.messages` for a job."""
+
+    job_id: str
+    message: bytes
+
+
+class UpcomingSpan(msgspec.Struct, frozen=True, array_like=True):
+    """Executions of jobs that fire next in `start` to `end` (wall ms)."""
+
+    start: int
+    end: int
+    limit: int
+    tenant: str | None
+
+
+class ChildrenOf(msgspec.Struct, frozen=True, array_like=True):
+    """The children of a job, or of one of its executions."""
+
+    parent_job: str
+    parent_execution: int | None
+    after: str
+    limit: int
+
+
+# What the service asks of a worker process: its life, …
+OPEN: Method[WorkerConfig, None] = Method("open", WorkerConfig, None)
+START: Method[None, None] = Method("start", None, None)
+STOP: Method[int, None] = Method("stop", int, None)
+PING: Method[None, None] = Method("ping", None, None)
+STANDING: Method[None, ShardStatus] = Method("standing", None, ShardStatus)
+
+# … jobs, …
+TAKE: Method[TakeRequest, bytes] = Method("take", TakeRequest, bytes)
+CREATE: Method[list[bytes], list[bytes]] = Method("create", list[bytes], list[bytes])
+OFFER: Method[list[bytes], list[bytes | None]] = Method("offer", list[bytes], list[bytes | None])
+DEFINITION: Method[tuple[str, int], bytes | None] = Method("definition", tuple[str, int], bytes | None)
+FORGET: Method[str, bool] = Method("forget", str, bool)
+FLUSH: Method[None, None] = Method("flush", None, None)
+
+# … deliveries, …
+RESEND: Method[str, bool] = Method("resend", str, bool)
+DISMISS: Method[str, bool] = Method("dismiss", str, bool)
+RESEND_OUTBOX: Method[None, int] = Method("resend_outbox", None, int)
+
+# … the catalogue, …
+GET: Method[str, CatalogueEntry | None] = Method("get", str, CatalogueEntry | None)
+SOME: Method[list[str], dict[str, CatalogueEntry]] = Method("some", list[str], dict[str, CatalogueEntry])
+FIND: Method[str, CatalogueEntry | None] = Method("find", str, CatalogueEntry | None)
+LIST: Method[JobQuery, JobPage] = Method("list", JobQuery, JobPage)
+REVISIONS: Method[tuple[str, int, int], list[Revision]] = Method(
+    "revisions", tuple[str, int, int], list[Revision]
+)
+CHILDREN: Method[ChildrenOf, list[CatalogueEntry]] = Method("children", ChildrenOf, list[CatalogueEntry])
+UPCOMING: Method[UpcomingSpan, list[CatalogueEntry]] = Method("upcoming", UpcomingSpan, list[CatalogueEntry])
+COUNTS: Method[tuple[Now, str | None], JobCounts] = Method("counts", tuple[Now, str | None], JobCounts)
+
+# … and queues.
+LOOK: Method[Claim, Sight] = Method("look", Claim, Sight)
+CLAIM: Method[Claim, tuple[Leased, ...]] = Method("claim", Claim, tuple[Leased, ...])
+RENEW: Method[tuple[str, int], Renewed | None] = Method("renew", tuple[str, int], Renewed | None)
+COMPLETE: Method[tuple[str, PartEnd, int], EndedPart | bool] = Method(
+    "complete", tuple[str, PartEnd, int], EndedPart | bool
+)
+SWEEP: Method[int, Swept] = Method("sweep", int, Swept)
+EXTEND: Method[int, None] = Method("extend", int, None)
+DROP: Method[str, None] = Method("drop", str, None)
+ENDED: Method[tuple[str, int], list[EndedPart]] = Method("ended", tuple[str, int], list[EndedPart])
+
+# What a worker process asks of the service, which alone knows instances and who waits for work.
+RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str]] = Method(
+    "resolve", ResolveInstances, tuple[tuple[Chosen, ...], str]
+)
+ENTER: Method[CallPart, None] = Method("enter", CallPart, None)
+LEAVE: Method[Token, None] = Method("leave", Token, None)
+MARK_DRAINING: Method[tuple[str, str, str], None] = Method("mark_draining", tuple[str, str, str], None)
+ADDRESS: Method[str, tuple[str | None, bool]] = Method("address", str, tuple[str | None, bool])
+STIR: Method[list[tuple[str, str]] | None, None] = Method("stir", list[tuple[str, str]] | None, None)

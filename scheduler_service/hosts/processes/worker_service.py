@@ -1,0 +1,165 @@
+"""What a worker process does for the service: the other end of `share` and `remote`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from scheduler_service.domain.replies import Reply
+from scheduler_service.engine.moulds import Moulds, read_members
+from scheduler_service.engine.recognition import Recognition
+from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.messages import (
+    event_of,
+    read_ask,
+    write_document,
+    write_error,
+    write_kept,
+    write_reply,
+)
+from scheduler_service.hosts.processes import rpc_methods
+from scheduler_service.hosts.processes.rpc_methods import (
+    ChildrenOf,
+    Method,
+    ShardStatus,
+    TakeRequest,
+    UpcomingSpan,
+)
+from scheduler_service.persistence.state.catalogue import JobPage, JobQuery, Revision
+from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.ports import CatalogueEntry, Clock, Compile, Definition, History, StoreError
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+Handler = Callable[[bytes], Awaitable[bytes]]
+AT_ONCE = 50
+"""So many definitions are compiled before other work has its turn."""
+
+
+class WorkerService:
+    """Answers the service's calls out of one share: its host, its store and its history."""
+
+    def __init__(
+        self,
+        *,
+        host: EmbeddedHost,
+        store: SqliteStateStore,
+        history: History,
+        compile_text: Compile,
+        moulds: Moulds,
+        clock: Clock,
+    ) -> None:
+        self._host = host
+        self._store = store
+        self._compile = compile_text
+        self._moulds = moulds
+        self._clock = clock
+        catalogue, queues, courier = store.catalogue, store.queues, host.courier
+        self._handlers: Mapping[str, Handler] = dict(
+            [
+                _handler(rpc_methods.STANDING, self._stand),
+                _handler(rpc_methods.TAKE, self._take),
+                _handler(rpc_methods.CREATE, self._create),
+                _handler(rpc_methods.OFFER, self._offer),
+                _handler(rpc_methods.DEFINITION, lambda asked: store.definition(*asked)),
+                _handler(rpc_methods.FORGET, store.forget),
+                _handler(rpc_methods.FLUSH, lambda _: history.flush()),
+                _handler(rpc_methods.RESEND, courier.resend),
+                _handler(rpc_methods.DISMISS, courier.dismiss),
+                _handler(rpc_methods.RESEND_OUTBOX, lambda _: courier.resend_outbox()),
+                _handler(rpc_methods.GET, catalogue.get),
+                _handler(rpc_methods.SOME, self._some),
+                _handler(rpc_methods.FIND, catalogue.find),
+                _handler(rpc_methods.LIST, self._list),
+                _handler(rpc_methods.REVISIONS, self._revisions),
+                _handler(rpc_methods.CHILDREN, self._children),
+                _handler(rpc_methods.UPCOMING, self._upcoming),
+                _handler(rpc_methods.COUNTS, lambda asked: catalogue.counts(asked[0], tenant=asked[1])),
+                _handler(rpc_methods.LOOK, queues.look),
+                _handler(rpc_methods.CLAIM, queues.claim),
+                _handler(rpc_methods.RENEW, lambda asked: queues.renew(*asked)),
+                _handler(rpc_methods.COMPLETE, lambda asked: queues.complete(*asked)),
+                _handler(rpc_methods.SWEEP, queues.sweep),
+                _handler(rpc_methods.EXTEND, queues.extend),
+                _handler(rpc_methods.DROP, queues.drop),
+                _handler(rpc_methods.ENDED, lambda asked: queues.ended(*asked)),
+            ]
+        )
+
+    async def serve(self, method: str, argument: bytes) -> bytes:
+        """Answers one call. Raises StoreError, CursorError."""
+        return await self._handlers[method](argument)
+
+    async def _stand(self, _: None) -> ShardStatus:
+        return ShardStatus(held=self._host.jobs_held, running=self._host.running)
+
+    async def _take(self, asked: TakeRequest) -> bytes:
+        """One turn, or a look at the job; a StoreError is an answer."""
+        try:
+            ask = read_ask(asked.message)
+            event = event_of(ask)
+            if event is None:
+                job = await self._host.read(asked.job_id)
+                return write_document(None if job is None else job.document)
+            text = ask.definition
+            definition = None if text is None else Definition(text, self._compile(text))
+            reply = await self._host(
+                asked.job_id, event, definition=definition, remembered=ask.remembered, answer=write_kept
+            )
+        except StoreError as error:
+            return write_error(error)
+        return write_reply(reply)
+
+    async def _create(self, texts: list[bytes]) -> list[bytes]:
+        definitions: list[Definition] = []
+        for place, text in enumerate(texts):
+            definitions.append(Definition(text, self._compile(text)))
+            if place % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
+        return [_write(answer) for answer in await self._host.create_all(definitions)]
+
+    async def _offer(self, texts: list[bytes]) -> list[bytes | None]:
+        """Creates those that are known, and of which nothing is worth saying; None for each of the others."""
+        recognition = Recognition(moulds=self._moulds, now=self._clock.now().wall)
+        known: dict[int, Definition] = {}
+        for place, text in enumerate(texts):
+            cast = recognition.recognize(read_members(text) or {})
+            if cast is not None and not cast.warnings:
+                known[place] = Definition(text, cast.program)
+            if place % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
+        answers = await self._host.create_all(list(known.values()))
+        told = dict(zip(known, map(_write, answers), strict=True))
+        return [told.get(place) for place in range(len(texts))]
+
+    async def _some(self, job_ids: list[str]) -> dict[str, CatalogueEntry]:
+        return dict(await self._store.catalogue.some(job_ids))
+
+    async def _list(self, query: JobQuery) -> JobPage:
+        return await self._store.catalogue.list(query)
+
+    async def _revisions(self, asked: tuple[str, int, int]) -> list[Revision]:
+        uid, after, limit = asked
+        return list(await self._store.catalogue.revisions(uid, after=after, limit=limit))
+
+    async def _children(self, family: ChildrenOf) -> list[CatalogueEntry]:
+        found = await self._store.catalogue.children(
+            family.parent_job, family.parent_execution, after=family.after, limit=family.limit
+        )
+        return list(found)
+
+    async def _upcoming(self, span: UpcomingSpan) -> list[CatalogueEntry]:
+        catalogue = self._store.catalogue
+        return list(await catalogue.upcoming(span.start, span.end, span.limit, tenant=span.tenant))
+
+
+def _write(answer: Reply | StoreError) -> bytes:
+    return write_error(answer) if isinstance(answer, StoreError) else write_reply(answer)
+
+
+def _handler(
+    method: Method[Argument, Result], work: Callable[[Argument], Awaitable[Result]]
+) -> tuple[str, Handler]:
+    async def handle(packed: bytes) -> bytes:
+        return method.write_result(await work(method.read_argument(packed)))
+
+    return method.name, handle

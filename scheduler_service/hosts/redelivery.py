@@ -1,0 +1,41 @@
+"""Delivers what a job must hear, again and again while its store is away."""
+
+from collections.abc import Awaitable, Callable
+
+from scheduler_service.domain.events import Event
+from scheduler_service.domain.moments import MINUTE, SECOND
+from scheduler_service.domain.replies import Reply
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.ports import StoreError
+
+FIRST_PAUSE = 100
+LONGEST_PAUSE = 5 * SECOND
+LEASE = 10 * MINUTE
+
+Take = Callable[[str, Event], Awaitable[Reply]]
+
+
+class Redelivery:
+    """Hands events to jobs with growing pauses, until one is taken or `lease` ms have passed."""
+
+    def __init__(self, *, take: Take, clock: Timekeeper, lease: int = LEASE) -> None:
+        self._take = take
+        self._clock = clock
+        self._lease = lease
+
+    async def deliver(self, job_id: str, event: Event) -> None:
+        """Returns when the job has taken `event`. Raises the StoreError of the last try after the lease."""
+        end: int | None = None
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self._take(job_id, event)
+            except StoreError:
+                now = self._clock.now().steady
+                end = now + self._lease if end is None else end
+                if now + pause > end:
+                    raise
+            else:
+                return
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)

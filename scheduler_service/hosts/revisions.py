@@ -1,0 +1,58 @@
+"""Binds a definition to the turn that brings it: revisions, counters and identity come from here."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler_service.domain.document import Document
+from scheduler_service.domain.events import Created, Event, Updated
+from scheduler_service.engine.program import Program
+from scheduler_service.hosts.identity import NewIdentity
+from scheduler_service.hosts.job_cache import CachedJob
+from scheduler_service.ports import Definition
+
+Bound = tuple[Event, Mapping[int, Program]]
+
+
+def bind(held: CachedJob, event: Event, definition: Definition | None, lives: NewIdentity) -> Bound:
+    """The event with the numbers that only the job's own state can give, and the programs of the turn.
+
+    A life goes on counting where the one before it ended, but its revisions begin anew; its uid and key are
+    made here unless the event brings them.
+    """
+    if definition is None:
+        return event, held.programs
+    match event:
+        case Created() if held.document is None:
+            return _bind_life(held, event, definition, lives)
+        case Created():
+            return msgspec.structs.replace(event, fingerprint=definition.program.fingerprint), held.programs
+        case Updated() if held.document is not None:
+            revision = held.document.head.revision + 1
+            programs = {**held.programs, revision: definition.program}
+            return msgspec.structs.replace(event, revision=revision), programs
+        case _:
+            return event, held.programs
+
+
+def accepted(before: Document | None, after: Document | None, definition: Definition | None) -> bytes | None:
+    """The definition's text, if the turn made it the job's own."""
+    if definition is None or after is None:
+        return None
+    if before is not None and before.head.revision == after.head.revision:
+        return None
+    return definition.text
+
+
+def _bind_life(held: CachedJob, event: Created, definition: Definition, lives: NewIdentity) -> Bound:
+    buried = held.entry
+    uid, key = (event.uid, event.key) if event.uid else lives()
+    born = msgspec.structs.replace(
+        event,
+        uid=uid,
+        key=key,
+        execute_number=event.execute_number if buried is None else buried.execute_number,
+        request_counts=event.request_counts if buried is None else buried.request_counts,
+        fingerprint=definition.program.fingerprint,
+    )
+    return born, {born.revision: definition.program}
