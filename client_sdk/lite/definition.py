@@ -7,7 +7,7 @@ import msgspec
 
 from client_sdk.client.jobs import Definition, write_definition
 from client_sdk.errors import Flaw, SdkError
-from client_sdk.lite.places import Places
+from client_sdk.lite.addresses import ServiceAddresses
 from client_sdk.models import ModelError, parse_definition
 from client_sdk.models.step import QUEUE_MEMBERS, ROUTING_MEMBERS
 from scheduler_service.domain.errors import DefinitionError
@@ -37,7 +37,7 @@ class DefinitionRefused(SdkError):
 def compile_lite(definition: Definition, surroundings: Surroundings, services: Mapping[str, str]) -> Program:
     """The program of a definition without timer and qos. Raises DefinitionRefused."""
     posted = {**DEFAULTS, **write_definition(definition)}
-    places = Places(services)
+    places = ServiceAddresses(services)
     placed = places.put(posted)
     refused = (*_refuse(posted), *places.missing)
     if refused:

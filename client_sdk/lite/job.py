@@ -14,8 +14,8 @@ import msgspec
 from client_sdk.client.jobs import Definition
 from client_sdk.errors import Flaw, Invalid
 from client_sdk.lite.definition import compile_lite
+from client_sdk.lite.notifications import LiteNotifications, read_clock
 from client_sdk.lite.sender import LiteSender
-from client_sdk.lite.telling import Teller, read_clock
 from scheduler_service.domain.effects import Abandon, Call, Effect, Inform, Notify
 from scheduler_service.domain.events import (
     AlarmRang,
@@ -101,7 +101,7 @@ class LiteJob:
         )
         program = compile_lite(definition, surroundings, services or {})
         self._sender = LiteSender(response_bytes=response_bytes, transport=transport)
-        self._teller = Teller(
+        self._teller = LiteNotifications(
             sender=self._sender, retries=notification_retries, interval=notification_interval_seconds
         )
         self._job = Job(None, {REVISION: program}, Holder("lite", uuid.uuid4().hex))

@@ -26,7 +26,7 @@ TITLES = {
 }
 
 
-class Call(msgspec.Struct, frozen=True):
+class InboundCall(msgspec.Struct, frozen=True):
     """A request as it came: header names in lower case."""
 
     method: str
@@ -34,7 +34,7 @@ class Call(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Answer(msgspec.Struct, frozen=True):
+class OutboundAnswer(msgspec.Struct, frozen=True):
     """What is answered."""
 
     status: int
@@ -47,7 +47,7 @@ class TooLarge(Exception):
     """A body beyond what is taken."""
 
 
-async def read_call(scope: Scope, receive: Receive) -> Call:
+async def read_call(scope: Scope, receive: Receive) -> InboundCall:
     """The whole request. Raises TooLarge."""
     headers = {name.decode("latin-1").lower(): _decode(value) for name, value in scope["headers"]}
     body = bytearray()
@@ -57,10 +57,10 @@ async def read_call(scope: Scope, receive: Receive) -> Call:
         if len(body) > LARGEST_BODY:
             raise TooLarge
         if message["type"] != "http.request" or not message.get("more_body"):
-            return Call(scope["method"], headers, bytes(body))
+            return InboundCall(scope["method"], headers, bytes(body))
 
 
-async def send_answer(send: Send, answer: Answer) -> None:
+async def send_answer(send: Send, answer: OutboundAnswer) -> None:
     """Sends it whole."""
     headers = [
         ("content-type", answer.kind),
@@ -72,7 +72,7 @@ async def send_answer(send: Send, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-def refuse(status: int, detail: str, *, flaws: Iterable[Flaw] = (), **headers: str) -> Answer:
+def refuse(status: int, detail: str, *, flaws: Iterable[Flaw] = (), **headers: str) -> OutboundAnswer:
     """A problem document (RFC 9457)."""
     body = {
         "type": "about:blank",
@@ -82,7 +82,7 @@ def refuse(status: int, detail: str, *, flaws: Iterable[Flaw] = (), **headers: s
         "errors": [flaw._asdict() for flaw in flaws],
     }
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    return Answer(status, json.dumps(body).encode(), named, "application/problem+json")
+    return OutboundAnswer(status, json.dumps(body).encode(), named, "application/problem+json")
 
 
 def _decode(value: bytes) -> str:

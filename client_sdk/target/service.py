@@ -14,10 +14,12 @@ from client_sdk.client import Client
 from client_sdk.errors import DeclarationError
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
 from client_sdk.signing import Verifier
+from client_sdk.target.asgi_wrap import Wrapped
 from client_sdk.target.declaration import Declaration, JobOptions, job
+from client_sdk.target.inbound import InboundCalls
 from client_sdk.target.messages import (
-    Answer,
     App,
+    OutboundAnswer,
     Receive,
     Scope,
     Send,
@@ -26,10 +28,8 @@ from client_sdk.target.messages import (
     refuse,
     send_answer,
 )
-from client_sdk.target.reception import Reception
 from client_sdk.target.registration import REGISTRATION, Registration
 from client_sdk.target.signals import Farewell
-from client_sdk.target.wrapping import Wrapped
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,7 +78,7 @@ class Service:
         self._sign = sign
         self._grace = grace_seconds
         self._declarations: dict[str, Declaration[..., Any]] = {}
-        self._reception = Reception(
+        self._reception = InboundCalls(
             declarations=lambda: self._declarations, connection=client.connection, verifier=verifier
         )
         self._registration = Registration(
@@ -166,7 +166,7 @@ class Service:
         elif scope["type"] == "http":
             await send_answer(send, await self._answer(scope, receive))
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> OutboundAnswer:
         route = ROUTE.fullmatch(self._below_prefix(scope))
         if route is None:
             return refuse(404, f"calls of jobs come to {self.prefix}/jobs/{{jobId}}")

@@ -13,8 +13,8 @@ from client_sdk.errors import Flaw, Invalid, NotWanted, SdkError
 from client_sdk.models import Completion, answers
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
+from client_sdk.target.invoke import End, hold, refused, run
 from client_sdk.target.parameters import WrongParameters
-from client_sdk.target.work import End, hold, refused, run
 from client_sdk.worker.lease import Lease
 
 LOG = logging.getLogger("client_sdk")

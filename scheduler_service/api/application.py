@@ -11,24 +11,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from scheduler_service.api.answers import ENCODER, fail
-from scheduler_service.api.call import Call, Operation
-from scheduler_service.api.identity import Gate
+from scheduler_service.api.authentication import Authentication
+from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.endpoint import Endpoint
 from scheduler_service.api.openapi import describe
-from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import ApiProblem, refuse
-from scheduler_service.api.resource import Resource
+from scheduler_service.api.request import ApiRequest, Operation
+from scheduler_service.api.responses import ENCODER, fail
 from scheduler_service.api.routes import OPERATIONS
 
 
-def create_api(parts: ApiParts, *, further: tuple[Operation, ...] = ()) -> FastAPI:
+def create_api(parts: ApiDependencies, *, further: tuple[Operation, ...] = ()) -> FastAPI:
     """The API over `parts`, with the operations of other rooms in `further`.
 
     The routes are served without FastAPI's own validation: bodies are checked by the wire models, once, and
     answers are encoded once; `/openapi.json` describes the same declarations.
     """
     operations = (*OPERATIONS, *further)
-    gate = Gate(admin_key=parts.admin_key)
+    gate = Authentication(admin_key=parts.admin_key)
     document = cache(lambda: describe(operations, version=parts.version))
     served = (*operations, _description(document))
     api = FastAPI(
@@ -42,13 +42,13 @@ def create_api(parts: ApiParts, *, further: tuple[Operation, ...] = ()) -> FastA
     )
     for path in dict.fromkeys(operation.path for operation in served):
         own = [operation for operation in served if operation.path == path]
-        api.router.routes.append(Route(path, Resource(parts=parts, gate=gate, operations=own)))
+        api.router.routes.append(Route(path, Endpoint(parts=parts, gate=gate, operations=own)))
     api.openapi = document  # type: ignore[method-assign]
     return api
 
 
 def _description(document: Callable[[], dict[str, Any]]) -> Operation:
-    async def take(call: Call) -> Response:
+    async def take(call: ApiRequest) -> Response:
         """The API in OpenAPI 3.1; made when it is asked for first, since that takes a while."""
         return Response(ENCODER.encode(document()), media_type="application/json")
 
@@ -57,7 +57,7 @@ def _description(document: Callable[[], dict[str, Any]]) -> Operation:
     )
 
 
-def _answer_unknown(gate: Gate) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
+def _answer_unknown(gate: Authentication) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
     async def answer(request: Request, error: HTTPException) -> Response:
         try:
             gate.check(request.scope, is_open=False)

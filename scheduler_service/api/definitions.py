@@ -6,12 +6,17 @@ import msgspec
 
 from client_sdk.models import JobDefinition, ModelError, parse_definition, point_to_posted
 from scheduler_service.api.bodies import read_json
-from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.problems import Flaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
-from scheduler_service.engine.moulds import Cast, Members, posted_active, read_members
-from scheduler_service.engine.recognition import Recognition
-from scheduler_service.ports import Definition
+from scheduler_service.engine.compile_cache import (
+    BatchLookup,
+    CachedDefinition,
+    Members,
+    posted_active,
+    read_members,
+)
+from scheduler_service.ports.delivery import Definition
 
 ADMIN = "admin"
 
@@ -25,7 +30,7 @@ class Posted(msgspec.Struct, frozen=True, gc=False):
     active: bool | None
 
 
-def check_posted(parts: ApiParts, raw: bytes, job_id: str | None) -> Posted:
+def check_posted(parts: ApiDependencies, raw: bytes, job_id: str | None) -> Posted:
     """Checks `raw`, a definition in JSON; `job_id` is that of the path. Raises ApiProblem (400, 422).
 
     The text is kept as it was posted, with `jobId` and the caller's name put in where they were left out.
@@ -36,9 +41,9 @@ def check_posted(parts: ApiParts, raw: bytes, job_id: str | None) -> Posted:
 class Checks:
     """Checks definitions that come together, as of one moment."""
 
-    def __init__(self, parts: ApiParts) -> None:
+    def __init__(self, parts: ApiDependencies) -> None:
         self._parts = parts
-        self._recognition = Recognition(moulds=parts.moulds, now=parts.clock.now().wall)
+        self._recognition = BatchLookup(moulds=parts.moulds, now=parts.clock.now().wall)
 
     def check(self, raw: bytes, job_id: str | None = None) -> Posted:
         """As `check_posted`."""
@@ -70,7 +75,7 @@ class Checks:
             compiled = parts.compile_definition(parsed, parts.surroundings)
         except DefinitionError as error:
             raise invalid_all(_point(error.problems, value)) from None
-        cast = Cast(compiled.program, compiled.warnings, posted_active(parsed))
+        cast = CachedDefinition(compiled.program, compiled.warnings, posted_active(parsed))
         parts.moulds.keep(given.members, compiled, active=cast.active)
         return _conclude(raw, given, self._recognition.complete(cast))
 
@@ -82,7 +87,7 @@ class Unchecked(msgspec.Struct, frozen=True, gc=False):
     text: bytes
 
 
-def take_unchecked(parts: ApiParts, raw: bytes, value: object) -> Unchecked:
+def take_unchecked(parts: ApiDependencies, raw: bytes, value: object) -> Unchecked:
     """What is to be seen of a definition without checking it: `value`, written as `raw`."""
     if not isinstance(value, dict):
         return Unchecked(None, raw)
@@ -104,7 +109,7 @@ class _Given(msgspec.Struct, frozen=True, gc=False):
     added: dict[str, bytes]
 
 
-def _read_given(parts: ApiParts, raw: bytes, job_id: str | None) -> _Given:
+def _read_given(parts: ApiDependencies, raw: bytes, job_id: str | None) -> _Given:
     members = read_members(raw) or {}
     added = _left_out(parts, job_id, lambda name: name not in members or bytes(members[name]) == b"null")
     if added:
@@ -112,7 +117,9 @@ def _read_given(parts: ApiParts, raw: bytes, job_id: str | None) -> _Given:
     return _Given(job_id, members, added)
 
 
-def _left_out(parts: ApiParts, job_id: str | None, is_absent: Callable[[str], bool]) -> dict[str, bytes]:
+def _left_out(
+    parts: ApiDependencies, job_id: str | None, is_absent: Callable[[str], bool]
+) -> dict[str, bytes]:
     """What the path and the key say of a definition that does not say it itself, as JSON."""
     if job_id is None and parts.admin_key is None:
         return {}
@@ -122,7 +129,7 @@ def _left_out(parts: ApiParts, job_id: str | None, is_absent: Callable[[str], bo
     return {name: msgspec.json.encode(text) for name, text in known.items() if is_absent(name)}
 
 
-def _conclude(raw: bytes, given: _Given, cast: Cast) -> Posted:
+def _conclude(raw: bytes, given: _Given, cast: CachedDefinition) -> Posted:
     return Posted(
         cast.program.job_id,
         Definition(put_in(raw, given.added), cast.program),

@@ -6,15 +6,15 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from scheduler_service.api.answers import succeed
-from scheduler_service.api.call import Call
+from scheduler_service.api.job_commands import run_once
 from scheduler_service.api.problems import absent, refuse
-from scheduler_service.api.turns import take_once
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import succeed
 from scheduler_service.persistence.history.queries import DeliveryQuery
-from scheduler_service.ports import StoreError
+from scheduler_service.ports.errors import StoreError
 
 
-async def list_all(call: Call) -> Response:
+async def list_all(call: ApiRequest) -> Response:
     """`GET /deliveries`, the newest first."""
     query = DeliveryQuery(
         tenant=call.parts.surroundings.tenant,
@@ -27,17 +27,17 @@ async def list_all(call: Call) -> Response:
     return succeed((await call.parts.history.deliveries(query)).wire())
 
 
-async def resend(call: Call) -> Response:
+async def resend(call: ApiRequest) -> Response:
     """`POST /deliveries/{deliveryId}/resend`: one more try now."""
     return await _ask(call, "resend", call.parts.courier.resend)
 
 
-async def dismiss(call: Call) -> Response:
+async def dismiss(call: ApiRequest) -> Response:
     """`POST /deliveries/{deliveryId}/dismiss`: it is not sent any more."""
     return await _ask(call, "dismiss", call.parts.courier.dismiss)
 
 
-async def _ask(call: Call, what: str, courier: Callable[[str], Awaitable[bool]]) -> Response:
+async def _ask(call: ApiRequest, what: str, courier: Callable[[str], Awaitable[bool]]) -> Response:
     delivery_id = call.path["deliveryId"]
     raw, _ = await call.object()
 
@@ -49,10 +49,10 @@ async def _ask(call: Call, what: str, courier: Callable[[str], Awaitable[bool]])
         return {"deliveryId": delivery_id}
 
     remembered = call.remembered(f"deliveries/{delivery_id[:255]}/{what}", raw)
-    return succeed(await take_once(call.parts, remembered, work))
+    return succeed(await run_once(call.parts, remembered, work))
 
 
-async def _refuse(call: Call, delivery_id: str) -> None:
+async def _refuse(call: ApiRequest, delivery_id: str) -> None:
     found = await call.parts.history.delivery(call.parts.surroundings.tenant, delivery_id)
     if found is None:
         raise absent("/deliveryId", f"there is no delivery {delivery_id[:200]!r}")

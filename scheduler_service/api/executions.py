@@ -7,21 +7,21 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import Cancellation, ReplayRequest
-from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_model
-from scheduler_service.api.call import Call
+from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition
-from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import ApiProblem, absent, invalid, refuse
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import succeed
 from scheduler_service.api.triggers import show_started
-from scheduler_service.api.turns import take_turn
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy, parse_execution_id
 from scheduler_service.domain.records import Exchange
 from scheduler_service.language.values import as_json
 from scheduler_service.persistence.history.queries import ExecutionQuery, Wire
-from scheduler_service.persistence.state.catalogue import JobQuery
-from scheduler_service.ports import CatalogueEntry, StoreUnavailable
+from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
+from scheduler_service.ports.errors import StoreUnavailable
 
 ALL_STATES = tuple(JobState)
 FRESH = 1.0
@@ -29,12 +29,12 @@ FRESH = 1.0
 PAGE = 500
 
 
-async def list_all(call: Call) -> Response:
+async def list_all(call: ApiRequest) -> Response:
     """`GET /executions` and `GET /main/execution`."""
     return await _list(call, call.query["jobId"])
 
 
-async def list_of_job(call: Call) -> Response:
+async def list_of_job(call: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/executions`, of a destroyed job too: its history stays until it is cleaned."""
     job_id = call.job_id
     if await call.parts.catalogue.get(job_id) is None:
@@ -42,12 +42,12 @@ async def list_of_job(call: Call) -> Response:
     return await _list(call, job_id)
 
 
-async def read(call: Call) -> Response:
+async def read(call: ApiRequest) -> Response:
     """`GET /executions/{executionId}`: every attempt, step, check, feedback and notification."""
     return succeed(await find_execution(call.parts, call.path["executionId"]))
 
 
-async def read_log(call: Call) -> Response:
+async def read_log(call: ApiRequest) -> Response:
     """`GET /executions/{executionId}/log`."""
     execution_id, tenant = call.path["executionId"], call.parts.surroundings.tenant
     limit, cursor = call.query["limit"], call.query["cursor"]
@@ -58,29 +58,29 @@ async def read_log(call: Call) -> Response:
     return succeed(None if page is None else page.wire())
 
 
-async def cancel(call: Call) -> Response:
+async def cancel(call: ApiRequest) -> Response:
     """`POST /executions/{executionId}/cancel`: ends a live or waiting one; 409 if it has ended."""
     raw, value = await call.object()
     asked = read_model(Cancellation, value)
     entry, number = await _find_life(call)
     event = CancelRequested(number, asked.reason) if asked.reason else CancelRequested(number)
     remembered = call.remembered(f"executions/{call.path['executionId']}/cancel", raw)
-    await take_turn(call.parts, entry.job_id, event, remembered=remembered)
+    await run_command(call.parts, entry.job_id, event, remembered=remembered)
     return succeed(
         {"executionId": call.path["executionId"], "executeNumber": number, "state": ExecutionState.CANCELLED}
     )
 
 
-async def release(call: Call) -> Response:
+async def release(call: ApiRequest) -> Response:
     """`POST /executions/{executionId}/release`: lets one go that a debug switch holds."""
     raw, _ = await call.object()
     entry, number = await _find_life(call)
     remembered = call.remembered(f"executions/{call.path['executionId']}/release", raw)
-    await take_turn(call.parts, entry.job_id, Released(number), remembered=remembered)
+    await run_command(call.parts, entry.job_id, Released(number), remembered=remembered)
     return succeed({"executionId": call.path["executionId"], "executeNumber": number})
 
 
-async def replay(call: Call) -> Response:
+async def replay(call: ApiRequest) -> Response:
     """`POST /executions/{executionId}/replay`: once more, from the start or from a step."""
     raw, value = await call.object()
     asked = read_model(ReplayRequest, value)
@@ -93,10 +93,10 @@ async def replay(call: Call) -> Response:
     params = await _recall_params(call) if asked.params is None else as_json(asked.params)
     event = Triggered(params=params, replay=Replay(number, asked.from_step, responses))
     remembered = call.remembered(f"executions/{call.path['executionId']}/replay", raw)
-    return show_started(await take_turn(call.parts, entry.job_id, event, remembered=remembered))
+    return show_started(await run_command(call.parts, entry.job_id, event, remembered=remembered))
 
 
-async def find_execution(parts: ApiParts, execution_id: str) -> Wire:
+async def find_execution(parts: ApiDependencies, execution_id: str) -> Wire:
     """One execution in full, be it this moment's. Raises ApiProblem (404), StoreUnavailable.
 
     One that has not ended may have moved on by a turn that was answered and is not written yet: that is
@@ -121,7 +121,7 @@ async def find_execution(parts: ApiParts, execution_id: str) -> Wire:
     return found
 
 
-async def _list(call: Call, job_id: str | None) -> Response:
+async def _list(call: ApiRequest, job_id: str | None) -> Response:
     asked = call.query
     labels: tuple[tuple[str, str], ...] = asked.get("label", ())
     query = ExecutionQuery(
@@ -139,7 +139,7 @@ async def _list(call: Call, job_id: str | None) -> Response:
     return succeed((await call.parts.history.executions(query)).wire())
 
 
-async def _jobs_with(parts: ApiParts, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
+async def _jobs_with(parts: ApiDependencies, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
     found: set[str] = set()
     query = JobQuery(
         tenant=parts.surroundings.tenant, states=ALL_STATES, labels=labels, system=None, limit=PAGE
@@ -152,7 +152,7 @@ async def _jobs_with(parts: ApiParts, labels: tuple[tuple[str, str], ...]) -> fr
         query = msgspec.structs.replace(query, cursor=page.next_cursor)
 
 
-async def _find_life(call: Call) -> tuple[CatalogueEntry, int]:
+async def _find_life(call: ApiRequest) -> tuple[CatalogueEntry, int]:
     """The job of which the execution is, in its present life. Raises ApiProblem (404, 409)."""
     execution_id = call.path["executionId"]
     parsed = parse_execution_id(execution_id)
@@ -166,7 +166,7 @@ async def _find_life(call: Call) -> tuple[CatalogueEntry, int]:
     raise refuse(HTTPStatus.CONFLICT, "/executionId", "conflict", message)
 
 
-async def _check_step(parts: ApiParts, entry: CatalogueEntry, from_step: int) -> None:
+async def _check_step(parts: ApiDependencies, entry: CatalogueEntry, from_step: int) -> None:
     steps = len(msgspec.json.decode(await read_definition(parts, entry))["request"])
     if from_step >= steps:
         raise invalid(
@@ -174,7 +174,7 @@ async def _check_step(parts: ApiParts, entry: CatalogueEntry, from_step: int) ->
         )
 
 
-async def _recall_params(call: Call) -> bytes:
+async def _recall_params(call: ApiRequest) -> bytes:
     """The parameters of the execution that is replayed. Raises ApiProblem (409): they are not kept whole."""
     known = await call.parts.history.params(call.parts.surroundings.tenant, call.path["executionId"])
     if known is None:
@@ -186,7 +186,7 @@ async def _recall_params(call: Call) -> bytes:
     return known
 
 
-async def _responses(call: Call, from_step: int) -> tuple[bytes, ...]:
+async def _responses(call: ApiRequest, from_step: int) -> tuple[bytes, ...]:
     if from_step == 0:
         return ()
     known = await call.parts.history.exchanges(call.parts.surroundings.tenant, call.path["executionId"])

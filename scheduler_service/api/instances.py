@@ -7,15 +7,15 @@ from starlette.responses import Response
 
 from client_sdk.models import Heartbeat, InstanceRegistration
 from client_sdk.models.fields import INSTANCE_ID
-from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_json, read_model
-from scheduler_service.api.call import Call
-from scheduler_service.api.declared import check_address, check_timers, read_declaration, read_timers
-from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.declared_timers import check_address, check_timers, read_declaration, read_timers
+from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.job_commands import run_once
 from scheduler_service.api.problems import ApiProblem, Flaw, absent, invalid
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import succeed
 from scheduler_service.api.services import name_of
 from scheduler_service.api.shapes import instance_line
-from scheduler_service.api.turns import take_once
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.services.instances import Instance
 from scheduler_service.services.registry import Declaration, digest_of
@@ -24,7 +24,7 @@ _ID = re.compile(INSTANCE_ID[1:-1])
 _FORM_OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 
 
-async def put(call: Call) -> Response:
+async def put(call: ApiRequest) -> Response:
     """`PUT /services/{name}/instances/{instanceId}`: the whole registration, repeated every 30 s.
 
     A service that nobody has registered is made by its first instance.
@@ -52,7 +52,7 @@ async def put(call: Call) -> Response:
     return succeed(data, status=HTTPStatus.CREATED if is_new else HTTPStatus.OK, warnings=warnings)
 
 
-async def remove(call: Call) -> Response:
+async def remove(call: ApiRequest) -> Response:
     """`DELETE /services/{name}/instances/{instanceId}`: it stops, and gets nothing any more."""
     name, instance_id = name_of(call), instance_of(call)
     if not call.parts.registry.instances.remove(call.parts.surroundings.tenant, name, instance_id):
@@ -60,7 +60,7 @@ async def remove(call: Call) -> Response:
     return succeed({"instanceId": instance_id})
 
 
-async def take_heartbeat(call: Call) -> Response:
+async def take_heartbeat(call: ApiRequest) -> Response:
     """`POST …/heartbeat`: it lives, and this is how it is; 404 tells it to register again."""
     name, instance_id = name_of(call), instance_of(call)
     raw = await call.body()
@@ -81,10 +81,10 @@ async def take_heartbeat(call: Call) -> Response:
         return {"instanceId": instance_id, "state": "draining" if kept.draining else "online"}
 
     remembered = call.remembered(f"services/{name}/instances/{instance_id}/heartbeat", raw)
-    return succeed(await take_once(parts, remembered, renew))
+    return succeed(await run_once(parts, remembered, renew))
 
 
-def instance_of(call: Call) -> str:
+def instance_of(call: ApiRequest) -> str:
     """The instance that the path names. Raises ApiProblem (422) where it cannot be one."""
     instance_id = call.path["instanceId"]
     if _ID.fullmatch(instance_id) is None:
@@ -94,7 +94,7 @@ def instance_of(call: Call) -> str:
 
 
 def _declared(
-    parts: ApiParts, name: str, said: InstanceRegistration, raw: bytes
+    parts: ApiDependencies, name: str, said: InstanceRegistration, raw: bytes
 ) -> tuple[Declaration | None, tuple[Flaw, ...]]:
     """What it declares; a repetition of what is in force was checked when it came first."""
     posted = read_timers(raw)

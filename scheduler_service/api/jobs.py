@@ -7,29 +7,30 @@ from typing import Any
 from starlette.responses import Response
 
 from client_sdk.models import Activation
-from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import header, read_json, read_model
-from scheduler_service.api.call import Call
 from scheduler_service.api.definitions import check_posted
-from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.problems import absent, invalid
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import succeed
 from scheduler_service.api.shapes import job_in_full
-from scheduler_service.api.turns import take_turn
 from scheduler_service.domain.events import Activated, Created, Destroyed, Event, Paused, Updated
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reactivated, Taken
-from scheduler_service.ports import CatalogueEntry, StoreError, StoreUnavailable
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
 
 _STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
 
 
-async def create(call: Call) -> Response:
+async def create(call: ApiRequest) -> Response:
     """`POST /jobs/{jobId}`: 201, or 200 where this very job exists already."""
     job_id = call.job_id
     raw = await call.body()
     posted = check_posted(call.parts, raw, job_id)
     remembered = call.remembered(f"jobs/{job_id}", raw)
-    reply = await take_turn(
+    reply = await run_command(
         call.parts, job_id, Created(uid="", key=b""), definition=posted.definition, remembered=remembered
     )
     if not isinstance(reply, Taken):
@@ -44,43 +45,43 @@ async def create(call: Call) -> Response:
     )
 
 
-async def read(call: Call) -> Response:
+async def read(call: ApiRequest) -> Response:
     """`GET /jobs/{jobId}`: the whole job; its ETag is the revision."""
     entry = await find_job(call.parts, call.job_id)
     return succeed(await _in_full(call.parts, entry), headers=_tag(entry))
 
 
-async def update(call: Call) -> Response:
+async def update(call: ApiRequest) -> Response:
     """`POST /jobs/{jobId}/update`: another definition, unless `If-Match` names another revision."""
     job_id = call.job_id
     raw = await call.body()
     posted = check_posted(call.parts, raw, job_id)
     event = Updated(revision=0, active=posted.active, if_match=_expected(header(call.scope, b"if-match")))
     remembered = call.remembered(f"jobs/{job_id}/update", raw)
-    await take_turn(call.parts, job_id, event, definition=posted.definition, remembered=remembered)
+    await run_command(call.parts, job_id, event, definition=posted.definition, remembered=remembered)
     return await _show_after(call.parts, job_id, warnings=posted.warnings)
 
 
-async def switch(call: Call) -> Response:
+async def switch(call: ApiRequest) -> Response:
     """`PUT /jobs/{jobId}`: 0 takes the job offline, 1 starts it again from now."""
     job_id = call.job_id
     active = await _asked_active(call)
     event: Event = (
         Activated(misfire=call.query["misfire"]) if active else Paused(drain=bool(call.query["drain"]))
     )
-    reply = await take_turn(call.parts, job_id, event)
+    reply = await run_command(call.parts, job_id, event)
     extra = {"missed": reply.missed} if isinstance(reply, Reactivated) else {}
     return await _show_after(call.parts, job_id, extra=extra)
 
 
-async def destroy(call: Call) -> Response:
+async def destroy(call: ApiRequest) -> Response:
     """`DELETE /jobs/{jobId}`: the job is gone; its history stays until it is cleaned."""
     job_id = call.job_id
-    await take_turn(call.parts, job_id, Destroyed())
+    await run_command(call.parts, job_id, Destroyed())
     return succeed({"jobId": job_id, "state": JobState.DESTROYED})
 
 
-async def find_job(parts: ApiParts, job_id: str) -> CatalogueEntry:
+async def find_job(parts: ApiDependencies, job_id: str) -> CatalogueEntry:
     """The line of a job that lives. Raises ApiProblem (404), StoreUnavailable."""
     entry = await parts.catalogue.get(job_id)
     if entry is None or entry.state is JobState.DESTROYED or entry.tenant != parts.surroundings.tenant:
@@ -88,7 +89,7 @@ async def find_job(parts: ApiParts, job_id: str) -> CatalogueEntry:
     return entry
 
 
-async def read_definition(parts: ApiParts, entry: CatalogueEntry) -> bytes:
+async def read_definition(parts: ApiDependencies, entry: CatalogueEntry) -> bytes:
     """The text of the definition in force. Raises StoreUnavailable."""
     text = await parts.store.definition(entry.uid, entry.revision)
     if text is None:
@@ -97,7 +98,7 @@ async def read_definition(parts: ApiParts, entry: CatalogueEntry) -> bytes:
 
 
 async def _show_after(
-    parts: ApiParts,
+    parts: ApiDependencies,
     job_id: str,
     *,
     status: HTTPStatus = HTTPStatus.OK,
@@ -123,14 +124,16 @@ async def _show_after(
     return succeed(data | (extra or {}), status=status, warnings=warnings, headers=sent)
 
 
-async def _in_full(parts: ApiParts, entry: CatalogueEntry, text: bytes | None = None) -> dict[str, Any]:
+async def _in_full(
+    parts: ApiDependencies, entry: CatalogueEntry, text: bytes | None = None
+) -> dict[str, Any]:
     """The job as it is shown; `text` is its definition, where that is known. Raises StoreError."""
     text = text or await read_definition(parts, entry)
     reason = await _read_pause_reason(parts, entry)
     return job_in_full(entry, text, parts.options, pause_reason=reason)
 
 
-async def _read_pause_reason(parts: ApiParts, entry: CatalogueEntry) -> str | None:
+async def _read_pause_reason(parts: ApiDependencies, entry: CatalogueEntry) -> str | None:
     """Why the job is paused: its own state knows, and no list does. Raises StoreError."""
     if entry.state is not JobState.PAUSED:
         return None
@@ -155,7 +158,7 @@ def _expected(if_match: str | None) -> frozenset[int] | None:
     return frozenset(int(tag[1]) for tag in tags if tag is not None)
 
 
-async def _asked_active(call: Call) -> bool:
+async def _asked_active(call: ApiRequest) -> bool:
     raw = await call.body()
     given = call.query["active"]
     if raw:

@@ -11,9 +11,9 @@ from pydantic.json_schema import models_json_schema
 from client_sdk.models import JOB_ID, answers
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.call import Operation
 from scheduler_service.api.problems import title_of
 from scheduler_service.api.queries import LARGEST, Parameter
+from scheduler_service.api.request import Operation
 
 Schema = dict[str, Any]
 REF = "#/components/schemas/{model}"

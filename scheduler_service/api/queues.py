@@ -9,19 +9,19 @@ from typing import Any
 from starlette.responses import Response
 
 from client_sdk.models import Claim, Completion, Renewal
-from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import ClientGone, read_model
-from scheduler_service.api.call import Call
-from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.problems import ApiProblem, invalid, refuse
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import succeed
 from scheduler_service.domain.execution import FailureType, write_execution_id
 from scheduler_service.domain.leases import Leased
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.engine.handing import read_queue
+from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.language.values import as_json, parse_json
-from scheduler_service.services.queues import PullQueues
+from scheduler_service.services.pull_queues import PullQueues
 
 MOST_CLAIMED = 100
 FAILED = "failed"
@@ -31,7 +31,7 @@ RESERVED = frozenset(
 """Codes by which Punctual says what it met with itself; policies read some of them otherwise (SPEC 6)."""
 
 
-async def claim(call: Call) -> Response:
+async def claim(call: ApiRequest) -> Response:
     """`POST /queues/{name}/claim`: up to `max` items, waited for up to `waitSeconds`."""
     name, queues = call.path["name"], _queues(call.parts)
     if read_queue(f"queue://{name}") is None:
@@ -52,7 +52,7 @@ async def claim(call: Call) -> Response:
     return succeed({"items": [_item(one, now) for one in found]})
 
 
-async def renew(call: Call) -> Response:
+async def renew(call: ApiRequest) -> Response:
     """`POST /leases/{lease}/renew`: until when it goes on now, and whether anybody still wants the work."""
     lease, queues = call.path["lease"], _queues(call.parts)
     _, value = await call.object()
@@ -70,7 +70,7 @@ async def renew(call: Call) -> Response:
     )
 
 
-async def complete(call: Call) -> Response:
+async def complete(call: ApiRequest) -> Response:
     """`POST /leases/{lease}/complete`: how the part ended; another end than before is 409 `lease_lost`."""
     lease, queues = call.path["lease"], _queues(call.parts)
     _, value = await call.object()
@@ -84,7 +84,7 @@ async def complete(call: Call) -> Response:
 
 
 async def _while_somebody_listens(
-    call: Call, claiming: Coroutine[Any, Any, tuple[Leased, ...]]
+    call: ApiRequest, claiming: Coroutine[Any, Any, tuple[Leased, ...]]
 ) -> tuple[Leased, ...]:
     """What the claim brings. Whoever hangs up while it waits takes nothing. Raises ClientGone."""
     work = asyncio.ensure_future(claiming)
@@ -99,12 +99,12 @@ async def _while_somebody_listens(
         work.cancel()
 
 
-async def _hang_up(call: Call) -> None:
+async def _hang_up(call: ApiRequest) -> None:
     while (await call.receive())["type"] != "http.disconnect":
         pass
 
 
-def _queues(parts: ApiParts) -> PullQueues:
+def _queues(parts: ApiDependencies) -> PullQueues:
     if parts.queues is None:
         text = "the Dapr host has no pull queues; ask a scheduler on the embedded host"
         raise refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "not_available", text)

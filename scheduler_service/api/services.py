@@ -9,16 +9,16 @@ from starlette.responses import Response
 
 from client_sdk.models import ServiceDeclaration
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_model
-from scheduler_service.api.call import Call
-from scheduler_service.api.declared import check_address, check_timers, read_declaration, read_timers
-from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.declared_timers import check_address, check_timers, read_declaration, read_timers
+from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.problems import ApiProblem, Flaw, absent, invalid
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import succeed
 from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
-from scheduler_service.persistence.cursor import read_cursor, write_cursor
+from scheduler_service.persistence.common.cursor import read_cursor, write_cursor
 from scheduler_service.services.registry import Declaration, digest_of
 
 _ServicePlace = tuple[Literal["services"], str]
@@ -26,7 +26,7 @@ _DriftPlace = tuple[Literal["drift"], str]
 _NAME = re.compile(SERVICE_NAME[1:-1])
 
 
-async def put(call: Call) -> Response:
+async def put(call: ApiRequest) -> Response:
     """`PUT /services/{name}`: all that a service says of itself; 201 where it is new.
 
     Without `timers` those that are declared stay; `[]` declares that there are none any more.
@@ -45,12 +45,12 @@ async def put(call: Call) -> Response:
     return await _show(parts, kept, status=status, warnings=warnings)
 
 
-async def read(call: Call) -> Response:
+async def read(call: ApiRequest) -> Response:
     """`GET /services/{name}`: with its timers and instances."""
     return await _show(call.parts, find_service(call))
 
 
-async def list_all(call: Call) -> Response:
+async def list_all(call: ApiRequest) -> Response:
     """`GET /services`, by name."""
     parts, now = call.parts, call.parts.clock.now()
     after, limit = _read_place(call.query["cursor"], _ServicePlace), call.query["limit"]
@@ -61,7 +61,7 @@ async def list_all(call: Call) -> Response:
     return succeed({"items": items, "nextCursor": None if place is None else write_cursor(place)})
 
 
-async def remove(call: Call) -> Response:
+async def remove(call: ApiRequest) -> Response:
     """`DELETE /services/{name}`: its jobs are paused, and destroyed after its grace period."""
     name = name_of(call)
     if not await call.parts.registry.remove(call.parts.surroundings.tenant, name):
@@ -69,7 +69,7 @@ async def remove(call: Call) -> Response:
     return succeed({"name": name})
 
 
-async def show_drift(call: Call) -> Response:
+async def show_drift(call: ApiRequest) -> Response:
     """`GET /services/{name}/drift`: where jobs differ from what is declared, and what will be done."""
     after, limit = _read_place(call.query["cursor"], _DriftPlace), call.query["limit"]
     found = await call.parts.drift.read(find_service(call), after=after, limit=limit + 1)
@@ -78,7 +78,7 @@ async def show_drift(call: Call) -> Response:
     return succeed({"items": items, "nextCursor": None if place is None else write_cursor(place)})
 
 
-def name_of(call: Call) -> str:
+def name_of(call: ApiRequest) -> str:
     """The service that the path names. Raises ApiProblem (422) where it cannot be one."""
     name = call.path["name"]
     if _NAME.fullmatch(name) is None:
@@ -87,7 +87,7 @@ def name_of(call: Call) -> str:
     return name
 
 
-def find_service(call: Call) -> Service:
+def find_service(call: ApiRequest) -> Service:
     """The service that the path names. Raises ApiProblem (404, 422)."""
     name = name_of(call)
     service = call.parts.registry.find(call.parts.surroundings.tenant, name)
@@ -105,7 +105,7 @@ def _read_place(cursor: str | None, kind: Any) -> str:
 
 
 def _declared(
-    parts: ApiParts, name: str, said: ServiceDeclaration, raw: bytes
+    parts: ApiDependencies, name: str, said: ServiceDeclaration, raw: bytes
 ) -> tuple[Declaration | None, tuple[Flaw, ...]]:
     posted = read_timers(raw)
     if posted is None or said.timers is None:
@@ -114,7 +114,7 @@ def _declared(
     return Declaration(digest_of(posted), text), warnings
 
 
-def _as_service(parts: ApiParts, name: str, said: ServiceDeclaration, address: str) -> Service:
+def _as_service(parts: ApiDependencies, name: str, said: ServiceDeclaration, address: str) -> Service:
     grace, limit = said.grace_seconds, said.rate_limit
     return Service(
         tenant=parts.surroundings.tenant,
@@ -129,7 +129,7 @@ def _as_service(parts: ApiParts, name: str, said: ServiceDeclaration, address: s
 
 
 async def _show(
-    parts: ApiParts,
+    parts: ApiDependencies,
     service: Service,
     *,
     status: HTTPStatus = HTTPStatus.OK,
@@ -146,7 +146,7 @@ async def _show(
     return succeed(data, status=status, warnings=warnings, headers=headers)
 
 
-def _line(parts: ApiParts, service: Service, now: Now) -> dict[str, object]:
+def _line(parts: ApiDependencies, service: Service, now: Now) -> dict[str, object]:
     instances = parts.registry.instances
     online = instances.online(service.tenant, service.name, now.steady)
     return service_line(

@@ -11,7 +11,7 @@ from scheduler_service.domain.document import Latest
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.services import Service
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.services.instances import Instance
 
 OPTIONS = (

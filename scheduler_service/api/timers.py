@@ -9,21 +9,21 @@ from typing import Any
 from starlette.responses import Response
 
 from client_sdk.models import PreviewRequest
-from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_json, read_model
-from scheduler_service.api.call import Call
+from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.job_commands import run_once
 from scheduler_service.api.jobs import find_job
-from scheduler_service.api.parts import ApiParts
 from scheduler_service.api.problems import absent, invalid, invalid_all
-from scheduler_service.api.turns import take_once
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import succeed
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.engine.compile import below_timer, compile_posted_timer
-from scheduler_service.persistence.cursor import read_cursor, write_cursor
+from scheduler_service.persistence.common.cursor import read_cursor, write_cursor
 from scheduler_service.persistence.history.queries import Place
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.timing.firings import advance, between, latest, warnings_at
 from scheduler_service.timing.preview import COUNT_MAX, Shown, preview, show
 from scheduler_service.timing.timer import Timer
@@ -34,7 +34,7 @@ JOBS_MAX = 10_000
 WALK_MAX = 10_000
 
 
-async def show_next(call: Call) -> Response:
+async def show_next(call: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/next`: its coming firings; none while it is paused."""
     entry = await find_job(call.parts, call.job_id)
     known = await _timer_of(call.parts, entry.job_id)
@@ -48,7 +48,7 @@ async def show_next(call: Call) -> Response:
     return succeed(_write(shown, firings))
 
 
-async def try_timer(call: Call) -> Response:
+async def try_timer(call: ApiRequest) -> Response:
     """`POST /timers/preview`: a timer in words, and its firings, without creating anything."""
     raw = await call.body()
     asked = read_model(PreviewRequest, read_json(raw))
@@ -65,10 +65,10 @@ async def try_timer(call: Call) -> Response:
 
     remembered = call.remembered("timers/preview", raw)
     warnings = below_timer((*timer.warnings, *warnings_at(timer, anchor)))
-    return succeed(await take_once(call.parts, remembered, work), warnings=warnings)
+    return succeed(await run_once(call.parts, remembered, work), warnings=warnings)
 
 
-async def list_upcoming(call: Call) -> Response:
+async def list_upcoming(call: ApiRequest) -> Response:
     """`GET /upcoming`: the firings of all jobs between two moments, in order of time."""
     parts, limit = call.parts, call.query["limit"]
     since = call.query["from"] if call.query["from"] is not None else parts.clock.now().wall
@@ -81,7 +81,7 @@ async def list_upcoming(call: Call) -> Response:
 
 
 async def _merge(
-    parts: ApiParts, behind: tuple[int, str], until: int, limit: int
+    parts: ApiDependencies, behind: tuple[int, str], until: int, limit: int
 ) -> list[tuple[int, CatalogueEntry]]:
     """The first `limit` firings later than `behind` (moment and job), merged over all jobs."""
     entries = await parts.catalogue.upcoming(0, until, JOBS_MAX, tenant=parts.surroundings.tenant)
@@ -103,7 +103,7 @@ async def _merge(
     return found
 
 
-async def _course(parts: ApiParts, entry: CatalogueEntry, since: int, until: int) -> Iterator[int]:
+async def _course(parts: ApiDependencies, entry: CatalogueEntry, since: int, until: int) -> Iterator[int]:
     """The moments of one job from `since` to `until`."""
     await asyncio.sleep(0)
     known = await _timer_of(parts, entry.job_id)
@@ -117,7 +117,7 @@ async def _course(parts: ApiParts, entry: CatalogueEntry, since: int, until: int
     return (firing.planned_at for firing in walk if firing.planned_at >= since)
 
 
-async def _timer_of(parts: ApiParts, job_id: str) -> tuple[Timer, Cursor] | None:
+async def _timer_of(parts: ApiDependencies, job_id: str) -> tuple[Timer, Cursor] | None:
     job = await parts.read_job(job_id)
     if job is None or job.document is None:
         return None
@@ -125,7 +125,7 @@ async def _timer_of(parts: ApiParts, job_id: str) -> tuple[Timer, Cursor] | None
     return job.programs[head.revision].timer, head.cursor
 
 
-def _compile(parts: ApiParts, asked: PreviewRequest) -> Timer:
+def _compile(parts: ApiDependencies, asked: PreviewRequest) -> Timer:
     try:
         return compile_posted_timer(asked.timer, default_zone=parts.surroundings.default_zone)
     except DefinitionError as error:

@@ -5,21 +5,21 @@ from hashlib import sha256
 import msgspec
 from starlette.responses import Response
 
-from scheduler_service.api.answers import succeed
 from scheduler_service.api.bodies import read_json
-from scheduler_service.api.call import Call
+from scheduler_service.api.job_commands import run_command, run_command_once
 from scheduler_service.api.problems import invalid
-from scheduler_service.api.turns import take_turn, take_turn_or_recall
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import succeed
 from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState, write_execution_id
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply, Started
-from scheduler_service.ports import Remembered
+from scheduler_service.ports.state import Remembered
 
 ENDED_AS = {"failed": ExecutionState.TERMINATED, "succeeded": ExecutionState.SUCCEEDED}
 
 
-async def trigger(call: Call) -> Response:
+async def trigger(call: ApiRequest) -> Response:
     """`POST /jobs/{jobId}/trigger`: one execution, now or later; under a known key that execution."""
     job_id = call.job_id
     raw, _ = await call.object()
@@ -28,19 +28,19 @@ async def trigger(call: Call) -> Response:
     if remembered is None and call.query["reset"] is not None:
         raise invalid("/reset", "no_key", "reset starts a known execution afresh; send its Idempotency-Key")
     if remembered is None:
-        return show_started(await take_turn(call.parts, job_id, event))
+        return show_started(await run_command(call.parts, job_id, event))
     # What follows a `?` says when and how, not what: the same key is the same trigger (SPEC section 10).
     remembered = msgspec.structs.replace(remembered, digest=sha256(raw).digest())
     return show_started(await _trigger_once(call, job_id, event, remembered))
 
 
-async def feedback(call: Call) -> Response:
+async def feedback(call: ApiRequest) -> Response:
     """`POST /jobs/{jobId}/feedback/{requestCounts}`: a target reports; its token says that it may."""
     job_id, request_counts = call.job_id, call.number("requestCounts")
     raw = await call.body()
     event = FeedbackArrived(request_counts, call.query["token"] or "", read_json(raw), call.query["shard"])
     remembered = call.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
-    await take_turn(call.parts, job_id, event, remembered=remembered)
+    await run_command(call.parts, job_id, event, remembered=remembered)
     return succeed(None)
 
 
@@ -52,7 +52,7 @@ def show_started(reply: Reply) -> Response:
     return succeed(data, headers={"location": f"/executions/{execution_id}"})
 
 
-def _planned_at(call: Call) -> int | None:
+def _planned_at(call: ApiRequest) -> int | None:
     delay, at = call.query["delaySeconds"], call.query["at"]
     if delay is not None and at is not None:
         raise invalid("/at", "contradiction", "give delaySeconds or at, not both")
@@ -61,9 +61,9 @@ def _planned_at(call: Call) -> int | None:
     return call.parts.clock.now().wall + round(float(delay) * SECOND)
 
 
-async def _trigger_once(call: Call, job_id: str, event: Triggered, remembered: Remembered) -> Reply:
+async def _trigger_once(call: ApiRequest, job_id: str, event: Triggered, remembered: Remembered) -> Reply:
     """The key's execution. With `reset`, one that ended so is started afresh, under a key that follows."""
-    turn = await take_turn_or_recall(call.parts, job_id, event, remembered=remembered)
+    turn = await run_command_once(call.parts, job_id, event, remembered=remembered)
     reset = call.query["reset"]
     followed = {remembered.key}
     while reset is not None and turn.is_recalled and _has_ended(turn.reply, ENDED_AS[reset]):
@@ -72,7 +72,7 @@ async def _trigger_once(call: Call, job_id: str, event: Triggered, remembered: R
             break
         followed.add(key)
         following = msgspec.structs.replace(remembered, key=key)
-        turn = await take_turn_or_recall(call.parts, job_id, event, remembered=following)
+        turn = await run_command_once(call.parts, job_id, event, remembered=following)
     return turn.reply
 
 

@@ -14,17 +14,18 @@ from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Core, Log
+from scheduler_service.hosts.core import Core
 from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.ports.log import Log
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
-from scheduler_service.transport.services import Directory
-from scheduler_service.transport.system import SystemFunction
+from scheduler_service.transport.service_urls import Directory
+from scheduler_service.transport.system_functions import SystemFunction
 
 
 class Confirmed(Protocol):

@@ -8,13 +8,14 @@ from pathlib import Path
 from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.build import Cluster
 from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, NodeHeartbeat, is_alive
-from scheduler_service.persistence.shared.database import SharedDatabase
-from scheduler_service.persistence.shared.nodes import Node, Nodes
-from scheduler_service.persistence.shared.store import SharedStore
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.cluster import ClusterNodes, Node
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 
 SHARED_FILE = "cluster.db"
@@ -57,7 +58,7 @@ def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
     }
 
 
-async def keep_app_id(nodes: Nodes, app_id: str) -> None:
+async def keep_app_id(nodes: ClusterNodes, app_id: str) -> None:
     """Actor state lies under the app id. Raises StoreUnavailable where it is not the one of the state."""
     known = await nodes.keep_app_id(app_id)
     if known != app_id:

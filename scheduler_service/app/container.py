@@ -7,7 +7,7 @@ from functools import cached_property
 import msgspec
 
 from scheduler_service import __version__
-from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.builders import (
     Outbox,
     limits_of,
@@ -29,7 +29,6 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes.merged_store import ServiceStore
@@ -43,9 +42,11 @@ from scheduler_service.hosts.processes.worker_supervisor import WorkerProcesses
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.state.store import OpenStore
-from scheduler_service.ports import History, Sender
-from scheduler_service.services.queues import PullQueues
+from scheduler_service.ports.history import History
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import Sender
+from scheduler_service.ports.state import OpenStore
+from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.sender import HttpSender
@@ -170,10 +171,10 @@ class Container:
         )
 
     @cached_property
-    def api_parts(self) -> ApiParts:
+    def api_parts(self) -> ApiDependencies:
         """What the API uses."""
         base, settings = self._base, self._base.loaded.settings
-        return ApiParts(
+        return ApiDependencies(
             deliver=self.jobs.deliver,
             create_all=self.jobs.create_all,
             peek=self.jobs.peek,

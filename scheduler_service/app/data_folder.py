@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from scheduler_service.persistence.history.database import inspect, migrate
-from scheduler_service.persistence.state.database import inspect as inspect_state
-from scheduler_service.persistence.state.files import upgrade_folder
-from scheduler_service.persistence.state.folder import FolderLock
-from scheduler_service.persistence.state.shares import count_shares, name_files
+from scheduler_service.persistence.sqlite.database import inspect as inspect_state
+from scheduler_service.persistence.sqlite.files import upgrade_folder
+from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.shard_files import count_shares, name_files
 from scheduler_service.settings import Settings
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from scheduler_service.hosts.core import Log
+from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.guard import EgressPolicy

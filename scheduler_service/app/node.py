@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from scheduler_service import __version__
 from scheduler_service.api.application import create_api
-from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.actor_listener import create_actor_app, make_actor_server
 from scheduler_service.app.builders import (
     Outbox,
@@ -32,7 +32,6 @@ from scheduler_service.app.system_jobs import NAMES, install_patiently
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.build import Cluster, DaprParts, build_dapr_host
@@ -44,9 +43,10 @@ from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.shared.catalogue import SharedCatalogue
-from scheduler_service.persistence.shared.database import SharedDatabase
-from scheduler_service.persistence.shared.store import SharedStore
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.logs import stderr_log
 from scheduler_service.timing.misfire import count_missed
@@ -230,7 +230,9 @@ async def _keep_no_step(skew: int) -> None:
     """The steady line is the database's: each start reads anew how far this machine's clock is from it."""
 
 
-def _api_parts(loaded: Loaded, held: NodeParts, cleaner: Cleanup, surroundings: Surroundings) -> ApiParts:
+def _api_parts(
+    loaded: Loaded, held: NodeParts, cleaner: Cleanup, surroundings: Surroundings
+) -> ApiDependencies:
     async def missing() -> Sequence[str]:
         own = [] if held.host.is_ready else ["host"]
         return [*own, *held.watch.missing]
@@ -239,7 +241,7 @@ def _api_parts(loaded: Loaded, held: NodeParts, cleaner: Cleanup, surroundings: 
         now, skew = held.clock.now().steady, held.clock.skew
         return [node_wire(node, now, skew) for node in await held.cluster.nodes.list()]
 
-    return ApiParts(
+    return ApiDependencies(
         deliver=held.host,
         create_all=held.host.create_all,
         peek=held.host.peek,

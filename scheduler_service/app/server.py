@@ -14,15 +14,15 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
-from scheduler_service.api.identity import is_loopback
+from scheduler_service.api.authentication import is_loopback
 from scheduler_service.app.container import WrapHistory, WrapSender
 from scheduler_service.app.egress import log_egress
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.service import open_service
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.hosts.core import Log
-from scheduler_service.persistence.state.tap import Tap
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.persistence.common.fault_points import FaultPoints
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.logs import stderr_log
 
@@ -72,7 +72,7 @@ async def serve(
     log: Log,
     wrap: WrapHistory | None = None,
     carry: WrapSender | None = None,
-    tap: Tap | None = None,
+    tap: FaultPoints | None = None,
     began: OnListening | None = None,
     opening: OpenService | None = None,
 ) -> None:

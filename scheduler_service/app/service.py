@@ -14,10 +14,10 @@ from scheduler_service.app.store_opening import StoreWatch, data_folder, open_st
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import install
 from scheduler_service.hosts.clock import SystemClock, Timekeeper
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.processes.worker_process import WorkerProcess, launch
+from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 
 
@@ -74,7 +74,7 @@ async def open_service(
     log: Log,
     wrap: WrapHistory | None = None,
     carry: WrapSender | None = None,
-    tap: Tap | None = None,
+    tap: FaultPoints | None = None,
     keep_time: KeepTime = SystemClock,
 ) -> Service:
     """Opens the data folder and builds the service; nothing fires before `start`.
@@ -106,7 +106,7 @@ async def _open_base(
     log: Log,
     wrap: WrapHistory | None,
     carry: WrapSender | None,
-    tap: Tap | None,
+    tap: FaultPoints | None,
     keep_time: KeepTime,
 ) -> ContainerBase:
     """What has to be opened before anything can be built."""

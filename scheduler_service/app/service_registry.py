@@ -7,19 +7,19 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.services import SqlServiceTable
-from scheduler_service.persistence.state.catalogue import Catalogue
-from scheduler_service.ports import Compile, Deliver
+from scheduler_service.persistence.services.table import SqlServiceTable
+from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.services.declarations import Declarations
 from scheduler_service.services.directory import Directory
 from scheduler_service.services.drift import Drift
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.queues import PullQueues
+from scheduler_service.services.pull_queues import PullQueues
+from scheduler_service.services.reconcile import Reconcile
+from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry
 from scheduler_service.services.router import Router, Terms
 from scheduler_service.services.routing import RANDOM
-from scheduler_service.services.scan import Scan
-from scheduler_service.services.survey import Survey
 from scheduler_service.settings.model import Services
 
 ReadJob = Callable[[str], Awaitable[Job | None]]
@@ -31,7 +31,7 @@ class ServiceRegistry:
     sender the directory.
     """
 
-    scan: Scan
+    scan: Reconcile
     drift: Drift
 
     def __init__(
@@ -66,7 +66,7 @@ class ServiceRegistry:
     ) -> None:
         """Reads the services that are known, and binds the scan to the jobs. Raises StoreUnavailable."""
         await self.registry.load()
-        survey = Survey(
+        survey = ReconcileInputs(
             declarations=Declarations(registry=self.registry),
             table=self._table,
             entries=catalogue.some,
@@ -75,7 +75,7 @@ class ServiceRegistry:
             compile_text=compile_text,
             clock=self._clock,
         )
-        self.scan = Scan(
+        self.scan = Reconcile(
             registry=self.registry, table=self._table, survey=survey, deliver=deliver, clock=self._clock
         )
         self.drift = Drift(survey=survey)

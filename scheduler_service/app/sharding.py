@@ -13,9 +13,9 @@ from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.hosts.processes.shard import OwnShard, RemoteShard
 from scheduler_service.hosts.processes.sharding import ShardOf, make_shard_of
 from scheduler_service.hosts.processes.shards import Shards
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.store import OpenStore
-from scheduler_service.ports import Clock
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.state import OpenStore
 from scheduler_service.settings import Loaded, Settings, SettingsError
 
 

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.processes.sharding import ShardOf
+from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.persistence.redis.hooks import Hooks
-from scheduler_service.persistence.state.division import divide
-from scheduler_service.persistence.state.folder import FolderLock
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.store import OpenStore
-from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.resharding import reshard
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import OpenStore
 from scheduler_service.settings import Settings, SettingsError
 
 MEMORY = ":memory:"
@@ -64,7 +64,7 @@ def data_folder(settings: Settings) -> Path | None:
 
 
 async def open_store(
-    settings: Settings, *, watch: StoreWatch, tap: Tap | None, home: ShardOf, log: Log
+    settings: Settings, *, watch: StoreWatch, tap: FaultPoints | None, home: ShardOf, log: Log
 ) -> OpenStore:
     """The store, which this process alone writes to from now on: the whole of it, or its first share.
 
@@ -87,7 +87,7 @@ async def open_store(
     lock = await asyncio.to_thread(FolderLock.claim, folder)
     try:
         await asyncio.to_thread(
-            divide, folder, shares=shares, home=home, durability=settings.store.durability, tell=log
+            reshard, folder, shares=shares, home=home, durability=settings.store.durability, tell=log
         )
         return await opening(shares=shares, lock=lock)
     except BaseException:
@@ -96,10 +96,10 @@ async def open_store(
 
 
 async def _open_redis(
-    settings: Settings, url: str, folder: Path | None, watch: StoreWatch, tap: Tap | None
+    settings: Settings, url: str, folder: Path | None, watch: StoreWatch, tap: FaultPoints | None
 ) -> OpenStore:
     try:
-        from scheduler_service.persistence.redis.redis_store import RedisStateStore
+        from scheduler_service.persistence.redis.store import RedisStateStore
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"store.url needs the package {error.name}; install punctual[service,redis]"

@@ -8,7 +8,7 @@ import msgspec
 from client_sdk.models import JobDefinition, parse_definition
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.compile import Compiled, compile_definition
-from scheduler_service.engine.moulds import Moulds, posted_active, read_members
+from scheduler_service.engine.compile_cache import CompileCache, posted_active, read_members
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.settings import Settings
 from scheduler_service.settings.model import Defaults
@@ -51,7 +51,7 @@ class Compiler:
         }
         self._surroundings = surroundings
         self._history_detail = history_detail
-        self.moulds = Moulds(default_zone=surroundings.default_zone)
+        self.moulds = CompileCache(default_zone=surroundings.default_zone)
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
         """A definition on its way in. Raises DefinitionError."""

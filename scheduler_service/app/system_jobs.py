@@ -9,8 +9,9 @@ from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.wire import Answer
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log
-from scheduler_service.ports import Definition, Deliver, StoreError
+from scheduler_service.ports.delivery import Definition, Deliver
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 
 CHECK_TIMERS, CLEAN, OUTBOX = "check-timers", "clean", "outbox"

@@ -21,7 +21,6 @@ from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes import rpc_methods
@@ -35,8 +34,10 @@ from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import Sender, StoreUnavailable
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import Sender
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.logs import stderr_log
 from scheduler_service.timing.misfire import count_missed

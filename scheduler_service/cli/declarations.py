@@ -6,7 +6,7 @@ from typing import Any
 
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.services.differences import find_differences
+from scheduler_service.domain.differences import find_differences
 
 FILLED_IN = ("creator", "creatorName")
 """What the service puts in where a definition does not say it."""

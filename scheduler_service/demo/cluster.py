@@ -21,8 +21,8 @@ from scheduler_service.demo.programs import (
     listens,
     tell_missing,
 )
-from scheduler_service.persistence.state.errors import StoreRefused
-from scheduler_service.persistence.state.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.ports.errors import StoreRefused
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATA = ROOT / "data" / "cluster"

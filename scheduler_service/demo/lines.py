@@ -5,7 +5,7 @@ from collections.abc import Callable
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.engine.states import TERMINAL
-from scheduler_service.ports import Batch, History
+from scheduler_service.ports.history import Batch, History
 
 
 class ToldHistory:

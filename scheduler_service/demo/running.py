@@ -10,7 +10,7 @@ from scheduler_service.demo.jobs import demo_jobs
 from scheduler_service.demo.lines import ToldHistory
 from scheduler_service.demo.target import DemoTarget
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.ports import History
+from scheduler_service.ports.history import History
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.logs import stderr_log
 

@@ -189,3 +189,7 @@ class DeliveryRecord(Record, frozen=True):
     created_at: int = 0
     tries: tuple[DeliveryTry, ...] = ()
     exchange: Exchange | None = None
+
+
+AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Detail
+"""Every kind of record, as they are packed and read back."""

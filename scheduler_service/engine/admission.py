@@ -5,13 +5,13 @@ from scheduler_service.domain.execution import ExecutionState, FiringOutcome, Tr
 from scheduler_service.domain.replies import Started
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.chain import begin
-from scheduler_service.engine.draft import LATE_AFTER, Draft, replace
 from scheduler_service.engine.states import WAITING
+from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 
 OVERLAP, QUEUE_FULL = "overlap", "queue_full"
 
 
-def enrol(draft: Draft, run: Open) -> Started:
+def enrol(draft: TurnState, run: Open) -> Started:
     """Puts a new execution, or a delayed one whose moment has come, before its place: run, wait or skip."""
     run = draft.requeue(replace(run, state=ExecutionState.ENQUEUED))
     if not run.held:
@@ -19,7 +19,7 @@ def enrol(draft: Draft, run: Open) -> Started:
     return Started(run.execute_number, draft.state_of(run.execute_number), draft.head.uid)
 
 
-def admit(draft: Draft, run: Open) -> None:
+def admit(draft: TurnState, run: Open) -> None:
     """Starts `run` where there is a place; else its job's `overlapPolicy` decides."""
     program = draft.program
     if has_place(draft):
@@ -35,7 +35,7 @@ def admit(draft: Draft, run: Open) -> None:
         skip(draft, run, OVERLAP)
 
 
-def start(draft: Draft, run: Open) -> None:
+def start(draft: TurnState, run: Open) -> None:
     """The execution begins, with the definition that is in force now."""
     late = draft.now.wall - run.planned_at > LATE_AFTER
     draft.account(run, FiringOutcome.LATE if late else FiringOutcome.FIRED)
@@ -52,33 +52,33 @@ def start(draft: Draft, run: Open) -> None:
     begin(draft, running, from_step, tuple(Kept(200, "", body) for body in run.replayed[:from_step]))
 
 
-def skip(draft: Draft, run: Open, reason: str) -> None:
+def skip(draft: TurnState, run: Open, reason: str) -> None:
     """The execution never runs; it keeps its number."""
     draft.account(run, FiringOutcome.SKIPPED, reason)
     draft.close(run, ExecutionState.SKIPPED, reason=reason)
 
 
-def drop(draft: Draft, run: Open, reason: str, *, silent: bool = False) -> None:
+def drop(draft: TurnState, run: Open, reason: str, *, silent: bool = False) -> None:
     """Nobody wants this execution any more, whether it waits or runs. `silent`: nobody is told."""
     if run.state in WAITING:
         draft.account(run, FiringOutcome.SKIPPED, reason)
     cancel(draft, run, reason, silent=silent)
 
 
-def fill_places(draft: Draft) -> None:
+def fill_places(draft: TurnState) -> None:
     """Lets those in line go on while there are places, the first one first."""
     while (first := draft.first_in_line()) is not None and has_place(draft):
         start(draft, first)
 
 
-def has_place(draft: Draft) -> bool:
+def has_place(draft: TurnState) -> bool:
     """Whether one more execution may run now."""
     program = draft.program
     return program.overlap == "allow" or len(draft.live()) < program.max_concurrency
 
 
 def new_execution(
-    draft: Draft,
+    draft: TurnState,
     triggered_by: TriggeredBy,
     planned_at: int,
     *,

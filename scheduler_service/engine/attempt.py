@@ -7,12 +7,12 @@ from scheduler_service.domain.effects import Abandon, Inform
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted
 from scheduler_service.domain.wire import CallKind, Token
-from scheduler_service.engine.draft import Draft, replace
-from scheduler_service.engine.notices import notify_end
-from scheduler_service.engine.parts import abandon_parts
+from scheduler_service.engine.notification_events import notify_end
+from scheduler_service.engine.parts.outbound import abandon_parts
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
 from scheduler_service.engine.states import LIVE
+from scheduler_service.engine.turn_state import TurnState, replace
 
 STEP, CHECK = CallKind.STEP, CallKind.CHECK  # looked up in their enum they cost ten times as much
 ENDED_KEPT = 16
@@ -31,18 +31,18 @@ class Broken(msgspec.Struct, frozen=True):
     retry_after: int | None = None
 
 
-def fresh_context(draft: Draft, run: Open, from_step: int, responses: tuple[Kept, ...]) -> Context:
+def fresh_context(draft: TurnState, run: Open, from_step: int, responses: tuple[Kept, ...]) -> Context:
     """The context of an attempt that starts at `from_step` now."""
     deadline = draft.now.steady + draft.program_of(run).timeout
     return Context(phase=Retrying(draft.now.steady, from_step), deadline=deadline, responses=responses)
 
 
-def bare_context(draft: Draft, deliveries: int = 0) -> Context:
+def bare_context(draft: TurnState, deliveries: int = 0) -> Context:
     """A context in which nothing is under way: for telling the end of what has none of its own."""
     return Context(phase=Retrying(draft.now.steady), deadline=draft.now.steady, deliveries=deliveries)
 
 
-def open_attempt(draft: Draft, run: Open, context: Context) -> Open:
+def open_attempt(draft: TurnState, run: Open, context: Context) -> Open:
     """Takes a new `requestCounts` for `run` and puts the attempt's context in its place."""
     counts = draft.head.request_counts + 1
     draft.change(request_counts=counts)
@@ -52,14 +52,14 @@ def open_attempt(draft: Draft, run: Open, context: Context) -> Open:
     return draft.keep(started)
 
 
-def succeed(draft: Draft, run: Open, digest: bytes = b"") -> None:
+def succeed(draft: TurnState, run: Open, digest: bytes = b"") -> None:
     """The attempt, and with it the execution, succeeded."""
     draft.records.append(AttemptEnded(run.execute_number, run.request_counts, draft.now.wall))
     remember_end(draft, run, digest)
     finish(draft, run, ExecutionState.SUCCEEDED)
 
 
-def fail(draft: Draft, run: Open, broken: Broken, digest: bytes = b"") -> None:
+def fail(draft: TurnState, run: Open, broken: Broken, digest: bytes = b"") -> None:
     """The attempt failed: a retry waits, or the execution ends (SPEC section 6)."""
     program = draft.program_of(run)
     context = draft.contexts[run.execute_number]
@@ -104,7 +104,7 @@ def fail(draft: Draft, run: Open, broken: Broken, digest: bytes = b"") -> None:
 
 
 def finish(
-    draft: Draft,
+    draft: TurnState,
     run: Open,
     state: ExecutionState,
     *,
@@ -123,7 +123,7 @@ def finish(
     )
 
 
-def cancel(draft: Draft, run: Open, reason: str, *, silent: bool = False) -> None:
+def cancel(draft: TurnState, run: Open, reason: str, *, silent: bool = False) -> None:
     """Ends an execution that somebody no longer wants; what is in flight is stopped, the target told.
 
     `silent`: no notification (the job is destroyed).
@@ -140,7 +140,7 @@ def cancel(draft: Draft, run: Open, reason: str, *, silent: bool = False) -> Non
     draft.close(run, state, reason=reason, error=error, failure_type=FailureType.CANCELLED)
 
 
-def abandon(draft: Draft, run: Open, phase: Phase) -> None:
+def abandon(draft: TurnState, run: Open, phase: Phase) -> None:
     """Stops what is in flight, if anything is: a call, or the parts of a step."""
     token = token_of(draft, run, phase)
     if token is not None:
@@ -149,7 +149,7 @@ def abandon(draft: Draft, run: Open, phase: Phase) -> None:
         abandon_parts(draft, run, phase)
 
 
-def token_of(draft: Draft, run: Open, phase: Phase) -> Token | None:
+def token_of(draft: TurnState, run: Open, phase: Phase) -> Token | None:
     """The name of the call that `phase` awaits; None where it awaits none."""
     if type(phase) is Calling:
         return draft.token(run, STEP, phase.step)
@@ -158,7 +158,7 @@ def token_of(draft: Draft, run: Open, phase: Phase) -> Token | None:
     return None
 
 
-def inform(draft: Draft, run: Open, context: Context) -> None:
+def inform(draft: TurnState, run: Open, context: Context) -> None:
     """Calls the job's `cancelUrl`, if it has one."""
     program = draft.program_of(run)
     if program.cancel is None:
@@ -178,7 +178,7 @@ def inform(draft: Draft, run: Open, context: Context) -> None:
     draft.effects.append(Inform(request))
 
 
-def remember_end(draft: Draft, run: Open, digest: bytes) -> None:
+def remember_end(draft: TurnState, run: Open, digest: bytes) -> None:
     """Keeps what late feedback for this attempt must be told."""
     if not draft.program_of(run).asynchronous:
         return
@@ -197,7 +197,7 @@ def _shorten(kept: tuple[Ended, ...]) -> tuple[Ended, ...]:
     return tuple(reversed(found))
 
 
-def _close_attempt(draft: Draft, run: Open) -> None:
+def _close_attempt(draft: TurnState, run: Open) -> None:
     remember_end(draft, run, b"")
     draft.records.append(
         AttemptEnded(

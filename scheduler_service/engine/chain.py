@@ -7,15 +7,15 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
-from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.exchanges import exchange_of
-from scheduler_service.engine.gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.headers import find_header, read_retry_after
-from scheduler_service.engine.notices import OWN_FAULT, answer_notice, notify, plain_notice
-from scheduler_service.engine.parts import hand_out
+from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
+from scheduler_service.engine.notification_events import OWN_FAULT, answer_notice, notify, plain_notice
+from scheduler_service.engine.parts.outbound import hand_out
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import Refused, make_request, whole_url
 from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import settle
 
 FAILURE_TYPES = {
@@ -26,13 +26,13 @@ FAILURE_TYPES = {
 }
 
 
-def begin(draft: Draft, run: Open, from_step: int, responses: tuple[Kept, ...]) -> None:
+def begin(draft: TurnState, run: Open, from_step: int, responses: tuple[Kept, ...]) -> None:
     """Starts the first attempt of an execution."""
     context = fresh_context(draft, run, from_step, responses)
     call_step(draft, open_attempt(draft, run, context), from_step)
 
 
-def begin_again(draft: Draft, run: Open, from_step: int) -> None:
+def begin_again(draft: TurnState, run: Open, from_step: int) -> None:
     """Starts the next attempt of an execution that waited for its retry."""
     context = draft.contexts[run.execute_number]
     fresh = replace(
@@ -47,7 +47,7 @@ def begin_again(draft: Draft, run: Open, from_step: int) -> None:
     call_step(draft, open_attempt(draft, processing, fresh), from_step)
 
 
-def call_step(draft: Draft, run: Open, index: int) -> None:
+def call_step(draft: TurnState, run: Open, index: int) -> None:
     """Sends step `index`."""
     program = draft.program_of(run)
     step = program.steps[index]
@@ -75,13 +75,13 @@ def call_step(draft: Draft, run: Open, index: int) -> None:
     draft.effects.append(Call(draft.token(run, STEP, index), request))
 
 
-def limit_of(draft: Draft, context: Context, timeout: int) -> int:
+def limit_of(draft: TurnState, context: Context, timeout: int) -> int:
     """The HTTP timeout of a call: where the attempt ends no later, its limit wins, a second before."""
     left = context.deadline - draft.now.steady
     return timeout if timeout < left else max(left, 0) + SECOND
 
 
-def take_answer(draft: Draft, run: Open, calling: Calling, outcome: Outcome) -> None:
+def take_answer(draft: TurnState, run: Open, calling: Calling, outcome: Outcome) -> None:
     """The answer to the step in flight: on with the chain, or the attempt fails."""
     step = draft.program_of(run).steps[calling.step]
     broken = judge_answer(step, outcome, draft.now.wall)
@@ -95,7 +95,7 @@ def take_answer(draft: Draft, run: Open, calling: Calling, outcome: Outcome) -> 
         advance(draft, run, step, outcome)
 
 
-def fail_answer(draft: Draft, run: Open, answer: Answer, broken: Broken) -> None:
+def fail_answer(draft: TurnState, run: Open, answer: Answer, broken: Broken) -> None:
     """An answer that fails the attempt; one that says that the job is gone pauses the job as well."""
     message = broken.message
     notify(draft, run, answer_notice, answer, broken.failure.code, message)
@@ -106,7 +106,7 @@ def fail_answer(draft: Draft, run: Open, answer: Answer, broken: Broken) -> None
 
 
 def record_step(
-    draft: Draft, run: Open, step: Step, calling: Calling, outcome: Outcome, error: str | None
+    draft: TurnState, run: Open, step: Step, calling: Calling, outcome: Outcome, error: str | None
 ) -> None:
     """Writes one step into the history."""
     draft.records.append(
@@ -122,13 +122,13 @@ def record_step(
     )
 
 
-def key_of(draft: Draft, run: Open, step: Step) -> str:
+def key_of(draft: TurnState, run: Open, step: Step) -> str:
     """The Idempotency-Key of a step: the same over all attempts, unless the step names its attempt."""
     key = f"{draft.head.uid}-{run.execute_number}-{step.index}"
     return f"{key}-{run.request_counts}" if step.per_attempt else key
 
 
-def refuse_step(draft: Draft, run: Open, index: int, refused: Refused) -> None:
+def refuse_step(draft: TurnState, run: Open, index: int, refused: Refused) -> None:
     """A step whose request cannot be made fails its attempt."""
     draft.note(run, refused.code, refused.message, step=index)
     notify(draft, run, plain_notice, OWN_FAULT, refused.code, refused.message)
@@ -157,7 +157,7 @@ def _succeeds(step: Step, status: int) -> bool:
     return False
 
 
-def take_fault(draft: Draft, run: Open, step: Step, fault: Fault, broken: Broken) -> None:
+def take_fault(draft: TurnState, run: Open, step: Step, fault: Fault, broken: Broken) -> None:
     """No answer came. A verdict by feedback stands in for the last step's answer (SPEC section 5)."""
     program = draft.program_of(run)
     context = draft.contexts[run.execute_number]
@@ -172,7 +172,7 @@ def take_fault(draft: Draft, run: Open, step: Step, fault: Fault, broken: Broken
     fail(draft, run, broken)
 
 
-def advance(draft: Draft, run: Open, step: Step, answer: Answer) -> None:
+def advance(draft: TurnState, run: Open, step: Step, answer: Answer) -> None:
     """The step succeeded: the next one, or the chain's end."""
     program = draft.program_of(run)
     context = draft.contexts[run.execute_number]
@@ -192,7 +192,7 @@ def _url_of(phase: object) -> str:
     return phase.request.url if isinstance(phase, Calling) else ""
 
 
-def _await_outcome(draft: Draft, run: Open, answer: Answer) -> None:
+def _await_outcome(draft: TurnState, run: Open, answer: Answer) -> None:
     """The chain of an asynchronous job is through: who says how it ends? (SPEC section 5)"""
     program = draft.program_of(run)
     context = draft.contexts[run.execute_number]
@@ -211,7 +211,7 @@ def _await_outcome(draft: Draft, run: Open, answer: Answer) -> None:
         draft.adjust(number, phase=FeedbackAwaited())
 
 
-def _poll_location(draft: Draft, run: Open, location: str, check_at: CheckWaiting) -> None:
+def _poll_location(draft: TurnState, run: Open, location: str, check_at: CheckWaiting) -> None:
     program = draft.program_of(run)
     base = draft.contexts[run.execute_number].responses[-1].url
     url = whole_url(program, location, base)

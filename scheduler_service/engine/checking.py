@@ -9,12 +9,12 @@ from scheduler_service.domain.records import CheckEnded
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.chain import limit_of
-from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.exchanges import exchange_of
 from scheduler_service.engine.headers import read_retry_after
-from scheduler_service.engine.notices import OWN_FAULT, notify, plain_notice, report_notice
+from scheduler_service.engine.notification_events import OWN_FAULT, notify, plain_notice, report_notice
 from scheduler_service.engine.requests import Refused, make_request, own_headers, trace_of
 from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.engine.verdicts import Unreadable, read_report, settle
 from scheduler_service.language.values import parse_json
 
@@ -28,7 +28,7 @@ class Unsound(msgspec.Struct, frozen=True):
     message: str
 
 
-def send_check(draft: Draft, run: Open) -> None:
+def send_check(draft: TurnState, run: Open) -> None:
     """Asks the target how far it is."""
     context = draft.contexts[run.execute_number]
     serial = context.checks + 1
@@ -41,7 +41,7 @@ def send_check(draft: Draft, run: Open) -> None:
     draft.effects.append(Call(draft.token(run, CallKind.CHECK, serial), request))
 
 
-def take_check(draft: Draft, run: Open, checking: Checking, outcome: Outcome) -> None:
+def take_check(draft: TurnState, run: Open, checking: Checking, outcome: Outcome) -> None:
     """What a check brought: it goes on, or it is decided."""
     if isinstance(outcome, Fault) and outcome.kind is FaultKind.EGRESS:
         record_check(draft, run, checking, outcome, error="egress")
@@ -64,7 +64,7 @@ def take_check(draft: Draft, run: Open, checking: Checking, outcome: Outcome) ->
 
 
 def record_check(
-    draft: Draft,
+    draft: TurnState,
     run: Open,
     checking: Checking,
     outcome: Outcome,
@@ -87,7 +87,7 @@ def record_check(
     )
 
 
-def _request(draft: Draft, run: Open, serial: int) -> OutboundRequest | Refused:
+def _request(draft: TurnState, run: Open, serial: int) -> OutboundRequest | Refused:
     program = draft.program_of(run)
     context = draft.contexts[run.execute_number]
     key = f"{draft.head.uid}-{run.execute_number}-check-{run.request_counts}-{serial}"
@@ -111,7 +111,7 @@ def _request(draft: Draft, run: Open, serial: int) -> OutboundRequest | Refused:
     )
 
 
-def _read(draft: Draft, run: Open, outcome: Outcome) -> Report | Unsound:
+def _read(draft: TurnState, run: Open, outcome: Outcome) -> Report | Unsound:
     if isinstance(outcome, Fault):
         return Unsound(outcome.message)
     if not 200 <= outcome.status <= 299:
@@ -136,7 +136,7 @@ def _read_location(answer: Answer, value: object) -> Report | Unsound:
     return msgspec.structs.replace(report, status="succeed") if succeeded else report
 
 
-def _tolerate(draft: Draft, run: Open, outcome: Outcome, unsound: Unsound) -> None:
+def _tolerate(draft: TurnState, run: Open, outcome: Outcome, unsound: Unsound) -> None:
     failed = draft.contexts[run.execute_number].failed_checks + 1
     draft.adjust(run.execute_number, failed_checks=failed)
     if failed > TOLERATED:
@@ -145,18 +145,18 @@ def _tolerate(draft: Draft, run: Open, outcome: Outcome, unsound: Unsound) -> No
         _wait(draft, run, outcome)
 
 
-def _wait(draft: Draft, run: Open, outcome: Outcome) -> None:
+def _wait(draft: TurnState, run: Open, outcome: Outcome) -> None:
     hastened = draft.contexts[run.execute_number].verdict is not None
     pause = 0 if hastened else draft.program_of(run).check_rate
     due = draft.now.steady + max(pause, _asked(draft, outcome) or 0)
     draft.adjust(run.execute_number, phase=CheckWaiting(due), verdict=None)
 
 
-def _asked(draft: Draft, outcome: Outcome | None) -> int | None:
+def _asked(draft: TurnState, outcome: Outcome | None) -> int | None:
     return read_retry_after(outcome, draft.now.wall) if isinstance(outcome, Answer) else None
 
 
-def _end(draft: Draft, run: Open, failure: Failure, message: str, outcome: Outcome | None) -> None:
+def _end(draft: TurnState, run: Open, failure: Failure, message: str, outcome: Outcome | None) -> None:
     last = len(draft.program_of(run).steps) - 1
     status = str(outcome.status) if isinstance(outcome, Answer) else OWN_FAULT
     code = failure.code
@@ -164,5 +164,5 @@ def _end(draft: Draft, run: Open, failure: Failure, message: str, outcome: Outco
     fail(draft, run, Broken(failure, message, last, _asked(draft, outcome)))
 
 
-def _progress(draft: Draft, run: Open) -> str | None:
+def _progress(draft: TurnState, run: Open) -> str | None:
     return draft.contexts[run.execute_number].progress

@@ -10,7 +10,7 @@ from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.fingerprint import fingerprint, shape_of
-from scheduler_service.engine.handing import lead_of
+from scheduler_service.engine.parts.options import lead_of
 from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
 from scheduler_service.engine.schemas import check_schema
 from scheduler_service.engine.scope import ANYTHING
@@ -33,7 +33,7 @@ PER_ATTEMPT = frozenset(
 class Compiled(msgspec.Struct, frozen=True):
     """A definition that holds, and what is worth saying about it: of its timer first.
 
-    `shape` is equal for definitions that a mould may stand for (`engine.moulds`).
+    `shape` is equal for definitions that a mould may stand for (`engine.compile_cache`).
     """
 
     program: Program

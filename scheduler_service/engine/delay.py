@@ -6,7 +6,7 @@ from functools import cache
 from scheduler_service.domain.document import Calling, Context, Document, Open, Retrying
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import FiringRecord, Record
-from scheduler_service.engine.draft import LATE_AFTER, replace
+from scheduler_service.engine.turn_state import LATE_AFTER, replace
 
 # Moments of what a turn did, by their names in records; an execution was created when that was decided.
 MOMENTS = ("at", "started_at", "ended_at")

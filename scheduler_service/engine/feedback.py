@@ -18,17 +18,17 @@ from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import FeedbackSeen
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
-from scheduler_service.engine.draft import Draft
-from scheduler_service.engine.notices import notify, report_notice
-from scheduler_service.engine.reports import find_verdict, take_part_report
+from scheduler_service.engine.notification_events import notify, report_notice
+from scheduler_service.engine.parts.feedback import find_verdict, take_part_report
 from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.engine.verdicts import Unreadable, has_decided, read_report, settle
 
 FEEDBACK_STATUS = "200"
 BY_PART = (PartsOpen, PartsQueued, PartsAwaited)
 
 
-def take_feedback(draft: Draft, event: FeedbackArrived) -> Reply:
+def take_feedback(draft: TurnState, event: FeedbackArrived) -> Reply:
     """One report (SPEC section 5): token first, then the report's form, then whether it is awaited."""
     expected = feedback_token(draft.head.key, draft.head.uid, event.request_counts)
     if not hmac.compare_digest(expected.encode(), event.token.encode("utf-8", "replace")):
@@ -54,14 +54,14 @@ def take_feedback(draft: Draft, event: FeedbackArrived) -> Reply:
     return _take(draft, run, report, event.shard)
 
 
-def _awaited(draft: Draft, request_counts: int) -> Open | None:
+def _awaited(draft: TurnState, request_counts: int) -> Open | None:
     for run in draft.opens.values():
         if run.request_counts == request_counts and run.state is ExecutionState.PROCESSING:
             return run if run.execute_number in draft.contexts else None
     return None
 
 
-def _take(draft: Draft, run: Open, report: Report, shard: int | None) -> Reply:
+def _take(draft: TurnState, run: Open, report: Report, shard: int | None) -> Reply:
     number = run.execute_number
     _record(draft, number, run.request_counts, report, shard, stale=False)
     draft.adjust(number, progress=report.progress or draft.contexts[number].progress)
@@ -83,7 +83,7 @@ def _take(draft: Draft, run: Open, report: Report, shard: int | None) -> Reply:
     return Taken()
 
 
-def _refuse_stale(draft: Draft, event: FeedbackArrived, report: Report) -> Reply:
+def _refuse_stale(draft: TurnState, event: FeedbackArrived, report: Report) -> Reply:
     request_counts = event.request_counts
     ended = next((end for end in draft.head.ended if end.request_counts == request_counts), None)
     if ended is not None and has_decided(ended.digest, report, event.shard):
@@ -98,7 +98,7 @@ def _refuse_stale(draft: Draft, event: FeedbackArrived, report: Report) -> Reply
 
 
 def _record(
-    draft: Draft, number: int, request_counts: int, report: Report, part: int | None, *, stale: bool
+    draft: TurnState, number: int, request_counts: int, report: Report, part: int | None, *, stale: bool
 ) -> None:
     seen = FeedbackSeen(number, request_counts, draft.now.wall, report.body, stale, part=part)
     draft.records.append(seen)

@@ -8,7 +8,7 @@ import msgspec
 
 from client_sdk.models import JobDefinition
 from client_sdk.models import Timer as TimerModel
-from scheduler_service.engine.handing import lead_of
+from scheduler_service.engine.parts.options import lead_of
 
 OWN = ("jobName", "jobDescription", "objectId", "labels")
 """The texts in which jobs of one shape may differ, by their names on the wire."""

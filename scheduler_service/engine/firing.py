@@ -7,7 +7,7 @@ from scheduler_service.domain.execution import FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.engine.admission import enrol, new_execution
-from scheduler_service.engine.draft import Draft
+from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.timing.firings import Firing, upcoming
 from scheduler_service.timing.misfire import Run, plan
 from scheduler_service.timing.timer import TimerKind
@@ -16,7 +16,7 @@ MISFIRE, DEBUG = "misfire", "debug"
 ASK_AGAIN = 10_000
 
 
-def fire_due(draft: Draft) -> None:
+def fire_due(draft: TurnState) -> None:
     """Everything of the timer that is due by now: one run of missed ones, the caught up, the late."""
     program, head = draft.program, draft.head
     if not head.active or head.next_fire is None or head.next_fire - program.lead > draft.now.wall:
@@ -31,7 +31,7 @@ def fire_due(draft: Draft) -> None:
         fire(draft, firing)
 
 
-def fire(draft: Draft, firing: Firing, *, queued: bool = False) -> None:
+def fire(draft: TurnState, firing: Firing, *, queued: bool = False) -> None:
     """One planned firing becomes an execution, unless a debug switch holds timers that recur."""
     recurs = draft.program.timer.kind is not TimerKind.ONE_TIME
     if recurs and draft.program.surroundings.hold_recurring:
@@ -41,7 +41,7 @@ def fire(draft: Draft, firing: Firing, *, queued: bool = False) -> None:
     enrol(draft, new_execution(draft, TriggeredBy.TIMER, firing.planned_at, queued=queued))
 
 
-def look_ahead(draft: Draft) -> None:
+def look_ahead(draft: TurnState) -> None:
     """Computes the next planned firing after the cursor."""
     following = upcoming(draft.program.timer, draft.head.cursor, draft.head.uid)
     draft.change(next_fire=_moment_of(following))
@@ -51,7 +51,7 @@ def _moment_of(firing: Firing | None) -> int | None:
     return None if firing is None else firing.planned_at
 
 
-def account_run(draft: Draft, run: Run, reason: str) -> None:
+def account_run(draft: TurnState, run: Run, reason: str) -> None:
     """Writes a run of firings that never were into the ledger; its length may follow later."""
     draft.records.append(
         FiringRecord(
@@ -71,7 +71,7 @@ def account_run(draft: Draft, run: Run, reason: str) -> None:
     draft.effects.append(CountMissed(run.first, run.last, draft.head.revision))
 
 
-def ask_again(draft: Draft) -> None:
+def ask_again(draft: TurnState) -> None:
     """Asks once more for counts that did not come."""
     if not draft.head.counting:
         return
@@ -88,7 +88,7 @@ def ask_again(draft: Draft) -> None:
     draft.change(counting=tuple(renewed))
 
 
-def take_count(draft: Draft, event: MissedCounted) -> Reply:
+def take_count(draft: TurnState, event: MissedCounted) -> Reply:
     """The length of a run of missed firings is known."""
     known = next((one for one in draft.head.counting if one.first == event.planned_at), None)
     if known is None:

@@ -16,10 +16,10 @@ from scheduler_service.domain.replies import (
 from scheduler_service.engine.admission import drop, fill_places
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.firing import account_run, fire, fire_due, look_ahead
-from scheduler_service.engine.queueing import reconfigure
+from scheduler_service.engine.parts.queue import reconfigure
 from scheduler_service.engine.states import LIVE
+from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.timing.misfire import resume
 from scheduler_service.timing.timer import TimerKind
 
@@ -44,13 +44,13 @@ def create(job: Job, event: Created, now: Now) -> Decision:
         request_counts=event.request_counts,
         owner=event.owner,
     )
-    draft = Draft(job, Document(head), now)
+    draft = TurnState(job, Document(head), now)
     look_ahead(draft)
     fire_due(draft)
     return draft.decision(Taken())
 
 
-def answer_existing(draft: Draft, event: Created) -> Reply:
+def answer_existing(draft: TurnState, event: Created) -> Reply:
     """A creation meets a job that lives: the same definition is fine, another one is a conflict."""
     if draft.program.fingerprint == event.fingerprint:
         return Unchanged()
@@ -62,7 +62,7 @@ def answer_existing(draft: Draft, event: Created) -> Reply:
     )
 
 
-def update(draft: Draft, event: Updated) -> Reply:
+def update(draft: TurnState, event: Updated) -> Reply:
     """Another definition from now on; live executions keep theirs."""
     if event.if_match is not None and draft.head.revision not in event.if_match:
         return Refusal(
@@ -95,7 +95,7 @@ def update(draft: Draft, event: Updated) -> Reply:
     return Taken()
 
 
-def pause(draft: Draft, event: Paused) -> Reply:
+def pause(draft: TurnState, event: Paused) -> Reply:
     """Timer and checks go offline; live executions end as cancelled, or, with `drain`, by themselves."""
     if not draft.head.active:
         return Unchanged()
@@ -109,7 +109,7 @@ def pause(draft: Draft, event: Paused) -> Reply:
     return Taken()
 
 
-def activate(draft: Draft, event: Activated) -> Reply:
+def activate(draft: TurnState, event: Activated) -> Reply:
     """The job fires again from now; the pause's firings are accounted for, and `misfire` chooses for them."""
     if draft.head.active:
         return Unchanged()
@@ -131,7 +131,7 @@ def activate(draft: Draft, event: Activated) -> Reply:
     return Reactivated(back.count)
 
 
-def destroy(draft: Draft) -> Decision:
+def destroy(draft: TurnState) -> Decision:
     """The life ends: what runs is stopped, nothing is left but the counters."""
     for run in list(draft.opens.values()):
         drop(draft, run, DESTROYED, silent=True)
@@ -140,7 +140,7 @@ def destroy(draft: Draft) -> Decision:
     return Decision(None, ended.effects, ended.records, ended.reply)
 
 
-def _close_schedule(draft: Draft) -> None:
+def _close_schedule(draft: TurnState) -> None:
     """What the schedule so far still owes goes into the ledger: nothing disappears (SPEC section 3)."""
     fire_due(draft)
     head, timer = draft.head, draft.program.timer
@@ -149,7 +149,7 @@ def _close_schedule(draft: Draft) -> None:
         account_run(draft, owed.missed, SUPERSEDED if head.active else PAUSED)
 
 
-def _last_that_counts(draft: Draft, revision: int) -> int | None:
+def _last_that_counts(draft: TurnState, revision: int) -> int | None:
     """The last planned firing, where the new schedule could bring it again: by lead, or a clock set back."""
     last, timer = draft.head.cursor.last, draft.programs[revision].timer
     if last is None or last < draft.now.wall or timer.kind is TimerKind.ONE_TIME:
@@ -157,7 +157,7 @@ def _last_that_counts(draft: Draft, revision: int) -> int | None:
     return last if timer.kind is TimerKind.CRON or timer == draft.program.timer else None
 
 
-def _take_offline(draft: Draft, *, drain: bool) -> None:
+def _take_offline(draft: TurnState, *, drain: bool) -> None:
     for run in list(draft.opens.values()):
         if run.state in LIVE:
             if not drain:

@@ -31,15 +31,15 @@ from scheduler_service.engine.attempt import token_of
 from scheduler_service.engine.chain import begin_again, take_answer
 from scheduler_service.engine.checking import send_check, take_check
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.feedback import take_feedback
 from scheduler_service.engine.firing import ask_again, fire_due, take_count
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.parameters import check_parameters
-from scheduler_service.engine.queueing import take_part_end, take_part_progress
+from scheduler_service.engine.parts.dispatch import take_instances, take_part_call
+from scheduler_service.engine.parts.queue import take_part_end, take_part_progress
 from scheduler_service.engine.resuming import adopt, resume_calls, send_unsent
-from scheduler_service.engine.spreading import take_instances, take_part_call
 from scheduler_service.engine.timeouts import time_out
+from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.values import parse_json
 
 OWN_JOB = Refusal(
@@ -59,7 +59,7 @@ def decide(job: Job, event: Event, now: Now) -> Decision:
     document = job.document
     if document is None:
         return create(job, event, now) if isinstance(event, Created) else Decision(None, reply=NO_JOB)
-    draft = Draft(job, document, now)
+    draft = TurnState(job, document, now)
     if draft.program.system and _takes_away(job, event):
         return Decision(document, reply=OWN_JOB)
     if type(event) is Destroyed:
@@ -76,7 +76,7 @@ def _takes_away(job: Job, event: Event) -> bool:
     return isinstance(event, Destroyed)
 
 
-def _take(draft: Draft, event: Event) -> Reply:
+def _take(draft: TurnState, event: Event) -> Reply:
     match event:
         case CallEnded():
             return _take_call(draft, event)
@@ -103,7 +103,7 @@ def _take(draft: Draft, event: Event) -> Reply:
             return _manage(draft, event)
 
 
-def _manage(draft: Draft, event: Event) -> Reply:
+def _manage(draft: TurnState, event: Event) -> Reply:
     match event:
         case Created():
             return answer_existing(draft, event)
@@ -122,7 +122,7 @@ def _manage(draft: Draft, event: Event) -> Reply:
             return take_count(draft, event)
 
 
-def _take_call(draft: Draft, event: CallEnded) -> Reply:
+def _take_call(draft: TurnState, event: CallEnded) -> Reply:
     """An answer counts only for the call that is awaited: late, doubled and foreign ones end here."""
     run = draft.opens.get(event.token.execute_number)
     context = draft.contexts.get(event.token.execute_number)
@@ -136,7 +136,7 @@ def _take_call(draft: Draft, event: CallEnded) -> Reply:
     return Taken()
 
 
-def _look(draft: Draft) -> Reply:
+def _look(draft: TurnState) -> Reply:
     """Something may be due: limits first, then waits, then delayed triggers, then the timer."""
     for run in draft.live():
         _look_at(draft, run)
@@ -148,7 +148,7 @@ def _look(draft: Draft) -> Reply:
     return Taken()
 
 
-def _ripe(draft: Draft) -> list[Open]:
+def _ripe(draft: TurnState) -> list[Open]:
     """The delayed triggers whose moment has come, in the order of their moments."""
     if not draft.opens:
         return []
@@ -158,7 +158,7 @@ def _ripe(draft: Draft) -> list[Open]:
     )
 
 
-def _look_at(draft: Draft, run: Open) -> None:
+def _look_at(draft: TurnState, run: Open) -> None:
     context = draft.contexts.get(run.execute_number)
     if context is None:
         return
@@ -173,7 +173,7 @@ def _look_at(draft: Draft, run: Open) -> None:
             send_check(draft, run)
 
 
-def _trigger(draft: Draft, event: Triggered) -> Reply:
+def _trigger(draft: TurnState, event: Triggered) -> Reply:
     around = draft.program.surroundings
     later = event.planned_at is not None and event.planned_at > draft.now.wall
     pending = sum(run.state is ExecutionState.SCHEDULED for run in draft.opens.values())
@@ -201,12 +201,12 @@ def _trigger(draft: Draft, event: Triggered) -> Reply:
     return Started(run.execute_number, run.state, draft.head.uid)
 
 
-def _check_params(draft: Draft, params: bytes) -> list[Problem]:
+def _check_params(draft: TurnState, params: bytes) -> list[Problem]:
     schema = draft.program.params_schema
     return [] if schema is None else check_parameters(schema, parse_json(params))
 
 
-def _cancel(draft: Draft, event: CancelRequested) -> Reply:
+def _cancel(draft: TurnState, event: CancelRequested) -> Reply:
     run = draft.opens.get(event.execute_number)
     if run is None:
         return _no_execution(draft, event.execute_number)
@@ -214,7 +214,7 @@ def _cancel(draft: Draft, event: CancelRequested) -> Reply:
     return Taken()
 
 
-def _release(draft: Draft, event: Released) -> Reply:
+def _release(draft: TurnState, event: Released) -> Reply:
     run = draft.opens.get(event.execute_number)
     if run is None:
         return _no_execution(draft, event.execute_number)
@@ -226,7 +226,7 @@ def _release(draft: Draft, event: Released) -> Reply:
     return Taken()
 
 
-def _no_execution(draft: Draft, number: int) -> Reply:
+def _no_execution(draft: TurnState, number: int) -> Reply:
     if 1 <= number <= draft.head.execute_number:
         return Refusal(RefusalCode.CONFLICT, f"execution {number} has ended", "/executionId")
     return Refusal(RefusalCode.ABSENT, f"there is no execution {number}", "/executionId")

@@ -18,15 +18,15 @@ from scheduler_service.engine.attempt import (
     remember_end,
     token_of,
 )
-from scheduler_service.engine.draft import Draft, replace
-from scheduler_service.engine.parts import send_parts_again
-from scheduler_service.engine.queueing import withdraw_all
+from scheduler_service.engine.parts.outbound import send_parts_again
+from scheduler_service.engine.parts.queue import withdraw_all
 from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.turn_state import TurnState, replace
 
 LOST = "lost"
 
 
-def resume_calls(draft: Draft, alive: frozenset[Token], away: frozenset[Holder] = frozenset()) -> None:
+def resume_calls(draft: TurnState, alive: frozenset[Token], away: frozenset[Holder] = frozenset()) -> None:
     """Looks at every open execution of a job that was just loaded (SPEC section 8).
 
     What a node of `away` holds is left alone: it lives, and hands over what it knows (`adopt`).
@@ -43,7 +43,7 @@ def resume_calls(draft: Draft, alive: frozenset[Token], away: frozenset[Holder] 
         _send_again(draft, run, context, lambda token: token not in alive)
 
 
-def send_unsent(draft: Draft, token: Token) -> Reply:
+def send_unsent(draft: TurnState, token: Token) -> Reply:
     """Makes a call that never left, byte for byte, where it is awaited and this node has its execution."""
     run = draft.opens.get(token.execute_number)
     context = draft.contexts.get(token.execute_number)
@@ -53,7 +53,7 @@ def send_unsent(draft: Draft, token: Token) -> Reply:
     return Taken()
 
 
-def adopt(draft: Draft, event: Adopted) -> Reply:
+def adopt(draft: TurnState, event: Adopted) -> Reply:
     """Takes over the executions that `event.holder` ran; those that moved on meanwhile stay as they are."""
     given = event.document
     if given is None or given.head.uid != draft.head.uid:
@@ -69,7 +69,7 @@ def adopt(draft: Draft, event: Adopted) -> Reply:
     return Taken()
 
 
-def lose(draft: Draft, run: Open) -> None:
+def lose(draft: TurnState, run: Open) -> None:
     """An execution whose context went down with its process ends: failed, terminated, `lost`."""
     failure = Failure(LOST, FailureType.LOST)
     message = "the process that ran this execution ended, and with qos 0 its context is not durable"
@@ -86,14 +86,14 @@ def lose(draft: Draft, run: Open) -> None:
     finish(draft, run, ExecutionState.TERMINATED, reason=LOST, broken=Broken(failure, message, 0))
 
 
-def _take_over(draft: Draft, run: Open, context: Context) -> tuple[Open, Context]:
+def _take_over(draft: TurnState, run: Open, context: Context) -> tuple[Open, Context]:
     """Downtime is not held against the target: its limit ends no sooner than min(timeout, 60 s) from now."""
     least = draft.now.steady + min(draft.program_of(run).timeout, MINUTE)
     taken = draft.keep(replace(run, holder=draft.holder))
     return taken, draft.adjust(run.execute_number, deadline=max(context.deadline, least))
 
 
-def _send_again(draft: Draft, run: Open, context: Context, is_lost: Callable[[Token], bool]) -> None:
+def _send_again(draft: TurnState, run: Open, context: Context, is_lost: Callable[[Token], bool]) -> None:
     token = token_of(draft, run, context.phase)
     if token is None:
         send_parts_again(draft, run, context.phase, is_lost)

@@ -6,14 +6,14 @@ from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.attempt import Broken, abandon, fail, inform
 from scheduler_service.engine.chain import record_step
 from scheduler_service.engine.checking import record_check
-from scheduler_service.engine.draft import Draft
-from scheduler_service.engine.gathering import record_open_parts
-from scheduler_service.engine.notices import OWN_FAULT, TIMEOUT, notify, plain_notice
-from scheduler_service.engine.queueing import record_queued_parts
+from scheduler_service.engine.notification_events import OWN_FAULT, TIMEOUT, notify, plain_notice
+from scheduler_service.engine.parts.join import record_open_parts
+from scheduler_service.engine.parts.queue import record_queued_parts
 from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.turn_state import TurnState
 
 
-def time_out(draft: Draft, run: Open, context: Context) -> None:
+def time_out(draft: TurnState, run: Open, context: Context) -> None:
     """Ends the attempt: what is in flight is stopped, `cancelUrl` called, the policies asked."""
     program = draft.program_of(run)
     message = f"the attempt ran over timeoutSeconds ({program.timeout / 1000:g} s)"
@@ -26,7 +26,7 @@ def time_out(draft: Draft, run: Open, context: Context) -> None:
     fail(draft, run, Broken(Failure(code, FailureType.TIMEOUT), message, step))
 
 
-def _record_call(draft: Draft, run: Open, context: Context, message: str) -> None:
+def _record_call(draft: TurnState, run: Open, context: Context, message: str) -> None:
     fault = Fault(FaultKind.TIMEOUT, message)
     match context.phase:
         case Calling() as calling:

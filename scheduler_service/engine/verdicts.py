@@ -7,8 +7,8 @@ import msgspec
 from scheduler_service.domain.document import Open, Report
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.engine.attempt import Broken, fail, succeed
-from scheduler_service.engine.draft import Draft
 from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.language.values import as_json, as_text
 
 SUCCEED_WORDS = frozenset({"succeed", "success", "succeeded"})
@@ -56,7 +56,7 @@ def has_decided(digest: bytes, report: Report, shard: int | None) -> bool:
     return digest[place : place + DIGEST] == digest_of(report)
 
 
-def settle(draft: Draft, run: Open, report: Report) -> None:
+def settle(draft: TurnState, run: Open, report: Report) -> None:
     """The report decides the attempt: it succeeded, or it failed with the code that the business gave."""
     if report.status != FAILED_WORD:
         succeed(draft, run, digest_of(report))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from client_sdk.models import JobDefinition
 from scheduler_service.domain.errors import Problem
-from scheduler_service.engine.notices import FINAL
+from scheduler_service.engine.notification_events import FINAL
 from scheduler_service.engine.retry import NEVER_RETRIED
 
 CLASSES = frozenset({"4xx", "5xx"})

@@ -7,7 +7,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.status import Summary
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports.catalogue import CatalogueEntry
 
 
 def describe(job_id: str, document: Document, program: Program, summary: Summary) -> CatalogueEntry:

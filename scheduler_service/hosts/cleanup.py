@@ -4,11 +4,36 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.history.retention import Retention
-from scheduler_service.persistence.state.catalogue import Catalogue, JobQuery
-from scheduler_service.ports import CatalogueEntry, Clock, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 PAGE = 500
+
+
+class Removed(Protocol):
+    """What one round of retention removed."""
+
+    @property
+    def executions(self) -> int:
+        """Executions, with all that belongs to them."""
+
+    @property
+    def notifications(self) -> int:
+        """Deliveries."""
+
+
+class HistoryRetention(Protocol):
+    """Removes history. All raise StoreUnavailable."""
+
+    async def clean(self, *, retain: int, destroyed: Sequence[str], tenant: str) -> Mapping[str, int]:
+        """Removes these lives, and all but the newest `retain` executions of each living job."""
+
+    async def run(self, now: int) -> Removed:
+        """Removes what the settings do not keep as of `now` (wall ms)."""
+
+    async def lives(self, tenant: str, job_ids: Mapping[str, int]) -> Sequence[str]:
+        """The uids of all lives of these jobs, up to an `executeNumber` each."""
 
 
 class DestroyedJobs(Protocol):
@@ -25,7 +50,9 @@ class DestroyedJobs(Protocol):
 class Cleanup:
     """Both ways of cleaning, over one store and one history."""
 
-    def __init__(self, *, store: DestroyedJobs, retention: Retention, clock: Clock, tenant: str) -> None:
+    def __init__(
+        self, *, store: DestroyedJobs, retention: HistoryRetention, clock: Clock, tenant: str
+    ) -> None:
         self._store = store
         self._retention = retention
         self._clock = clock

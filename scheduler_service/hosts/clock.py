@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.ports import Clock
+from scheduler_service.ports.clock import Clock
 
 STEP = SECOND
 

@@ -24,7 +24,9 @@ from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.catalogue_entry import bury, describe
 from scheduler_service.hosts.core import Core, Redact
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
-from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered, StoredJob
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Commit, Remembered, StoredJob
 
 BOOT_BITS = 32
 QUEUE_WRITES = (PublishParts, WithdrawParts, ReconfigureParts)

@@ -13,7 +13,7 @@ from scheduler_service.domain.records import Record
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.status import Summary
-from scheduler_service.ports import Compile
+from scheduler_service.ports.delivery import Compile
 
 
 class Core(msgspec.Struct, frozen=True):
@@ -35,31 +35,8 @@ class Redact(Protocol):
         """Masked and cut; `detail` is the job's `historyDetail`, None: the setting."""
 
 
-class Alarms(Protocol):
-    """A job's alarm, as a turn sets it. Without authority: one too many does no harm, one too few does."""
-
-    async def expect(self, job_id: str, due: Due) -> None:
-        """Before a commit: rings no later than `due`, whatever is set already."""
-
-    async def arm(self, job_id: str, due: Due) -> None:
-        """After a commit: `due`, which is durable, replaces what is set."""
-
-    async def hold(self, job_id: str, due: Due) -> None:
-        """Without a commit: `due` replaces what is set, and lives in memory alone."""
-
-    def again(self, job_id: str) -> None:
-        """Rings in a second: nobody knows how the job stands."""
-
-
 class Act(Protocol):
     """Starts the effects of a turn; never waits, never raises."""
 
     def __call__(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
         """`programs` are those of the job after the turn."""
-
-
-class Log(Protocol):
-    """Writes one structured line: an event word and keys, never a body, secret or header."""
-
-    def __call__(self, event: str, /, **keys: object) -> None:
-        """Never raises."""

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from scheduler_service.domain.events import Activated, Created, Released, Triggered, Updated
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log
-from scheduler_service.ports import History, StoreError
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.history import History
+from scheduler_service.ports.log import Log
 
 STARTING = (Created, Updated, Triggered, Activated, Released)
 """The events that start something, which a host that stops refuses."""

@@ -6,15 +6,18 @@ from scheduler_service.domain.effects import Abandon, Call, CountMissed, Effect,
 from scheduler_service.domain.wire import Token
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log, Redact
+from scheduler_service.hosts.core import Redact
 from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight, WakeClaimers
 from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.hosts.misfire_counter import Count, MisfireCounter
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import SendGuard
-from scheduler_service.ports import History, Sender, StateStore
-from scheduler_service.ports.instances import Router
+from scheduler_service.ports.history import History
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import Sender
+from scheduler_service.ports.services import Router
+from scheduler_service.ports.state import StateStore
 
 
 class EffectDispatcher:

@@ -17,12 +17,13 @@ from scheduler_service.domain.effects import (
 )
 from scheduler_service.domain.events import CallEnded, Event, InstancesResolved
 from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest, Outcome, Token
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.light_tasks import LightTask, LightTasks
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import SendGuard
-from scheduler_service.ports import MayGo, NotSent, Sender, StoreError, always
-from scheduler_service.ports.instances import Router
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
+from scheduler_service.ports.services import Router
 
 INFORMS = 1_000
 

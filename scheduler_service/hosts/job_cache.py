@@ -11,7 +11,8 @@ from scheduler_service.domain.moments import Due, Now
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE
-from scheduler_service.ports import CatalogueEntry, Commit
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.state import Commit
 
 NEVER = Due()
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from scheduler_service.engine.delivery import INTERVAL, RETRIES
+from scheduler_service.engine.notification_retry import INTERVAL, RETRIES
 from scheduler_service.hosts.redelivery import LEASE
 
 

@@ -28,13 +28,8 @@ from scheduler_service.domain.events import (
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, Token
 from scheduler_service.engine.snapshot import decode, encode_all
-from scheduler_service.ports import (
-    Remembered,
-    StoreConflict,
-    StoreError,
-    StoreUnavailable,
-    StoreUncertain,
-)
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import Remembered
 
 Plain = (
     Created

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.events import MissedCounted
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.redelivery import Redelivery
-from scheduler_service.ports import StoreError
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
 from scheduler_service.timing.misfire import Tally
 from scheduler_service.timing.timer import Timer
 

@@ -10,17 +10,16 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Outcome
-from scheduler_service.engine.delivery import (
-    INTERVAL,
-    RETRIES,
-    after_try,
-    record_of,
-)
+from scheduler_service.engine.notification_retry import INTERVAL, RETRIES, after_try, record_of
 from scheduler_service.hosts.clock import Alarm, Timekeeper
-from scheduler_service.hosts.core import Log, Redact
+from scheduler_service.hosts.core import Redact
 from scheduler_service.hosts.in_flight import send_once
 from scheduler_service.hosts.pending_notifications import PendingNotifications
-from scheduler_service.ports import Batch, History, Sender, Settlement, StateStore, StoreError
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.history import Batch, History
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import Sender
+from scheduler_service.ports.state import Settlement, StateStore
 
 PAGE = 500
 RESENT_AT_ONCE = 16
@@ -31,7 +30,7 @@ FirstTries = tuple[str, int]
 
 
 class NotificationSender:
-    """Tries deliveries until the pure `engine.delivery` says that it is enough.
+    """Tries deliveries until the pure `engine.notification_retry` says that it is enough.
 
     Durable ones lie in the store and are settled there after each try; a crash between a try and its
     settlement sends it again under the same `webhook-id`. What has no guarantee lives in memory. `retries`

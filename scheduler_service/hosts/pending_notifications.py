@@ -1,7 +1,7 @@
 """The deliveries that are pending, by life of a job and in order of events."""
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.engine.delivery import may_be_superseded
+from scheduler_service.engine.notification_retry import may_be_superseded
 
 MOST = 100
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from scheduler_service.engine.program import Program
-from scheduler_service.ports import Compile, StoreUnavailable
+from scheduler_service.ports.delivery import Compile
+from scheduler_service.ports.errors import StoreUnavailable
 
 
 class Definitions(Protocol):

@@ -6,7 +6,7 @@ from scheduler_service.domain.events import Event
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.ports import StoreError
+from scheduler_service.ports.errors import StoreError
 
 FIRST_PAUSE = 100
 LONGEST_PAUSE = 5 * SECOND

@@ -9,7 +9,7 @@ from scheduler_service.domain.events import Created, Event, Updated
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.identity import NewIdentity
 from scheduler_service.hosts.job_cache import CachedJob
-from scheduler_service.ports import Definition
+from scheduler_service.ports.delivery import Definition
 
 Bound = tuple[Event, Mapping[int, Program]]
 

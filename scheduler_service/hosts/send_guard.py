@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from scheduler_service.domain.wire import Token
-from scheduler_service.ports import MayGo, always
+from scheduler_service.ports.sending import MayGo, always
 
 
 class SendGuard(Protocol):

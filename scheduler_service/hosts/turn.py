@@ -17,23 +17,18 @@ from scheduler_service.hosts.commit_builder import (
     remember_reply,
     sort_effects,
 )
-from scheduler_service.hosts.core import Act, Alarms, Core, Redact
+from scheduler_service.hosts.core import Act, Core, Redact
 from scheduler_service.hosts.identity import NewIdentity
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit, has_open_executions
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
-from scheduler_service.ports import (
-    NOTHING,
-    Clock,
-    Definition,
-    History,
-    Remembered,
-    StateStore,
-    StoreError,
-    StoreUnavailable,
-    StoreUncertain,
-)
+from scheduler_service.ports.alarms import Alarms
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import History
+from scheduler_service.ports.state import NOTHING, Remembered, StateStore
 
 Away = Callable[[str], tuple[Holder, ...]]
 BEARABLE = 2  # ms by which what a turn ahead of its moment begins may begin late, and not say so

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from scheduler_service.ports import Clock
+from scheduler_service.ports.clock import Clock
 from scheduler_service.services.registry import Registry
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from client_sdk.models import ModelError, parse_definition
+from scheduler_service.domain.differences import Difference, find_differences
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.services import Service
 from scheduler_service.services.declared import Case, Kind
-from scheduler_service.services.differences import Difference, find_differences
-from scheduler_service.services.survey import Finding, Survey
+from scheduler_service.services.reconcile_inputs import ReconcileInput, ReconcileInputs
 
 REASONS: Mapping[Kind, str] = {
     Kind.MISSING: "it is declared and not made yet; the next scan creates it",
@@ -34,7 +34,7 @@ COMPARED = frozenset({Kind.CHANGED, Kind.OVERRIDDEN, Kind.KEPT, Kind.FOREIGN})
 class Drift:
     """What `GET /services/{name}/drift` answers."""
 
-    def __init__(self, *, survey: Survey) -> None:
+    def __init__(self, *, survey: ReconcileInputs) -> None:
         self._survey = survey
 
     async def read(self, service: Service, *, after: str, limit: int) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ class Drift:
         differing = [one for one in findings if one.verdict.kind is not Kind.SAME and one.case.job_id > after]
         return [_write(one, await self._compare(one)) for one in differing[:limit]]
 
-    async def _compare(self, finding: Finding) -> list[Difference]:
+    async def _compare(self, finding: ReconcileInput) -> list[Difference]:
         """What differs in the definitions, defaults filled in on both sides, and in whether the job runs."""
         kind = finding.verdict.kind
         if kind not in COMPARED | SWITCHED:
@@ -57,7 +57,7 @@ class Drift:
         return [*find_differences(_fill(finding.definition.text), _fill(stored)), *switched]
 
 
-def _write(finding: Finding, differences: list[Difference]) -> dict[str, Any]:
+def _write(finding: ReconcileInput, differences: list[Difference]) -> dict[str, Any]:
     case, kind = finding.case, finding.verdict.kind
     return {
         "jobId": case.job_id,
@@ -69,7 +69,7 @@ def _write(finding: Finding, differences: list[Difference]) -> dict[str, Any]:
     }
 
 
-def _end_of(finding: Finding) -> str | None:
+def _end_of(finding: ReconcileInput) -> str | None:
     noted = finding.verdict.noted
     if noted is None or noted.removed_at is None:
         return None

@@ -7,7 +7,8 @@ from hashlib import sha256
 import msgspec
 
 from scheduler_service.domain.services import Service
-from scheduler_service.ports import Clock, ServiceTable
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.services import ServiceTable
 from scheduler_service.services.instances import Instance, Instances
 
 

@@ -10,11 +10,11 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import SPREAD, Chosen
 from scheduler_service.domain.services import RateLimit
 from scheduler_service.domain.wire import Token
+from scheduler_service.services.in_flight import InFlight
 from scheduler_service.services.instances import Instance
-from scheduler_service.services.limits import RateWindow
-from scheduler_service.services.lines import Key, Line, Lines, Timekeeper
-from scheduler_service.services.occupancy import Occupancy
+from scheduler_service.services.rate_window import RateWindow
 from scheduler_service.services.routing import LEAST_BUSY, RANDOM, Candidate, Question, choose, narrow
+from scheduler_service.services.wait_queues import Key, PausingClock, WaitQueue, WaitQueues
 
 AVOIDED = 10 * SECOND
 
@@ -52,15 +52,15 @@ class Router:
     with the same tags, and calls to the same instance.
     """
 
-    def __init__(self, *, roster: Roster, terms: Callable[[str, str], Terms], clock: Timekeeper) -> None:
+    def __init__(self, *, roster: Roster, terms: Callable[[str, str], Terms], clock: PausingClock) -> None:
         self._roster = roster
         self._terms = terms
         self._clock = clock
-        self._occupancy = Occupancy()
+        self._occupancy = InFlight()
         self._windows: dict[Key, RateWindow] = {}
         self._last: dict[tuple[str, str, tuple[str, ...]], str] = {}
         self._avoided: dict[tuple[str, str, str], int] = {}
-        self._lines = Lines(clock=clock)
+        self._lines = WaitQueues(clock=clock)
 
     async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
         """Who gets the step, and by which policy; waits while all that it could get are full, and after a
@@ -176,5 +176,5 @@ class Router:
         return True
 
 
-def _line_of(call: CallPart) -> Line:
+def _line_of(call: CallPart) -> WaitQueue:
     return ("call", call.tenant, call.service, call.instance)

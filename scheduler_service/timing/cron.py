@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.timing.cron_advice import advise
+from scheduler_service.timing.cron_hints import advise
 from scheduler_service.timing.cron_pattern import Pattern
 from scheduler_service.timing.cron_text import Dialect, Reading, read_expression
 from scheduler_service.timing.zones import Zone

@@ -7,7 +7,7 @@ import msgspec
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.errors import Problem
 from scheduler_service.timing.backoff import digest
-from scheduler_service.timing.course import first_moment, following, limit, preceding
+from scheduler_service.timing.occurrences import first_moment, following, limit, preceding
 from scheduler_service.timing.timer import Timer, TimerKind
 
 

@@ -5,7 +5,7 @@ from itertools import islice
 import msgspec
 
 from scheduler_service.domain.document import Cursor
-from scheduler_service.timing import cron_words, zones
+from scheduler_service.timing import cron_describe, zones
 from scheduler_service.timing.durations import LATEST, Duration, in_words
 from scheduler_service.timing.firings import between
 from scheduler_service.timing.timer import Timer, TimerKind
@@ -85,7 +85,7 @@ def _describe_kind(timer: Timer) -> str:
             return "Once, at once" if start is None else f"Once, at {_moment(timer, start)}"
         case TimerKind.CRON:
             assert timer.cron is not None
-            return f"{cron_words.describe(timer.cron)}, {timer.zone.name} time"
+            return f"{cron_describe.describe(timer.cron)}, {timer.zone.name} time"
         case _:
             return _describe_timing(timer)
 

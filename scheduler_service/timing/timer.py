@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.timing.cron import Cron, parse_cron
-from scheduler_service.timing.cron_doubts import doubt
+from scheduler_service.timing.cron_warnings import doubt
 from scheduler_service.timing.durations import Duration, parse_duration, parse_repeats
 from scheduler_service.timing.times import looks_like_time, parse_time
 from scheduler_service.timing.zones import Zone, load_zone

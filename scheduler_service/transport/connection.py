@@ -5,11 +5,11 @@ from typing import Protocol, cast
 
 from scheduler_service.transport.deadlines import Deadlines, Expiring
 from scheduler_service.transport.errors import ConnectFailed, TimedOut, TransportError
-from scheduler_service.transport.liveness import Probe
-from scheduler_service.transport.reception import Reception, Reply
+from scheduler_service.transport.idle_check import Probe
+from scheduler_service.transport.response_parser import ParsedResponse, ResponseParser
 
 
-class Keeper(Protocol):
+class ConnectionOwner(Protocol):
     """Who keeps a connection while it is not in use."""
 
     def release(self, connection: "Connection") -> None:
@@ -30,7 +30,7 @@ class Connection(asyncio.Protocol):
         self,
         *,
         origin: str,
-        keeper: Keeper,
+        keeper: ConnectionOwner,
         deadlines: Deadlines,
         limit: int,
         is_silent: Probe,
@@ -44,13 +44,15 @@ class Connection(asyncio.Protocol):
         self._is_silent = is_silent
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._reception = Reception(origin=origin, limit=limit)
-        self._waiter: asyncio.Future[Reply | TransportError] | None = None
+        self._reception = ResponseParser(origin=origin, limit=limit)
+        self._waiter: asyncio.Future[ParsedResponse | TransportError] | None = None
         self._bucket: set[Expiring] = set()
 
-    def start(self, data: bytes, *, method: str, deadline: float) -> "asyncio.Future[Reply | TransportError]":
+    def start(
+        self, data: bytes, *, method: str, deadline: float
+    ) -> "asyncio.Future[ParsedResponse | TransportError]":
         """Sends a request; the future ends with the reply or the error, at `deadline` at the latest."""
-        waiter: asyncio.Future[Reply | TransportError] = self._loop.create_future()
+        waiter: asyncio.Future[ParsedResponse | TransportError] = self._loop.create_future()
         if self._transport is None or self.is_closed:
             waiter.set_result(ConnectFailed(f"{self._origin} closed the connection: look at the target."))
             return waiter
@@ -72,7 +74,7 @@ class Connection(asyncio.Protocol):
         self._bucket.discard(self)
         self._abort()
 
-    def give_up(self, waiter: "asyncio.Future[Reply | TransportError]") -> None:
+    def give_up(self, waiter: "asyncio.Future[ParsedResponse | TransportError]") -> None:
         """Closes at once if it still carries the exchange of `waiter`: it may carry the next one already."""
         if self._waiter is waiter:
             self.abandon()
@@ -134,7 +136,7 @@ class Connection(asyncio.Protocol):
         except ConnectFailed as error:
             self._settle(error)
 
-    def _settle(self, outcome: Reply | TransportError) -> None:
+    def _settle(self, outcome: ParsedResponse | TransportError) -> None:
         waiter, self._waiter = self._waiter, None
         self._bucket.discard(self)
         if waiter is not None and not waiter.done():

@@ -3,8 +3,8 @@
 import msgspec
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.ports import MayGo, Sender, always
-from scheduler_service.transport.services import Directory
+from scheduler_service.ports.sending import MayGo, Sender, always
+from scheduler_service.transport.service_urls import Directory
 
 NOT_DELIVERED = "ERR_DIRECT_INVOKE"
 INTERNAL = 500

@@ -9,10 +9,10 @@ from ipaddress import IPv4Address
 
 from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import Connection
+from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, TimedOut
-from scheduler_service.transport.line import Line, Waiter, unreached
-from scheduler_service.transport.liveness import make_prober
+from scheduler_service.transport.idle_check import make_prober
 from scheduler_service.transport.resolver import Guard, Route
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
@@ -22,7 +22,7 @@ class Pool:
     """Gives connections to judged addresses.
 
     `connections` bounds those of one route; few of them are opened at a time, and beyond 48 none that would
-    serve nobody sooner (`Line`). Who waits for one takes the first that stands or comes back. One that lay
+    serve nobody sooner (`ConnectionLimit`). Who waits for one takes the first that stands or comes back. One
     idle for `idle_seconds` is closed, which is shorter than the keep-alive of common servers, so that few are
     closed under our hands; one older than `age_seconds` is not kept, so that a change of the name's
     addresses is followed.
@@ -48,8 +48,8 @@ class Pool:
         self._connections = connections
         self._idle_seconds = idle_seconds
         self._age_seconds = age_seconds
-        self._lines: dict[tuple[str, bool], Line] = {}
-        self._homes: dict[Connection, Line] = {}
+        self._lines: dict[tuple[str, bool], ConnectionLimit] = {}
+        self._homes: dict[Connection, ConnectionLimit] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     @cached_property
@@ -78,7 +78,7 @@ class Pool:
         key = (route.site.origin, route.trusted)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = Line(route, self._loop, self._connections, self._pass_on)
+            line = self._lines[key] = ConnectionLimit(route, self._loop, self._connections, self._pass_on)
         if line.has_room():
             line.opening += 1
         else:
@@ -134,7 +134,7 @@ class Pool:
         for connection in tuple(self._homes):
             connection.fail(reason)
 
-    async def _queue(self, line: Line, deadline: float) -> Connection | None:
+    async def _queue(self, line: ConnectionLimit, deadline: float) -> Connection | None:
         """A live connection, or None: then a place is ours, counted in `opening`. Raises TimedOut."""
         waiter = Waiter(line.route.site.origin, self._loop)
         line.waiting.append(waiter)
@@ -158,7 +158,7 @@ class Pool:
             return None
         return given
 
-    def _leave(self, line: Line, waiter: Waiter) -> None:
+    def _leave(self, line: ConnectionLimit, waiter: Waiter) -> None:
         """Takes back a place in line, and passes on what it was just given."""
         if waiter in line.waiting:
             line.waiting.remove(waiter)  # mostly near the front: who came first runs out of time first
@@ -170,7 +170,7 @@ class Pool:
                 line.opening -= 1
                 self._pass_on(line)
 
-    def _pass_on(self, line: Line) -> None:
+    def _pass_on(self, line: ConnectionLimit) -> None:
         """Gives free places to those in line; forgets a line without anybody."""
         while line.waiting and line.has_room():
             if line.waiting.popleft().give(None):
@@ -178,14 +178,14 @@ class Pool:
         if line.is_empty():
             self._lines.pop((line.route.site.origin, line.route.trusted), None)
 
-    async def _open(self, line: Line, deadline: float) -> Connection:
+    async def _open(self, line: ConnectionLimit, deadline: float) -> Connection:
         try:
             async with asyncio.timeout_at(deadline):
                 return await self._reach(line)
         except TimeoutError:
             raise unreached(line.route.site.origin) from None
 
-    async def _reach(self, line: Line) -> Connection:
+    async def _reach(self, line: ConnectionLimit) -> Connection:
         """Tries the judged addresses in turn. Raises RefusedTarget, or ConnectFailed with the last reason."""
         addresses = await self._guard.admit(line.route)
         for address in addresses[:-1]:
@@ -196,7 +196,7 @@ class Pool:
                 continue
         return await self._connect(line, addresses[-1])
 
-    async def _connect(self, line: Line, address: Address) -> Connection:
+    async def _connect(self, line: ConnectionLimit, address: Address) -> Connection:
         site = line.route.site
         family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
         raw = socket.socket(family, socket.SOCK_STREAM)
@@ -211,7 +211,7 @@ class Pool:
             raw.close()
             raise
 
-    async def _adopt(self, line: Line, raw: socket.socket) -> Connection:
+    async def _adopt(self, line: ConnectionLimit, raw: socket.socket) -> Connection:
         """Lets the protocol take over a connected socket; with TLS, the name checked is that of the URL."""
         site = line.route.site
         connection = Connection(

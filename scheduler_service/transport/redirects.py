@@ -6,8 +6,8 @@ from urllib.parse import urljoin
 from scheduler_service.domain.wire import Headers
 from scheduler_service.transport.addresses import Place, read_url
 from scheduler_service.transport.errors import RefusedTarget
-from scheduler_service.transport.messages import Hop
-from scheduler_service.transport.reception import Reply
+from scheduler_service.transport.request_bytes import Hop
+from scheduler_service.transport.response_parser import ParsedResponse
 
 _FOLLOWED = frozenset({301, 302, 303, 307, 308})
 _CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key"})
@@ -15,7 +15,7 @@ _OF_BODY = frozenset({"content-type", "content-encoding", "content-language", "c
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 
 
-def follow(hop: Hop, reply: Reply) -> Hop | None:
+def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
     """The hop that a reply asks for, or None when it is no redirect.
 
     301 to 303 become GET without a body, 307 and 308 keep both; credentials do not go to another origin, and

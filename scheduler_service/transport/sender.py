@@ -8,18 +8,18 @@ from functools import cached_property
 
 from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
-from scheduler_service.ports import MayGo, NotSent, always
+from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.transport.addresses import Place, read_url
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, NotBack, TimedOut, TransportError
 from scheduler_service.transport.guard import EgressPolicy
-from scheduler_service.transport.messages import Hop, Scribe, count_spans
 from scheduler_service.transport.pool import Pool
-from scheduler_service.transport.reception import Reply
 from scheduler_service.transport.redirects import follow, write_url
+from scheduler_service.transport.request_bytes import Hop, RequestWriter, count_spans
 from scheduler_service.transport.resolver import Guard, Resolver, Route
-from scheduler_service.transport.services import Directory, Services
-from scheduler_service.transport.system import PREFIX, SystemFunction, SystemFunctions
+from scheduler_service.transport.response_parser import ParsedResponse
+from scheduler_service.transport.service_urls import Directory, ServiceUrls
+from scheduler_service.transport.system_functions import PREFIX, SystemFunction, SystemFunctions
 
 LOOK = 0.25
 """How often it looks whether an instance is back, in seconds."""
@@ -53,9 +53,9 @@ class HttpSender:
         idle_seconds: float = 1.5,
         age_seconds: float = 60.0,
     ) -> None:
-        self._services = Services(directory=directory, owner_url=owner_url, gateway=gateway)
+        self._services = ServiceUrls(directory=directory, owner_url=owner_url, gateway=gateway)
         self._system = SystemFunctions(functions=system)
-        self._scribe = Scribe(
+        self._scribe = RequestWriter(
             agent=f"punctual/{__version__}", spans=count_spans(int.from_bytes(os.urandom(8)))
         )
         self._deadlines = Deadlines()
@@ -100,7 +100,7 @@ class HttpSender:
 
     async def _answer(
         self, request: OutboundRequest, deadline: float, may_go: MayGo
-    ) -> tuple[Reply | Answer, str]:
+    ) -> tuple[ParsedResponse | Answer, str]:
         if self._is_closed:
             raise ConnectFailed(_STOPPING)
         is_service = False
@@ -150,7 +150,7 @@ class HttpSender:
             self._places[url] = place
         return place
 
-    async def _exchange(self, hop: Hop, trace: str, deadline: float, may_go: MayGo) -> Reply:
+    async def _exchange(self, hop: Hop, trace: str, deadline: float, may_go: MayGo) -> ParsedResponse:
         data = self._scribe.write(hop, trace)
         connection = self._pool.take(hop.place.site, hop.trusted)
         if connection is None:

@@ -18,7 +18,9 @@ from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outco
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.host import EmbeddedHost
-from scheduler_service.ports import Batch, Commit, MayGo, always
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.sending import MayGo, always
+from scheduler_service.ports.state import Commit
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms

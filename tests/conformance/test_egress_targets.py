@@ -13,15 +13,15 @@ import pytest
 from scheduler_service.transport.addresses import Address, Place, read_url
 from scheduler_service.transport.errors import TransportError
 from scheduler_service.transport.guard import EgressPolicy
-from scheduler_service.transport.messages import Hop
-from scheduler_service.transport.reception import Reply
 from scheduler_service.transport.redirects import follow
+from scheduler_service.transport.request_bytes import Hop
 from scheduler_service.transport.resolver import Guard, Route
-from scheduler_service.transport.services import Services, StaticDirectory
+from scheduler_service.transport.response_parser import ParsedResponse
+from scheduler_service.transport.service_urls import ServiceUrls, StaticDirectory
 
 _DATA = Path(__file__).parents[2].parent / "shared" / "conformance" / "ssrf_targets.jsonl"
 _ROWS = [json.loads(line) for line in _DATA.read_text().splitlines()] if _DATA.exists() else []
-_SERVICES = Services(
+_SERVICES = ServiceUrls(
     directory=StaticDirectory(
         addresses={"serviceName": "http://10.0.0.7:8080/base", "main": "http://10.0.0.8"}
     ),
@@ -56,7 +56,7 @@ def _admit(row: dict[str, Any], guard: Guard) -> list[Address]:
     hop = Hop("GET", place, (), None, is_service)
     addresses = asyncio.run(_addresses(guard, hop.place, hop.trusted))
     for location in row.get("redirect_chain", [])[1:]:
-        following = follow(hop, Reply(302, (("location", location),), b"", False))
+        following = follow(hop, ParsedResponse(302, (("location", location),), b"", False))
         assert following is not None
         hop = following
         addresses = asyncio.run(_addresses(guard, hop.place, hop.trusted))

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import msgspec
 
 from scheduler_service.persistence.redis.address import Address
-from scheduler_service.persistence.redis.redis_store import RedisStateStore
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.store import OpenStore
+from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.state import OpenStore
 
 
 class Home(Protocol):

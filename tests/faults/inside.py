@@ -10,7 +10,7 @@ import httpx
 
 from scheduler_service.app.service import Service, open_service
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.persistence.state.tap import Tap
+from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.settings import load_settings
 from tests.faults.processes import Caller
 
@@ -49,7 +49,11 @@ class Wall:
 
 @asynccontextmanager
 async def open_inside(
-    folder: Path | None, *, tap: Tap | None = None, wall: Callable[[], float] = time.time, **settings: Any
+    folder: Path | None,
+    *,
+    tap: FaultPoints | None = None,
+    wall: Callable[[], float] = time.time,
+    **settings: Any,
 ) -> AsyncIterator[Inside]:
     """A running service; `settings` by their names with `__` for the dot."""
     given = {name.replace("__", "."): value for name, value in settings.items()}

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from scheduler_service.domain.document import Calling, Checking
 from scheduler_service.engine.snapshot import decode
-from scheduler_service.persistence.state.store import OpenStore
+from scheduler_service.ports.state import OpenStore
 from tests.faults.homes import Home
 from tests.faults.processes import Caller, Run
 from tests.faults.target import Seen, Target

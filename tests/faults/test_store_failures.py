@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scheduler_service.ports import StoreError
+from scheduler_service.ports.errors import StoreError
 from tests.faults.inside import Inside, open_inside
 from tests.faults.stories import Sweep
 from tests.faults.target import open_target

@@ -18,7 +18,7 @@ from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.hosts.processes.worker_process import WorkerProcess, launch
 from scheduler_service.hosts.processes.worker_supervisor import WatchLimits, WorkerSupervisor
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.ports import StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms
 from scheduler_service.settings import Loaded, Settings

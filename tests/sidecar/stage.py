@@ -17,7 +17,7 @@ import psycopg
 from scheduler_service.demo.cluster import LocalCluster
 from scheduler_service.demo.programs import Part
 from scheduler_service.domain.records import StepEnded
-from scheduler_service.persistence.history.entry import decode_entries
+from scheduler_service.persistence.history.detail_blob import decode_entries
 
 ENDED = ("succeeded", "terminated", "cancelled", "skipped")
 

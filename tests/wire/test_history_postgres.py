@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.app.service import open_service
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.settings import Loaded, Settings
 from tests.unit.persistence.servers import postgres_server, shared_urls
 from tests.wire.service import SERVED, World, data_of, definition, running

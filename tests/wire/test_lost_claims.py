@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.leases import Claim, Leased
-from scheduler_service.ports import StoreUncertain
+from scheduler_service.ports.errors import StoreUncertain
 from tests.wire.service import World, data_of, definition, pointers, running
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ from scheduler_service.api import (
     examples,
     executions,
 )
-from scheduler_service.api.call import Operation
 from scheduler_service.api.parameters import choice, label, moment, paging, text
 from scheduler_service.api.queries import Parameter
+from scheduler_service.api.request import Operation
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, TriggeredBy
 
 NOT_FOUND, CONFLICT = HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT

@@ -3,14 +3,9 @@
 from http import HTTPStatus
 
 from client_sdk.models import JobDefinition, answers
-from scheduler_service.api import (
-    arrays,
-    examples,
-    jobs,
-    triggers,
-)
-from scheduler_service.api.call import Operation
+from scheduler_service.api import bulk_jobs, examples, jobs, triggers
 from scheduler_service.api.parameters import choice, integer, moment, number, text
+from scheduler_service.api.request import Operation
 
 CREATED, NOT_FOUND, CONFLICT = HTTPStatus.CREATED, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT
 DECADE = 315_360_000
@@ -69,7 +64,7 @@ HOT: tuple[Operation, ...] = (
         name="createJobs",
         method="POST",
         path="/jobs",
-        take=arrays.create_all,
+        take=bulk_jobs.create_all,
         summary="Create or update up to 1,000 jobs, each on its own",
         tag="jobs",
         query=(choice("onExisting", "What to do with another definition.", ("refuse", "update"), "refuse"),),

@@ -3,16 +3,11 @@
 from http import HTTPStatus
 
 from client_sdk.models import Activation, JobDefinition, answers
-from scheduler_service.api import (
-    collection,
-    examples,
-    jobs,
-    ledger,
-)
-from scheduler_service.api.call import Operation
+from scheduler_service.api import examples, firings, job_list, jobs
 from scheduler_service.api.parameters import choice, flag, integer, label, paging, text
+from scheduler_service.api.request import Operation
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.state.catalogue import JobSort
+from scheduler_service.ports.catalogue import JobSort
 
 NOT_FOUND = HTTPStatus.NOT_FOUND
 KINDS = ("one_time", "timing", "timeing", "cron", "external")
@@ -23,7 +18,7 @@ JOBS: tuple[Operation, ...] = (
         name="listJobs",
         method="GET",
         path="/jobs",
-        take=collection.list_jobs,
+        take=job_list.list_jobs,
         summary="List jobs",
         tag="jobs",
         query=(
@@ -101,7 +96,7 @@ JOBS: tuple[Operation, ...] = (
         name="listRevisions",
         method="GET",
         path="/jobs/{jobId}/revisions",
-        take=ledger.list_revisions,
+        take=firings.list_revisions,
         summary="List a job's definitions as they were",
         tag="jobs",
         query=paging(),

@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 from client_sdk.models import Claim, Completion, Renewal, answers
 from scheduler_service.api import examples, queues
-from scheduler_service.api.call import Operation
+from scheduler_service.api.request import Operation
 
 CONFLICT = HTTPStatus.CONFLICT
 

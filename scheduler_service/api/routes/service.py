@@ -3,13 +3,9 @@
 from http import HTTPStatus
 
 from client_sdk.models import answers
-from scheduler_service.api import (
-    executions,
-    families,
-    operation,
-)
-from scheduler_service.api.call import Operation
+from scheduler_service.api import executions, health, legacy_main
 from scheduler_service.api.parameters import flag, integer, text
+from scheduler_service.api.request import Operation
 from scheduler_service.api.routes.execution import EXECUTION_FILTERS
 
 NOT_FOUND = HTTPStatus.NOT_FOUND
@@ -19,7 +15,7 @@ FAMILIES: tuple[Operation, ...] = (
         name="cleanHistory",
         method="DELETE",
         path="/main/schedule/clean",
-        take=families.clean,
+        take=legacy_main.clean,
         summary="Remove the history of destroyed jobs and old executions",
         tag="main",
         query=(
@@ -42,7 +38,7 @@ FAMILIES: tuple[Operation, ...] = (
         name="readChildLogs",
         method="GET",
         path="/main/getChildJobLogs",
-        take=families.read_child_logs,
+        take=legacy_main.read_child_logs,
         summary="Read the newest execution of each child of an execution",
         tag="main",
         query=(
@@ -55,7 +51,7 @@ FAMILIES: tuple[Operation, ...] = (
         name="readChildLogsByExecution",
         method="GET",
         path="/main/getChildJobLogsByExecutionId",
-        take=families.read_child_logs_of_execution,
+        take=legacy_main.read_child_logs_of_execution,
         summary="The same by the execution's id",
         tag="main",
         query=(text("executionId", "The parent's execution.", required=True),),
@@ -66,7 +62,7 @@ FAMILIES: tuple[Operation, ...] = (
         name="destroyFamily",
         method="DELETE",
         path="/main/destroyByParentJob",
-        take=families.destroy_family,
+        take=legacy_main.destroy_family,
         summary="Destroy a job and all that it started",
         tag="main",
         query=(text("parentJobId", "The parent.", required=True),),
@@ -80,7 +76,7 @@ SERVICE: tuple[Operation, ...] = (
         name="showStatistics",
         method="GET",
         path="/stats",
-        take=operation.show_stats,
+        take=health.show_stats,
         summary="Show how much is due, running and late",
         tag="operation",
         data=answers.Statistics,
@@ -90,7 +86,7 @@ SERVICE: tuple[Operation, ...] = (
         statuses=(NOT_FOUND,),
         method="GET",
         path="/nodes",
-        take=operation.list_nodes,
+        take=health.list_nodes,
         summary="List the scheduler processes",
         tag="operation",
         data=answers.Listing[answers.Node],
@@ -100,7 +96,7 @@ SERVICE: tuple[Operation, ...] = (
         statuses=(NOT_FOUND,),
         method="GET",
         path="/settings",
-        take=operation.show_settings,
+        take=health.show_settings,
         summary="Show each effective setting and where it comes from",
         tag="operation",
         data=dict,
@@ -117,8 +113,8 @@ SERVICE: tuple[Operation, ...] = (
             is_open=True,
         )
         for name, path, take, summary in (
-            ("sayAlive", "/health/live", operation.say_alive, "Whether the process answers"),
-            ("sayReady", "/health/ready", operation.say_ready, "Whether it takes work"),
+            ("sayAlive", "/health/live", health.say_alive, "Whether the process answers"),
+            ("sayReady", "/health/ready", health.say_ready, "Whether it takes work"),
         )
     ),
 )

@@ -4,8 +4,8 @@ from http import HTTPStatus
 
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, answers
 from scheduler_service.api import examples, instances, services
-from scheduler_service.api.call import Operation
 from scheduler_service.api.parameters import flag, paging
+from scheduler_service.api.request import Operation
 
 CREATED, NOT_FOUND = HTTPStatus.CREATED, HTTPStatus.NOT_FOUND
 INSTANCE = "/services/{name}/instances/{instanceId}"

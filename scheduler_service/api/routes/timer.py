@@ -3,13 +3,9 @@
 from http import HTTPStatus
 
 from client_sdk.models import PreviewRequest, answers
-from scheduler_service.api import (
-    examples,
-    ledger,
-    timers,
-)
-from scheduler_service.api.call import Operation
+from scheduler_service.api import examples, firings, timers
 from scheduler_service.api.parameters import integer, moment, paging
+from scheduler_service.api.request import Operation
 
 NOT_FOUND = HTTPStatus.NOT_FOUND
 
@@ -32,7 +28,7 @@ TIMERS: tuple[Operation, ...] = (
         name="listFirings",
         method="GET",
         path="/jobs/{jobId}/firings",
-        take=ledger.list_firings,
+        take=firings.list_firings,
         summary="List what became of a job's planned firings",
         tag="timers",
         query=(

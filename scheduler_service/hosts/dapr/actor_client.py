@@ -14,8 +14,10 @@ from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.tasks import Tasks
-from scheduler_service.persistence.shared.store import SharedStore
-from scheduler_service.ports import Definition, Remembered, StoreError
+from scheduler_service.ports.cluster import ClusterStore
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.state import Remembered
 
 AT_ONCE = 64
 # A ring says only "look again": one that hangs on a dead node is better repeated. In seconds.
@@ -26,7 +28,7 @@ class ActorClient:
     """Delivers events to jobs wherever they live (`ports.Deliver`), and reads them there."""
 
     def __init__(
-        self, *, sidecar: Sidecar, shared: SharedStore, programs: ProgramCache, holder: Holder, tasks: Tasks
+        self, *, sidecar: Sidecar, shared: ClusterStore, programs: ProgramCache, holder: Holder, tasks: Tasks
     ) -> None:
         self._sidecar = sidecar
         self._shared = shared

@@ -13,25 +13,22 @@ from typing import TypeVar
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.cached_state import CachedState
 from scheduler_service.hosts.dapr.liveness import Liveness
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.dapr.state_repair import LATEST_WRITE, StateRepair
-from scheduler_service.persistence.shared.envelope import Envelope, as_batches, seal, unseal
-from scheduler_service.persistence.shared.store import Claim, SharedStore
-from scheduler_service.ports import (
-    Batch,
-    Clock,
-    Commit,
-    Remembered,
-    Settlement,
-    StoreConflict,
-    StoredJob,
-    StoreError,
-    StoreUnavailable,
-    StoreUncertain,
+from scheduler_service.persistence.common.actor_document import (
+    ActorDocument,
+    as_batches,
+    read_actor_document,
+    write_actor_document,
 )
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.cluster import ClusterStore, TurnClaim
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import Commit, Remembered, Settlement, StoredJob
 
 LONGEST_TURN = 2 * SECOND
 FRESH = SECOND
@@ -54,7 +51,7 @@ class ActorStore:
         self,
         *,
         sidecar: Sidecar,
-        shared: SharedStore,
+        shared: ClusterStore,
         clock: Clock,
         holder: Holder,
         epoch: int,
@@ -127,7 +124,7 @@ class ActorStore:
         self._forget_oldest()
         if not raw:
             return await self._load_row(job_id, known)
-        envelope = unseal(raw)
+        envelope = read_actor_document(raw)
         if envelope.writer != self._holder:
             await self._take_up(job_id, known, envelope)
         elif before is not None and known.inherit(before, envelope):
@@ -151,8 +148,8 @@ class ActorStore:
         if known is None:
             raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again")
         self._check_age(known)
-        raw = seal(known.envelope(commit, self._holder))
-        claim = Claim(
+        raw = write_actor_document(known.envelope(commit, self._holder))
+        claim = TurnClaim(
             entry=commit.entry,
             due=commit.due,
             expected=known.sequence,
@@ -228,7 +225,7 @@ class ActorStore:
         known.sequence = row.sequence
         return StoredJob(row.entry, self._above(row.sequence), None, row.due)
 
-    async def _take_up(self, job_id: str, known: CachedState, envelope: Envelope) -> None:
+    async def _take_up(self, job_id: str, known: CachedState, envelope: ActorDocument) -> None:
         """What another writer may not have brought to SQL is brought there now; a repetition does nothing."""
         if envelope.sequence >> EPOCH_BITS >= self._epoch:
             self._epoch = await self._next_epoch()

@@ -8,7 +8,7 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Core, Log, Redact
+from scheduler_service.hosts.core import Core, Redact
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
@@ -31,17 +31,18 @@ from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.persistence.shared.nodes import Nodes
-from scheduler_service.persistence.shared.store import SharedStore
-from scheduler_service.ports import Batch, History, Sender
-from scheduler_service.ports.instances import Router
+from scheduler_service.ports.cluster import ClusterNodes, ClusterStore
+from scheduler_service.ports.history import Batch, History
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import Sender
+from scheduler_service.ports.services import Router
 
 
 class Cluster(msgspec.Struct, frozen=True):
     """What a node shares with the others: the SQL tables, and its own place among the nodes."""
 
-    shared: SharedStore
-    nodes: Nodes
+    shared: ClusterStore
+    nodes: ClusterNodes
     presence: NodeHeartbeat
     epoch: int
 

@@ -2,8 +2,14 @@
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.shared.envelope import FORMAT, Envelope, as_batches, as_unwritten
-from scheduler_service.ports import Batch, Commit, Remembered
+from scheduler_service.persistence.common.actor_document import (
+    FORMAT,
+    ActorDocument,
+    as_batches,
+    as_unwritten,
+)
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Commit, Remembered
 
 
 class CachedState:
@@ -41,10 +47,10 @@ class CachedState:
         self.deliveries: list[Delivery] = []
         self.answers: list[Remembered] = []
 
-    def envelope(self, commit: Commit, writer: Holder) -> Envelope:
+    def envelope(self, commit: Commit, writer: Holder) -> ActorDocument:
         """The document of a turn, with all that the history and SQL may not have yet."""
         own = () if commit.batch is None else (commit.batch,)
-        return Envelope(
+        return ActorDocument(
             format=FORMAT,
             sequence=commit.sequence,
             writer=writer,
@@ -56,7 +62,7 @@ class CachedState:
             remembered=(*self.answers, *(() if commit.remembered is None else (commit.remembered,))),
         )
 
-    def inherit(self, before: "CachedState", envelope: Envelope) -> bool:
+    def inherit(self, before: "CachedState", envelope: ActorDocument) -> bool:
         """Takes over what this process knew of its own state, now read as `envelope`.
 
         Without what a save that never came to be would have told. True: a save came to be of which nobody

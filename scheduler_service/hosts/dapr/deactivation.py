@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 from scheduler_service.domain.events import Adopted
 from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.job_cache import JobCache, LockedJob
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
-from scheduler_service.ports import StoreError
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
 
 HANDOVER_LIMIT = 1.0
 

@@ -8,10 +8,10 @@ import msgspec
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.liveness import BEAT, OFFLINE, Liveness
-from scheduler_service.persistence.shared.nodes import Node, Nodes
-from scheduler_service.ports import StoreError, StoreUnavailable
+from scheduler_service.ports.cluster import ClusterNodes, Node
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.log import Log
 
 LOOK = SECOND // 2
 STANDSTILL = 2 * SECOND
@@ -29,7 +29,7 @@ class NodeHeartbeat:
     `on_look` after each look at the others.
     """
 
-    def __init__(self, *, nodes: Nodes, clock: Timekeeper, node: Node, log: Log) -> None:
+    def __init__(self, *, nodes: ClusterNodes, clock: Timekeeper, node: Node, log: Log) -> None:
         self._nodes = nodes
         self._clock = clock
         self._node = node

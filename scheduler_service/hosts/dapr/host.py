@@ -7,7 +7,6 @@ from scheduler_service.domain.events import Event
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
@@ -21,14 +20,12 @@ from scheduler_service.hosts.draining import close_history, wait_for_rest
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks
-from scheduler_service.ports import (
-    CatalogueEntry,
-    Definition,
-    History,
-    Remembered,
-    StoreError,
-    StoreUnavailable,
-)
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.history import History
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import Remembered
 
 
 class DaprHost:

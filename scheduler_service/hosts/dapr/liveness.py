@@ -1,7 +1,7 @@
 """Whether a node is taken for alive, and has been without a break since something was begun."""
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.ports import Clock
+from scheduler_service.ports.clock import Clock
 
 BEAT = 3 * SECOND
 OFFLINE = 10 * SECOND

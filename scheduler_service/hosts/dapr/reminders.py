@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine
 
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.clock import Alarm, Timekeeper
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.sidecar import Sidecar
-from scheduler_service.ports import StoreError
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
 
 NEAR = 30 * SECOND
 LIMITS = 90 * SECOND

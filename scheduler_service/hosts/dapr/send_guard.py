@@ -5,13 +5,14 @@ from functools import partial
 from scheduler_service.domain.events import Unsent
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
 from scheduler_service.hosts.dapr.liveness import Liveness
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
-from scheduler_service.ports import MayGo, StoreError
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import MayGo
 
 LOOK = 100
 

@@ -10,7 +10,7 @@ from dapr.clients.base import DaprActorClientBase
 from dapr.clients.exceptions import DaprInternalError
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.ports import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 
 ACTOR_TYPE = "job_scheduler"
 STATE, ALARM, TAKE = "state", "alarm", "take"

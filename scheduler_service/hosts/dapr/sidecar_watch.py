@@ -9,9 +9,9 @@ import httpx
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.log import Log
 
 OLDEST = (1, 18, 3)
 PATIENCE = 60 * SECOND

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.cached_state import CachedState
 from scheduler_service.hosts.dapr.sidecar import Sidecar
-from scheduler_service.persistence.shared.envelope import unseal
-from scheduler_service.persistence.shared.store import SharedStore
+from scheduler_service.persistence.common.actor_document import read_actor_document
+from scheduler_service.ports.cluster import ClusterStore
+from scheduler_service.ports.log import Log
 
 LIMIT = 2 * SECOND
 LATEST_WRITE = 10 * MINUTE
@@ -25,7 +25,7 @@ class StateRepair:
         self,
         *,
         sidecar: Sidecar,
-        shared: SharedStore,
+        shared: ClusterStore,
         holder: Holder,
         others: Callable[[], frozenset[Holder]],
         log: Log,
@@ -59,7 +59,7 @@ class StateRepair:
 
     async def heal(self, job_id: str, known: CachedState, raw: bytes) -> bool:
         """Puts right what was written over the state that this node still knows to be the newest."""
-        if not raw or not known.raw or unseal(raw).sequence >= known.sequence:
+        if not raw or not known.raw or read_actor_document(raw).sequence >= known.sequence:
             return False
         row = await self._shared.find(job_id)
         if row is None or row.sequence != known.sequence or row.holder != self._holder:

@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.dapr.actor_store import Found
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
-from scheduler_service.persistence.shared.nodes import Nodes
-from scheduler_service.persistence.shared.store import SharedStore
-from scheduler_service.ports import StoreError
+from scheduler_service.ports.cluster import ClusterNodes, ClusterStore
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
 
 PERIOD = SECOND
 OVERDUE = 2 * SECOND
@@ -37,8 +36,8 @@ class Sweep:
     def __init__(
         self,
         *,
-        shared: SharedStore,
-        nodes: Nodes,
+        shared: ClusterStore,
+        nodes: ClusterNodes,
         presence: NodeHeartbeat,
         clock: Timekeeper,
         ring: Ring,

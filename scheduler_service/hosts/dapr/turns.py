@@ -9,7 +9,7 @@ from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Unchanged
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.core import Core, Log
+from scheduler_service.hosts.core import Core
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
@@ -28,14 +28,11 @@ from scheduler_service.hosts.messages import (
     write_reply,
 )
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports import (
-    Clock,
-    Definition,
-    Remembered,
-    StoreConflict,
-    StoreError,
-    StoreUnavailable,
-)
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import Remembered
 
 TRIES = 3
 

@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Core, Log, Redact
+from scheduler_service.hosts.core import Core, Redact
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.bulk_creation import BulkCreation
@@ -25,8 +25,11 @@ from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import OpenSendGuard
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports import History, Sender, StateStore
-from scheduler_service.ports.instances import Router
+from scheduler_service.ports.history import History
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import Sender
+from scheduler_service.ports.services import Router
+from scheduler_service.ports.state import StateStore
 
 
 class EmbeddedParts(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,9 @@ from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.job_cache import JobCache, LockedJob, PendingCommit
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports import Commit, Definition, StateStore, StoreConflict, StoreError
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreConflict, StoreError
+from scheduler_service.ports.state import Commit, StateStore
 
 AT_ONCE = 50
 """So many turns are taken before other work has its turn."""

@@ -8,7 +8,6 @@ from scheduler_service.domain.events import Created, Event
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.draining import STARTING, STOPPING, close_history, wait_for_rest
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
@@ -17,15 +16,12 @@ from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.embedded.turns import EmbeddedTurns
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks
-from scheduler_service.ports import (
-    CatalogueEntry,
-    Definition,
-    History,
-    Remembered,
-    StateStore,
-    StoreError,
-    StoreUnavailable,
-)
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.history import History
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import Remembered, StateStore
 
 Result = TypeVar("Result")
 

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.hosts.notification_sender import NotificationSender
-from scheduler_service.ports import History, StateStore
+from scheduler_service.ports.history import History
+from scheduler_service.ports.state import StateStore
 
 PAGE = 500
 AT_ONCE = 128

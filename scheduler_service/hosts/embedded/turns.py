@@ -6,12 +6,15 @@ from scheduler_service.domain.events import AlarmRang, Event
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.timed_release import ahead_of
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports import Clock, Definition, Remembered, StoreError
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import Remembered
 
 RANG = AlarmRang()
 

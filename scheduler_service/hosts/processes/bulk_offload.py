@@ -6,7 +6,7 @@ from typing import Protocol
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.processes.sharding import ShardOf, positions_by_shard
-from scheduler_service.ports import StoreError
+from scheduler_service.ports.errors import StoreError
 
 
 class OffloadTarget(Protocol):

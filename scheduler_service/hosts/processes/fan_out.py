@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from scheduler_service.ports import StoreError, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreUncertain
 
 Answer = TypeVar("Answer")
 

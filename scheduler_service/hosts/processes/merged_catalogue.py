@@ -6,15 +6,15 @@ from operator import itemgetter
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.hosts.processes.fan_out import all_of, one_of
-from scheduler_service.persistence.state.catalogue import (
+from scheduler_service.persistence.common.pagination import cut_page, value_of
+from scheduler_service.ports.catalogue import (
     Catalogue,
+    CatalogueEntry,
     JobCounts,
     JobPage,
     JobQuery,
     Revision,
 )
-from scheduler_service.persistence.state.places import cut, value_of
-from scheduler_service.ports import CatalogueEntry
 
 
 class MergedCatalogue:
@@ -50,7 +50,7 @@ class MergedCatalogue:
         if len(filled) <= 1:
             return filled[0] if filled else JobPage(items=())
         # A list that goes on has filled its page: with the jobs of another one there is one more than asked.
-        return cut(query, _arrange(query, (entry for page in filled for entry in page.items)))
+        return cut_page(query, _arrange(query, (entry for page in filled for entry in page.items)))
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""

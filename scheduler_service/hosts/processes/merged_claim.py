@@ -9,8 +9,8 @@ import msgspec
 
 from scheduler_service.domain.leases import Claim, Leased, Sight, order_of, rank_of
 from scheduler_service.hosts.processes.fan_out import accept, all_of, settle
-from scheduler_service.ports import StoreUnavailable
-from scheduler_service.ports.instances import ShareQueues
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.queues import ShardQueues
 
 Turns = WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
 
@@ -21,7 +21,7 @@ class MergedClaim:
     Each lease is given the number of its share as a suffix, `.K`.
     """
 
-    def __init__(self, *, shares: Sequence[ShareQueues]) -> None:
+    def __init__(self, *, shares: Sequence[ShardQueues]) -> None:
         self._shares = shares
         self._turns: Turns = WeakValueDictionary()
 

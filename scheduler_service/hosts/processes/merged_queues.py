@@ -8,8 +8,8 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.hosts.processes.fan_out import accept, all_of, settle
 from scheduler_service.hosts.processes.merged_claim import MergedClaim
-from scheduler_service.ports import StoreError
-from scheduler_service.ports.instances import Queues, ShareQueues
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.queues import Queues, ShardQueues
 
 PAGE = 500
 AGAIN = SECOND
@@ -26,7 +26,7 @@ class MergedQueues:
     are asked.
     """
 
-    def __init__(self, *, shares: Sequence[ShareQueues]) -> None:
+    def __init__(self, *, shares: Sequence[ShardQueues]) -> None:
         self._shares = shares
         self._claiming = MergedClaim(shares=shares)
         self._hints = {str(number): share for number, share in enumerate(shares)}

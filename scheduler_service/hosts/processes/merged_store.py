@@ -8,10 +8,9 @@ from scheduler_service.hosts.processes.merged_catalogue import MergedCatalogue
 from scheduler_service.hosts.processes.merged_queues import MergedQueues
 from scheduler_service.hosts.processes.shard import RemoteShard
 from scheduler_service.hosts.processes.sharding import ShardOf
-from scheduler_service.persistence.state.catalogue import Catalogue
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import Remembered
-from scheduler_service.ports.instances import Queues
+from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.queues import Queues, ShardQueues
+from scheduler_service.ports.state import Remembered
 
 
 class ServiceStore(Protocol):
@@ -38,11 +37,19 @@ class ServiceStore(Protocol):
         """As in `ports.StateStore`."""
 
 
+class ShardStore(ServiceStore, Protocol):
+    """The store of one shard, in this process or another."""
+
+    @property
+    def queues(self) -> ShardQueues:
+        """The parts of queues."""
+
+
 class MergedStore:
     """Lists, queues, definitions, answers under a key. What belongs to no job lies in the service's own."""
 
-    def __init__(self, *, own: SqliteStateStore, remotes: Sequence[RemoteShard], home: ShardOf) -> None:
-        self._shares: tuple[SqliteStateStore | RemoteShard, ...] = (own, *remotes)
+    def __init__(self, *, own: ShardStore, remotes: Sequence[RemoteShard], home: ShardOf) -> None:
+        self._shares: tuple[ShardStore | RemoteShard, ...] = (own, *remotes)
         self._home = home
         self.catalogue = MergedCatalogue(catalogues=[share.catalogue for share in self._shares], home=home)
         self.queues = MergedQueues(shares=[share.queues for share in self._shares])

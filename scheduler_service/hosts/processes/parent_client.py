@@ -17,7 +17,8 @@ from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import Method
 from scheduler_service.hosts.processes.worker_handle import call_method
-from scheduler_service.ports import MayGo, Sender, StoreError, always
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.sending import MayGo, Sender, always
 
 _NAME = re.compile(r"(?i:service)://([^/?#{]+)")
 Argument = TypeVar("Argument")

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.ports.instances import Router
+from scheduler_service.ports.services import Router
 
 Address = Callable[[str], tuple[str | None, bool]]
 """Where a service is, and whether instances of it may come back in a moment."""

@@ -8,8 +8,7 @@ from scheduler_service.domain.parts import PartEnd
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_methods import ChildrenOf, UpcomingSpan
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
-from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, JobQuery, Revision
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
 
 
 class RemoteCatalogue:

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.processes.rpc_frames import (
     Frame,
     FrameReader,
@@ -16,9 +15,9 @@ from scheduler_service.hosts.processes.rpc_frames import (
     RpcNotice,
     write_frame,
 )
-from scheduler_service.persistence.cursor import CursorError
-from scheduler_service.persistence.state.errors import StoreRefused
-from scheduler_service.ports import StoreConflict, StoreUnavailable, StoreUncertain
+from scheduler_service.persistence.common.cursor import CursorError
+from scheduler_service.ports.errors import StoreConflict, StoreRefused, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.log import Log
 
 Serve = Callable[[str, bytes], Awaitable[bytes]]
 """Answers a call by its method and packed argument. May raise what `ERRORS` has."""

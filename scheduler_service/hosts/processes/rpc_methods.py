@@ -9,8 +9,7 @@ from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, S
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import Chosen, PartEnd
 from scheduler_service.domain.wire import Token
-from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, JobQuery, Revision
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

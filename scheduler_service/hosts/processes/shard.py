@@ -18,16 +18,11 @@ from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault
 from scheduler_service.hosts.processes.rpc_methods import Method, ShardStatus, TakeRequest
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.hosts.program_cache import ProgramCache
-from scheduler_service.ports import (
-    CatalogueEntry,
-    Compile,
-    Definition,
-    History,
-    Remembered,
-    StoreError,
-    StoreUnavailable,
-    StoreUncertain,
-)
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.delivery import Compile, Definition
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import History
+from scheduler_service.ports.state import Remembered
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,10 @@ from scheduler_service.hosts.processes.fan_out import all_of, one_of
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.shard import Shard
 from scheduler_service.hosts.processes.sharding import ShardOf, positions_by_shard
-from scheduler_service.ports import CatalogueEntry, Definition, Remembered, StoreError
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.state import Remembered
 
 
 class Shards:

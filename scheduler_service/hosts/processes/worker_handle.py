@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import Method
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

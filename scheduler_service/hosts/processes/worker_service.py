@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from scheduler_service.domain.replies import Reply
-from scheduler_service.engine.moulds import Moulds, read_members
-from scheduler_service.engine.recognition import Recognition
+from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, read_members
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.messages import (
     event_of,
@@ -17,6 +16,7 @@ from scheduler_service.hosts.messages import (
     write_reply,
 )
 from scheduler_service.hosts.processes import rpc_methods
+from scheduler_service.hosts.processes.merged_store import ShardStore
 from scheduler_service.hosts.processes.rpc_methods import (
     ChildrenOf,
     Method,
@@ -24,9 +24,11 @@ from scheduler_service.hosts.processes.rpc_methods import (
     TakeRequest,
     UpcomingSpan,
 )
-from scheduler_service.persistence.state.catalogue import JobPage, JobQuery, Revision
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import CatalogueEntry, Clock, Compile, Definition, History, StoreError
+from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery, Revision
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.delivery import Compile, Definition
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.history import History
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -42,10 +44,10 @@ class WorkerService:
         self,
         *,
         host: EmbeddedHost,
-        store: SqliteStateStore,
+        store: ShardStore,
         history: History,
         compile_text: Compile,
-        moulds: Moulds,
+        moulds: CompileCache,
         clock: Clock,
     ) -> None:
         self._host = host
@@ -119,7 +121,7 @@ class WorkerService:
 
     async def _offer(self, texts: list[bytes]) -> list[bytes | None]:
         """Creates those that are known, and of which nothing is worth saying; None for each of the others."""
-        recognition = Recognition(moulds=self._moulds, now=self._clock.now().wall)
+        recognition = BatchLookup(moulds=self._moulds, now=self._clock.now().wall)
         known: dict[int, Definition] = {}
         for place, text in enumerate(texts):
             cast = recognition.recognize(read_members(text) or {})

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.hosts.core import Log
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle, call_method
 from scheduler_service.hosts.processes.worker_process import EXIT_LIMIT, WorkerProcess, launch
-from scheduler_service.ports import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.log import Log
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from scheduler_service.persistence.history.merging import Row, Rows
+from scheduler_service.persistence.history.coalesce import Row, Rows
 from scheduler_service.persistence.history.schema import metadata
 from scheduler_service.persistence.history.statements import (
     DELIVERIES,

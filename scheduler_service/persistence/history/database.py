@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator
 
 import sqlalchemy as sa
 
+from scheduler_service.persistence.common.fault_points import FaultPoints
+from scheduler_service.persistence.history.coalesce import Rows
 from scheduler_service.persistence.history.dialect import Dialect, Raw, Removal
-from scheduler_service.persistence.history.merging import Rows
 from scheduler_service.persistence.history.sqlite import IN_MEMORY, Durability, SqliteDialect
 from scheduler_service.persistence.history.versions import Check, check, upgrade
-from scheduler_service.persistence.state.tap import Tap
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 
-# The one point of a transaction that makes it durable, as `Tap` hears of it.
+# The one point of a transaction that makes it durable, as `FaultPoints` hears of it.
 COMMIT = "history.commit"
 
 
 class HistoryDatabase:
     """An open history, in SQLite or PostgreSQL. Readers go on beside the writer; in memory they wait."""
 
-    def __init__(self, *, url: str, durability: Durability = "full", tap: Tap | None = None) -> None:
+    def __init__(self, *, url: str, durability: Durability = "full", tap: FaultPoints | None = None) -> None:
         """Opens `url`, its tables brought up to date; `tap` hears of commits. Raises StoreUnavailable."""
         self._tap = tap
         self._in_memory = url == IN_MEMORY

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.persistence.history.merging import Rows
+from scheduler_service.persistence.history.coalesce import Rows
 
 # A connection of the database's own driver: hot rows do not pass through SQLAlchemy.
 Raw = Any

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.persistence.history.merging import Row, Rows
+from scheduler_service.persistence.history.coalesce import Row, Rows
 from scheduler_service.persistence.history.statements import (
     DELIVERIES,
     ENTRIES,

@@ -16,7 +16,7 @@ from scheduler_service.domain.records import (
     Noted,
     StepEnded,
 )
-from scheduler_service.persistence.history.merging import DeliveryDetail
+from scheduler_service.persistence.history.coalesce import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
 
 AnyRow = sa.Row[tuple[object, ...]]

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from psycopg.types.string import StrBinaryDumper, StrDumperUnknown
 
 from scheduler_service.persistence.history.arrays import insert_rows, mark_dropped
+from scheduler_service.persistence.history.coalesce import Rows
 from scheduler_service.persistence.history.dialect import Removal
-from scheduler_service.persistence.history.merging import Rows
 from scheduler_service.persistence.history.postgres_removal import PostgresRemoval
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 
 DRIVER = "postgresql+psycopg"
 # A server that is gone without a word is found out in seconds, not in the kernel's quarter of an hour.

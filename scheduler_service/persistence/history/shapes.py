@@ -10,7 +10,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.wire import Headers
-from scheduler_service.persistence.history.merging import DeliveryDetail
+from scheduler_service.persistence.history.coalesce import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
 
 _DETAIL = msgspec.msgpack.Decoder(DeliveryDetail)

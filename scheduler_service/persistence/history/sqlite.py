@@ -8,9 +8,9 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from scheduler_service.persistence.history.coalesce import Rows
 from scheduler_service.persistence.history.dialect import Removal
 from scheduler_service.persistence.history.insertion import insert_rows, mark_dropped
-from scheduler_service.persistence.history.merging import Rows
 from scheduler_service.persistence.history.removal import SqliteRemoval
 
 Durability = Literal["full", "process"]

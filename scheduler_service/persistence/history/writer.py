@@ -9,30 +9,31 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import TypeVar
 
-from scheduler_service.persistence.history.backlog import Load
+from scheduler_service.persistence.history.buffer import Load
+from scheduler_service.persistence.history.coalesce import coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.dialect import Raw, Removal
-from scheduler_service.persistence.history.merging import merge
-from scheduler_service.persistence.history.salvage import salvage
-from scheduler_service.ports import Batch, StoreUnavailable
+from scheduler_service.persistence.history.poison_rows import save_good_rows
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.history import Batch
 
 Confirm = Callable[[Sequence[tuple[str, int]]], None]
 T = TypeVar("T")
 Work = Callable[[Raw], T]
 
-LINGER_SECONDS = 0.05
+FLUSH_INTERVAL_SECONDS = 0.05
 PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
 # After a load of this size more is worth waiting for, so many times longer: what begins and ends an execution
 # becomes one row, and the event loop has the interpreter to itself meanwhile.
 BUSY_BATCHES = 100
-BUSY_LINGERS = 8
+BUSY_INTERVALS = 8
 # A load of this size is written at once: waiting longer would merge little more.
 FULL_BATCHES = 8_000
 # What a close waits for the disk before it leaves the rest to the store's `unwritten`.
 CLOSING_TRIES = 2
 
 
-class Breath:
+class Yield:
     """Called between small pieces of work, it lets the other threads run now and then.
 
     Who computes keeps the interpreter for 5 ms, however urgently the event loop wants it: calls that are due
@@ -52,9 +53,9 @@ class Breath:
             time.sleep(self._seconds)
 
 
-def linger_after(batches: int, linger: float) -> float:
+def flush_interval_after(batches: int, linger: float) -> float:
     """How long a load is gathered after one of `batches`, in seconds; `linger` where little is to do."""
-    return linger if batches < BUSY_BATCHES else linger * BUSY_LINGERS
+    return linger if batches < BUSY_BATCHES else linger * BUSY_INTERVALS
 
 
 class HistoryWriter:
@@ -74,7 +75,7 @@ class HistoryWriter:
         on_written: Confirm,
         on_trouble: Callable[[str | None], None],
         pending_bytes: int = 64 << 20,
-        linger_seconds: float = LINGER_SECONDS,
+        linger_seconds: float = FLUSH_INTERVAL_SECONDS,
         pauses_seconds: Sequence[float] = PAUSES_SECONDS,
     ) -> None:
         self._database = database
@@ -169,7 +170,7 @@ class HistoryWriter:
                 self._await_pause()
             self._changed.wait_for(lambda: self._load.batches or self._work or self._closing)
             if self._load.batches and not self._failures:
-                self._changed.wait_for(self._is_due, timeout=linger_after(self._latest, self._linger))
+                self._changed.wait_for(self._is_due, timeout=flush_interval_after(self._latest, self._linger))
             self._hurried = False
             if not self._closing:
                 return True
@@ -206,11 +207,11 @@ class HistoryWriter:
         except StoreUnavailable:
             raise
         except Exception:  # noqa: BLE001 - one bad record must not stop the thread: it is found and named
-            for message in salvage(load.batches, lambda batch: self._write([batch], load.dropped)):
+            for message in save_good_rows(load.batches, lambda batch: self._write([batch], load.dropped)):
                 self._on_trouble(message)
 
     def _write(self, batches: Sequence[Batch], dropped: Iterable[tuple[str, int]]) -> None:
-        rows = merge(batches, breathe=Breath())
+        rows = coalesce(batches, breathe=Yield())
         with self._database.writing() as connection:
             self._database.insert(connection, rows)
             self._database.mark_dropped(connection, dropped)

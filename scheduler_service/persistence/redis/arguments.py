@@ -17,7 +17,7 @@ from scheduler_service.persistence.redis.keys import (
     order,
     text,
 )
-from scheduler_service.persistence.redis.parts import Arguments, queued_arguments
+from scheduler_service.persistence.redis.queue_parts import Arguments, queued_arguments
 from scheduler_service.persistence.redis.rows import (
     answer_key,
     batch_key,
@@ -28,9 +28,10 @@ from scheduler_service.persistence.redis.rows import (
     pack_job,
     pack_pairs,
 )
-from scheduler_service.persistence.state.catalogue import JobSort
-from scheduler_service.persistence.state.writes import Forget, Keep, Settle, Written
-from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered
+from scheduler_service.persistence.sqlite.writes import Forget, Keep, Settle, Written
+from scheduler_service.ports.catalogue import CatalogueEntry, JobSort
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Commit, Remembered
 
 _NO, _YES = b"0", b"1"
 _NEXT = ORDER_NAMES[JobSort.NEXT_FIRE_TIME]

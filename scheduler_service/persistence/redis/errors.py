@@ -12,8 +12,7 @@ CommandFailed
 └── Unanswered           it was sent, and no answer came
 """
 
-from scheduler_service.persistence.state.errors import StoreRefused
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
 
 
 class ServerUnfit(StoreRefused):

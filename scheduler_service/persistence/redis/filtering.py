@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from scheduler_service.persistence.common.pagination import PagePosition, value_of
 from scheduler_service.persistence.redis.keys import ORDER_NAMES, UNPLANNED, number, text
-from scheduler_service.persistence.state.catalogue import JobQuery, JobSort
-from scheduler_service.persistence.state.places import Place, value_of
-from scheduler_service.ports import CatalogueEntry
+from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery, JobSort
 
 _EQUALS = ("kind", "creator", "object_id", "parent_job", "parent_execution", "system")
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -24,7 +23,7 @@ _BY_ID = Walk(ORDER_NAMES[JobSort.JOB_ID], "0")
 _UNPLANNED = Walk(UNPLANNED, "0")
 
 
-def walks(query: JobQuery, place: Place | None) -> Sequence[Walk]:
+def walks(query: JobQuery, place: PagePosition | None) -> Sequence[Walk]:
     """The orders in which a list is read: jobs that have the value, then those that have none."""
     if query.sort is JobSort.JOB_ID:
         return [_BY_ID]
@@ -35,7 +34,7 @@ def walks(query: JobQuery, place: Place | None) -> Sequence[Walk]:
     return [_UNPLANNED] if place is not None and place.value is None else [having, _UNPLANNED]
 
 
-def beyond(walk: Walk, place: Place | None, is_back: bool) -> tuple[bytes, bytes]:
+def beyond(walk: Walk, place: PagePosition | None, is_back: bool) -> tuple[bytes, bytes]:
     """The ends of a walk that goes on behind `place`."""
     if place is None or (walk is _UNPLANNED and place.value is not None):
         return b"-", b"+"
@@ -66,7 +65,7 @@ def sort_key(sort: JobSort) -> Callable[[CatalogueEntry], tuple[bytes, bytes]]:
     return key
 
 
-def _front(walk: Walk, place: Place) -> bytes:
+def _front(walk: Walk, place: PagePosition) -> bytes:
     if walk.value == "0" or place.value is None:
         return b""
     return _pack(place.value)

@@ -5,7 +5,7 @@ begins exactly behind the last member of the one before it, in each order, whate
 """
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.state.catalogue import JobSort
+from scheduler_service.ports.catalogue import JobSort
 
 PREFIX = b"punctual:"
 _MIDDLE = 1 << 63

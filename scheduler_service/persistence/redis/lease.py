@@ -16,8 +16,7 @@ import msgspec
 from scheduler_service.persistence.redis.errors import CommandFailed
 from scheduler_service.persistence.redis.scripting import run_script
 from scheduler_service.persistence.redis.wire import Wire
-from scheduler_service.persistence.state.errors import StoreLocked, StoreTooNew
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreLocked, StoreTooNew, StoreUnavailable
 
 FORMAT = 1
 # A start after a crash waits this long where it cannot see that the holder is dead (SPEC section 8: 5 s).

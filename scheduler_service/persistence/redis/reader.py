@@ -13,7 +13,8 @@ from scheduler_service.persistence.redis.rows import read_job
 from scheduler_service.persistence.redis.scripting import run_script
 from scheduler_service.persistence.redis.session import Session
 from scheduler_service.persistence.redis.wire import Part, Wire
-from scheduler_service.ports import StoredJob, StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.state import StoredJob
 
 AT_ONCE = 256
 _JOBS = PREFIX + b"jobs"

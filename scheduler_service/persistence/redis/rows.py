@@ -7,11 +7,12 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
+from scheduler_service.domain.records import AnyRecord
 from scheduler_service.persistence.redis.frames import frame
 from scheduler_service.persistence.redis.keys import NUMBER_WIDTH, number, read_number, text
-from scheduler_service.persistence.state.catalogue import Revision
-from scheduler_service.persistence.state.rows import AnyRecord
-from scheduler_service.ports import Batch, CatalogueEntry, Commit, Remembered, StoredJob
+from scheduler_service.ports.catalogue import CatalogueEntry, Revision
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Commit, Remembered, StoredJob
 
 _ENTRY_WIDTH = len(CatalogueEntry.__struct_fields__)
 _STATE = CatalogueEntry.__struct_fields__.index("state")

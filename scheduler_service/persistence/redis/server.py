@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler_service.persistence.redis.errors import CommandFailed, Refused, ServerUnfit
 from scheduler_service.persistence.redis.wire import Wire
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 
 OLDEST = (7, 0)
 KEEPS = "noeviction"

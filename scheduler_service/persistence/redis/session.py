@@ -18,7 +18,7 @@ from scheduler_service.persistence.redis.frames import unframe
 from scheduler_service.persistence.redis.lease import Taken, describe
 from scheduler_service.persistence.redis.scripting import run_script
 from scheduler_service.persistence.redis.wire import Part, Wire
-from scheduler_service.ports import StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 FIRST_EPOCH = 1
 # With these the server refuses a script, or its first write: nothing was written.

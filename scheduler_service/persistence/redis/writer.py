@@ -5,20 +5,14 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
+from scheduler_service.persistence.common.write_thread import Entry, Verdict, answer
 from scheduler_service.persistence.redis.arguments import Step, Write, write_arguments
-from scheduler_service.persistence.redis.parts import Arguments
+from scheduler_service.persistence.redis.queue_parts import Arguments
 from scheduler_service.persistence.redis.session import Session
-from scheduler_service.persistence.state.lane import Entry, Verdict, answer
-from scheduler_service.persistence.state.tap import Point, Tap
-from scheduler_service.persistence.state.writes import Forget
-from scheduler_service.ports import (
-    NOTHING,
-    Commit,
-    StoreConflict,
-    StoreError,
-    StoreUnavailable,
-    StoreUncertain,
-)
+from scheduler_service.persistence.sqlite.writes import Forget
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import NOTHING, Commit
 
 # The server does nothing else while a group is written.
 _MOST_BYTES = 4 << 20
@@ -33,7 +27,7 @@ class Writer:
     raises StoreUncertain. The next group is tried afresh.
     """
 
-    def __init__(self, *, session: Session, place: str, size: int, tap: Tap | None) -> None:
+    def __init__(self, *, session: Session, place: str, size: int, tap: FaultPoints | None) -> None:
         self._session = session
         self._place = place
         self._size = size
@@ -123,13 +117,13 @@ class Writer:
         if self._tap is None:
             return await self._session.write(arguments)
         # The group is made already: its transaction is one command.
-        for point in (Point.BEGIN, Point.WRITE):
+        for point in (FaultPoint.BEGIN, FaultPoint.WRITE):
             self._tap.before(point)
             self._tap.after(point)
-        self._tap.before(Point.COMMIT)
+        self._tap.before(FaultPoint.COMMIT)
         said = await self._session.write(arguments)
         try:
-            self._tap.after(Point.COMMIT)
+            self._tap.after(FaultPoint.COMMIT)
         except Exception as error:
             raise StoreUncertain(f"Whether {self._place} holds the write is unknown: {error}.") from error
         return said

@@ -12,11 +12,12 @@ from scheduler_service.hosts.dapr.build import Cluster, DaprParts, build_dapr_ho
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.sidecar import Sidecar
-from scheduler_service.persistence.shared.catalogue import SharedCatalogue
-from scheduler_service.persistence.shared.database import SharedDatabase
-from scheduler_service.persistence.shared.nodes import Node, Nodes
-from scheduler_service.persistence.shared.store import SharedStore
-from scheduler_service.ports import Batch
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.cluster import Node
+from scheduler_service.ports.history import Batch
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms

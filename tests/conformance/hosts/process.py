@@ -7,9 +7,12 @@ from typing import Any, TypeVar
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome
-from scheduler_service.persistence.shared.database import SharedDatabase
-from scheduler_service.persistence.shared.store import Claim, SharedStore
-from scheduler_service.ports import MayGo, Remembered, Sender, Settlement, StoreError, always
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.sending import MayGo, Sender, always
+from scheduler_service.ports.state import Remembered, Settlement
 from tests.conformance.hosts.stillness import Stillness
 
 T = TypeVar("T")
@@ -86,7 +89,7 @@ class ProcessStore(SharedStore):
         super().__init__(database=database)
         self._process = process
 
-    async def claim(self, claim: Claim) -> None:
+    async def claim(self, claim: TurnClaim) -> None:
         """Claims a turn."""
         async with self._process.doing("claim"):
             await super().claim(claim)

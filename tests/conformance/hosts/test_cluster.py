@@ -13,8 +13,9 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Recalled, Started, Taken
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.dapr.actor import JobActor
-from scheduler_service.persistence.shared.store import Claim
-from scheduler_service.ports import Remembered, StoreError, StoreUnavailable
+from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import asynchronous
 
@@ -123,7 +124,7 @@ async def freeze(cluster: DaprHouse) -> "asyncio.Future[None]":
     shared = cluster.node.shared
     original = shared.claim
 
-    async def hold(claim: Claim) -> None:
+    async def hold(claim: TurnClaim) -> None:
         shared.claim = original  # type: ignore[method-assign]
         await gate
         await original(claim)

@@ -22,9 +22,10 @@ from scheduler_service.domain.records import DeliveryRecord, FiringRecord, StepE
 from scheduler_service.domain.replies import Recalled, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import decode
-from scheduler_service.persistence.shared.envelope import unseal
-from scheduler_service.persistence.shared.store import SharedStore
-from scheduler_service.ports import Remembered, StoreError
+from scheduler_service.persistence.common.actor_document import read_actor_document
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import describe
 
@@ -100,7 +101,7 @@ class Story:
         """What the dead process left: which calls were awaited, and what had been sent by then."""
         self.before = [*self.requests(), OutboundRequest("", "", ())]
         raw = self.house.world.state.get(JOB)
-        stored = None if raw is None else unseal(raw_of(raw)).document
+        stored = None if raw is None else read_actor_document(raw_of(raw)).document
         self.awaited = set() if stored is None else awaited(decode(stored))
 
     def requests(self) -> list[OutboundRequest]:

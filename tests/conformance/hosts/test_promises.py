@@ -31,7 +31,7 @@ from scheduler_service.domain.replies import (
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.ports import Remembered
+from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import AnyHouse
 from tests.unit.hosts.house import asynchronous, describe
 

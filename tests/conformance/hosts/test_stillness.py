@@ -10,8 +10,8 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import ExecutionRecord, StepEnded
 from scheduler_service.domain.replies import Started
 from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, RUNNING
-from scheduler_service.persistence.shared.nodes import Node
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.cluster import Node
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse
 from tests.conformance.hosts.test_cluster import moved
 

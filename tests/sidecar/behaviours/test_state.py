@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
-from scheduler_service.ports import StoreUncertain
+from scheduler_service.ports.errors import StoreUncertain
 from tests.shown import shows
 from tests.sidecar.behaviours.bare import Node
 from tests.sidecar.stage import until

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from scheduler_service.domain.moments import Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
-from scheduler_service.persistence.cursor import CursorError
+from scheduler_service.persistence.common.cursor import CursorError
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
@@ -13,8 +13,8 @@ from scheduler_service.persistence.history.queries import (
     Page,
     Wire,
 )
-from scheduler_service.persistence.state.catalogue import JobCounts, JobPage, JobQuery, Revision
-from scheduler_service.ports import CatalogueEntry, Remembered
+from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
+from scheduler_service.ports.state import Remembered
 
 START = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 

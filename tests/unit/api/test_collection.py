@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.transport.errors import RefusedTarget
 from tests.unit.api.world import World, definition, pointers
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from scheduler_service.ports import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import msgspec
 
 from client_sdk.models import parse_definition
 from scheduler_service.api.application import create_api
-from scheduler_service.api.parts import ApiParts
+from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Call, Effect
 from scheduler_service.domain.events import CallEnded, Created, Event, Updated
@@ -17,19 +17,21 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Recalled, Refusal, Reply
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.machine import decide
-from scheduler_service.engine.moulds import Moulds
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.catalogue_entry import bury, describe
-from scheduler_service.ports import Definition, Remembered, StoreError, StoreUnavailable
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.state import Remembered
 from scheduler_service.services.declarations import Declarations
 from scheduler_service.services.drift import Drift
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.reconcile import Reconcile
+from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry
-from scheduler_service.services.scan import Scan
-from scheduler_service.services.survey import Survey
 from tests.unit.api.shelves import START, Past, Post, Shelf, Store
 from tests.unit.services.tables import MemoryTable
 
@@ -53,7 +55,7 @@ class World:
         self.cleaned: list[tuple[bool, int]] = []
         self.table = MemoryTable()
         self.registry = Registry(table=self.table, instances=Instances(), clock=self)
-        self.survey = Survey(
+        self.survey = ReconcileInputs(
             declarations=Declarations(registry=self.registry),
             table=self.table,
             entries=self.shelf.some,
@@ -64,7 +66,7 @@ class World:
             ),
             clock=self,
         )
-        self.scan = Scan(
+        self.scan = Reconcile(
             registry=self.registry, table=self.table, survey=self.survey, deliver=self.deliver, clock=self
         )
         self.api = create_api(self._parts(settings))
@@ -174,7 +176,7 @@ class World:
         if definition is not None and program is definition.program:
             self.store.texts[after.head.uid, after.head.revision] = definition.text
 
-    def _parts(self, settings: Mapping[str, Any]) -> ApiParts:
+    def _parts(self, settings: Mapping[str, Any]) -> ApiDependencies:
         async def ready() -> tuple[str, ...]:
             return self.missing
 
@@ -186,14 +188,14 @@ class World:
             self.cleaned.append((destroyed, retain))
             return {"jobs": 1, "executions": 2, "notifications": 3}
 
-        return ApiParts(
+        return ApiDependencies(
             **{
                 "deliver": self.deliver,
                 "create_all": self.create_all,
                 "peek": lambda _job_id: None,
                 "read_job": self.read_job,
                 "compile_definition": compile_definition,
-                "moulds": Moulds(default_zone="UTC"),
+                "moulds": CompileCache(default_zone="UTC"),
                 "surroundings": Surroundings(),
                 "catalogue": self.shelf,
                 "store": self.store,

@@ -14,7 +14,7 @@ from scheduler_service.app.sharding import make_jobs, make_offload, shard_of
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.compile import Compiled
-from scheduler_service.engine.moulds import Cast, Members, Moulds
+from scheduler_service.engine.compile_cache import CachedDefinition, CompileCache, Members
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
@@ -22,7 +22,7 @@ from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.shard import OwnShard, RemoteShard
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.hosts.processes.worker_service import WorkerService
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms
@@ -38,18 +38,18 @@ Serve = Callable[[str, bytes], Awaitable[bytes]]
 Answers = list[tuple[int, Any]]
 
 
-class CountedMoulds(Moulds):
+class CountedMoulds(CompileCache):
     """Counts what is asked of them, `casts`, and what the compiler gave them, `kept`."""
 
     casts = kept = 0
 
-    def cast(self, members: Members) -> Cast | None:
-        """As `Moulds.cast`."""
+    def cast(self, members: Members) -> CachedDefinition | None:
+        """As `CompileCache.cast`."""
         self.casts += 1
         return super().cast(members)
 
     def keep(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
-        """As `Moulds.keep`."""
+        """As `CompileCache.keep`."""
         self.kept += 1
         super().keep(members, compiled, active=active)
 

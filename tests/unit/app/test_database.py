@@ -13,8 +13,8 @@ from scheduler_service.app.data_folder import (
     history_address,
     migrate_folder,
 )
-from scheduler_service.persistence.state.schema import MIGRATIONS
-from scheduler_service.ports import StoreError, StoreUnavailable
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
 from tests.unit.persistence.folders import split
 from tests.unit.persistence.servers import postgres_server, shared_urls

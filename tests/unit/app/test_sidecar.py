@@ -7,8 +7,8 @@ import pytest
 from scheduler_service.app.cluster_join import node_wire
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch, find_missing, is_too_old
-from scheduler_service.persistence.shared.nodes import Node
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.cluster import Node
+from scheduler_service.ports.errors import StoreUnavailable
 
 READY: dict[str, Any] = {
     "id": "scheduler",

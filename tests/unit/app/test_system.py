@@ -8,7 +8,7 @@ import pytest
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import NAMES, install_patiently
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.settings import Settings
 from tests.unit.hosts.house import House
 

@@ -26,9 +26,10 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.state.rows import batch_row
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import Commit, MayGo, always
+from scheduler_service.persistence.sqlite.rows import batch_row
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.sending import MayGo, always
+from scheduler_service.ports.state import Commit
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import Router, Terms

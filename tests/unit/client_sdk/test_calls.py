@@ -17,8 +17,8 @@ from starlette.routing import Mount, Route
 from client_sdk import Client, JobFailed
 from client_sdk.signing import Verifier
 from client_sdk.target import Execution, Service
-from client_sdk.target.messages import Call
-from client_sdk.target.reception import Reception
+from client_sdk.target.inbound import InboundCalls
+from client_sdk.target.messages import InboundCall
 from tests.unit.client_sdk.lines import Waits
 from tests.unit.client_sdk.registry import Registry
 from tests.unit.client_sdk.test_signing import NEW, NOW, headers, sign
@@ -247,7 +247,7 @@ async def test_early_work_is_held_until_its_moment() -> None:
         async def punctual(execution: Execution) -> None:
             seen.append(execution.scheduled_at)
 
-        reception = Reception(
+        reception = InboundCalls(
             declarations=lambda: {"punctual": punctual},
             connection=client.connection,
             verifier=None,
@@ -256,7 +256,7 @@ async def test_early_work_is_held_until_its_moment() -> None:
         )
         for early in (2.5, -1, 7200):
             moment = now + timedelta(seconds=early)
-            called = Call("POST", {"x-scheduled-at": moment.isoformat()}, b"")
+            called = InboundCall("POST", {"x-scheduled-at": moment.isoformat()}, b"")
             assert (await reception.take("punctual", called)).status == 200
         assert waits.seconds == [2.5, 3600.0]
         assert seen[0] == now + timedelta(seconds=2.5)

@@ -9,7 +9,7 @@ from scheduler_service.demo.cluster import LocalCluster
 from scheduler_service.demo.postgres import Postgres
 from scheduler_service.demo.programs import find_programs, free_ports, tell_missing
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 
 
 def test_the_newest_version_is_found_where_debian_keeps_them(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
-from scheduler_service.engine.delivery import (
+from scheduler_service.engine.notification_retry import (
     TRIES_KEPT,
     after_try,
     is_guaranteed,

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import compile_definition
-from scheduler_service.engine.moulds import (
+from scheduler_service.engine.compile_cache import (
     APART,
     LARGEST,
     MOST_BRACKETS,
     MOULDS,
-    Cast,
-    Moulds,
+    CachedDefinition,
+    CompileCache,
     posted_active,
     read_members,
 )
@@ -34,31 +34,31 @@ def write(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
 
 
-def compiled(text: bytes) -> Cast | None:
+def compiled(text: bytes) -> CachedDefinition | None:
     """What the long way makes of it; None: refused."""
     try:
         parsed = parse_definition(msgspec.json.decode(text))
         found = compile_definition(parsed, Surroundings())
     except (msgspec.DecodeError, UnicodeDecodeError, ModelError, DefinitionError):
         return None
-    return Cast(found.program, found.warnings, posted_active(parsed))
+    return CachedDefinition(found.program, found.warnings, posted_active(parsed))
 
 
-def cast(moulds: Moulds, text: bytes) -> Cast | None:
+def cast(moulds: CompileCache, text: bytes) -> CachedDefinition | None:
     """What the short way makes of it."""
     return moulds.cast(read_members(text) or {})
 
 
-def learn(moulds: Moulds, text: bytes) -> None:
+def learn(moulds: CompileCache, text: bytes) -> None:
     """Compiles it and keeps the mould."""
     parsed = parse_definition(msgspec.json.decode(text))
     found = compile_definition(parsed, Surroundings())
     moulds.keep(read_members(text) or {}, found, active=posted_active(parsed))
 
 
-def moulded(**members: Any) -> Moulds:
+def moulded(**members: Any) -> CompileCache:
     """Moulds that know one definition."""
-    moulds = Moulds(default_zone="UTC")
+    moulds = CompileCache(default_zone="UTC")
     learn(moulds, write(definition(**members)))
     return moulds
 
@@ -161,7 +161,7 @@ def test_a_member_belongs_where_it_stands(known: dict[str, Any], other: dict[str
     """The same name and value mean another thing, or nothing, elsewhere in a definition (SPEC 2, 4)."""
     base: dict[str, Any] = {"request": [{"url": URL}]}
     for one, another in ((known, other), (other, known)):
-        moulds, text = Moulds(default_zone="UTC"), write(definition(**base | one))
+        moulds, text = CompileCache(default_zone="UTC"), write(definition(**base | one))
         if compiled(text) is None:
             continue
         learn(moulds, text)
@@ -191,7 +191,7 @@ def test_what_is_nested_deeply_goes_the_long_way() -> None:
 
 def test_the_number_of_moulds_is_bounded() -> None:
     """Definitions of all shapes do not fill the memory."""
-    moulds = Moulds(default_zone="UTC")
+    moulds = CompileCache(default_zone="UTC")
     for number in range(MOULDS + 1):
         learn(moulds, write(definition(maxRetries=number)))
     assert cast(moulds, write(definition(maxRetries=0))) is None
@@ -208,7 +208,7 @@ def test_whatever_fits_equals_its_compilation(
     first: dict[str, Any], changes: dict[str, Any], bodies: list[Any]
 ) -> None:
     """By chance: a mould of one definition, another one with changed members; refused stays refused."""
-    moulds = Moulds(default_zone="UTC")
+    moulds = CompileCache(default_zone="UTC")
     text = write(first | {"jobId": "first"})
     if compiled(text) is None:
         return

@@ -7,11 +7,10 @@ import msgspec
 import pytest
 
 from client_sdk.models import parse_definition
-from scheduler_service.engine import recognition as recognizing
+from scheduler_service.engine import compile_cache as recognizing
 from scheduler_service.engine.compile import below_timer, compile_definition
-from scheduler_service.engine.moulds import Moulds, posted_active, read_members
+from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, posted_active, read_members
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.recognition import Recognition
 from scheduler_service.timing.firings import warnings_at
 from scheduler_service.timing.timer import Timer
 from tests.unit.engine.rig import START, definition
@@ -20,9 +19,9 @@ PAST = {"dueTime": "2020-01-01 00:00:00", "period": "0s"}
 TIMERS: list[dict[str, Any]] = [PAST, {"period": "external"}, {"dueTime": "1h", "period": "0s", "ttl": "1m"}]
 
 
-def knowing() -> Moulds:
+def knowing() -> CompileCache:
     """Moulds that know one definition."""
-    moulds, text = Moulds(default_zone="UTC"), write()
+    moulds, text = CompileCache(default_zone="UTC"), write()
     parsed = parse_definition(msgspec.json.decode(text))
     members = read_members(text)
     assert members is not None
@@ -36,7 +35,7 @@ def write(**members: Any) -> bytes:
 
 def test_what_is_recognized_has_all_warnings_of_its_moment() -> None:
     """Those of the timer at that moment behind those that need none; what nobody knows is nothing."""
-    recognition = Recognition(moulds=knowing(), now=START)
+    recognition = BatchLookup(moulds=knowing(), now=START)
     for timer in TIMERS:
         text = write(jobId="other", timer=timer)
         compiled = compile_definition(parse_definition(msgspec.json.decode(text)), Surroundings())
@@ -59,7 +58,7 @@ def test_a_timer_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return warnings_at(timer, anchor)
 
     monkeypatch.setattr(recognizing, "warnings_at", look)
-    recognition = Recognition(moulds=knowing(), now=START)
+    recognition = BatchLookup(moulds=knowing(), now=START)
     for number in range(20):
         found = recognition.recognize(read_members(write(jobId=f"j{number}", timer=PAST)) or {})
         assert found is not None

@@ -4,8 +4,8 @@ import pytest
 
 from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState, JobState
-from scheduler_service.engine.draft import Draft, replace
 from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS, WAITING, follow
+from scheduler_service.engine.turn_state import TurnState, replace
 from tests.unit.engine.rig import START, Rig, program
 
 S = ExecutionState
@@ -44,7 +44,7 @@ def test_a_draft_keeps_to_the_table() -> None:
     rig = Rig().create()
     rig.deliver(Triggered(planned_at=START + 5_000))
     assert rig.document is not None
-    draft = Draft(rig.job, rig.document, rig.now)
+    draft = TurnState(rig.job, rig.document, rig.now)
     for after in (S.PROCESSING, S.FAILED, S.SUCCEEDED):
         for put in (draft.keep, draft.requeue):
             with pytest.raises(AssertionError, match="from scheduled"):

@@ -21,7 +21,9 @@ from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.core import Core
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
-from scheduler_service.ports import Batch, Definition, History, StateStore
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.history import Batch, History
+from scheduler_service.ports.state import StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import Router, Terms

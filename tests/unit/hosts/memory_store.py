@@ -9,19 +9,9 @@ import msgspec
 
 from scheduler_service.domain.document import Head
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.ports import (
-    NOTHING,
-    Batch,
-    Commit,
-    Remembered,
-    Settlement,
-    StateStore,
-    StoreConflict,
-    StoredJob,
-    StoreError,
-    StoreUnavailable,
-    StoreUncertain,
-)
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement, StateStore, StoredJob
 
 Entry = tuple[object, ...]
 

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
-from scheduler_service.ports import MayGo, NotSent, Sender, always
+from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
 from tests.unit.hosts.memory_store import Entry
 
 

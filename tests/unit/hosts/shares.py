@@ -13,9 +13,9 @@ from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, S
 from scheduler_service.domain.parts import PartEnd, PartName
 from scheduler_service.hosts.processes.merged_catalogue import MergedCatalogue
 from scheduler_service.hosts.processes.merged_queues import MergedQueues
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import Commit
-from scheduler_service.ports.instances import ShareQueues
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.queues import ShardQueues
+from scheduler_service.ports.state import Commit
 
 
 class Shares:
@@ -69,7 +69,7 @@ Hooks = dict[str, Callable[[], Awaitable[object]]]
 class Calls:
     """The queues of a share, and what was asked of them; `before` and `after` a call something may happen."""
 
-    def __init__(self, queues: ShareQueues) -> None:
+    def __init__(self, queues: ShardQueues) -> None:
         self._queues = queues
         self.made: list[str] = []
         self.before: Hooks = {}

@@ -13,7 +13,8 @@ from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue
 from scheduler_service.hosts.embedded.alarms import EARLY, IN_FLIGHT, EmbeddedAlarms
 from scheduler_service.hosts.embedded.due_window import WIDTH
 from scheduler_service.hosts.embedded.early_commit import TURN, EarlyCommit
-from scheduler_service.ports import CatalogueEntry, StoredJob
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.state import StoredJob
 from tests.unit.hosts.house import SKEW, START, until
 from tests.unit.hosts.memory_store import Disk, MemoryStore
 

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.moments import Now
 from scheduler_service.hosts.clock import ManualClock, SystemClock
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 

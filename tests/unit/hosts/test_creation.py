@@ -8,7 +8,8 @@ import pytest
 from scheduler_service.domain.events import Created, Destroyed, Updated
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
-from scheduler_service.ports import Definition, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, describe
 from tests.unit.hosts.memory_store import Fate
 

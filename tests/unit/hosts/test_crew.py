@@ -12,7 +12,8 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight, wake_no_claimers
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import OpenSendGuard
-from scheduler_service.ports import MayGo, StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.sending import MayGo
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import Router, Terms
 from tests.unit.hosts.scripted_sender import ScriptedSender

@@ -6,7 +6,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import DeliveryTry
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.engine.delivery import after_try, may_be_superseded, record_of
+from scheduler_service.engine.notification_retry import after_try, may_be_superseded, record_of
 
 NOW = Now(10_000, 1_000)
 REFUSED = Fault(FaultKind.CONNECT, "refused", 7)

@@ -13,7 +13,7 @@ from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.hosts.job_cache import JobCache, LockedJob
 from scheduler_service.hosts.limits import HostLimits
-from scheduler_service.ports import StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, asynchronous, describe, until
 from tests.unit.hosts.memory_store import Fate
 

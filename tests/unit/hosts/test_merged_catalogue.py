@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
-from scheduler_service.persistence.state.catalogue import Catalogue, JobPage, JobQuery, JobSort
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.catalogue import Catalogue, JobPage, JobQuery, JobSort
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.hosts.shares import Shares
 from tests.unit.persistence import test_catalogue_suite as suite
 from tests.unit.persistence.samples import commit

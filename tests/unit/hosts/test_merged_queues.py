@@ -12,8 +12,8 @@ from scheduler_service.domain.effects import WithdrawParts
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Swept
 from scheduler_service.domain.parts import PartEnd, write_part_id
 from scheduler_service.hosts.processes.merged_queues import AGAIN
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import StoreUnavailable, StoreUncertain
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.shares import Shares
 from tests.unit.persistence import test_parts as suite
 from tests.unit.persistence.test_parts import DONE, Bench

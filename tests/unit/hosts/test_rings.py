@@ -9,7 +9,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.dapr.reminders import AT_ONCE, ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.hosts.house import SKEW, START
 
 pytestmark = pytest.mark.anyio

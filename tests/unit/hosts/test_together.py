@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scheduler_service.hosts.processes.fan_out import one_of
-from scheduler_service.ports import StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 pytestmark = pytest.mark.anyio
 

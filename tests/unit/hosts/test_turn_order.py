@@ -26,7 +26,8 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports import Remembered, StoreConflict, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import Remembered
 from scheduler_service.security.masking import Masking
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
 from tests.unit.hosts.memory_store import Disk, Entry, Fate, MemoryStore, head_of

@@ -20,7 +20,7 @@ from scheduler_service.hosts.processes.parent_client import (
 )
 from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.ports import MayGo, Sender, always
+from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import Router, Terms
 

@@ -19,8 +19,8 @@ from scheduler_service.hosts.processes.rpc_frames import (
     RpcNotice,
     write_frame,
 )
-from scheduler_service.persistence.cursor import CursorError
-from scheduler_service.ports import StoreConflict, StoreUnavailable, StoreUncertain
+from scheduler_service.persistence.common.cursor import CursorError
+from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 
 pytestmark = pytest.mark.anyio
 Serve = Callable[[str, bytes], Awaitable[bytes]]

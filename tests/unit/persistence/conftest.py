@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.redis.redis_store import RedisStateStore
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.store import OpenStore
+from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
 
 Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.redis.address import read_address
-from scheduler_service.persistence.redis.redis_store import RedisStateStore
-from scheduler_service.persistence.state.folder import FolderLock
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.store import OpenStore
-from scheduler_service.ports import StoreError
+from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.state import OpenStore
 from tests.unit.persistence.samples import batch, commit, delivery
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -16,12 +16,13 @@ from scheduler_service.domain.leases import Claim
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.persistence.state.division import divide
-from scheduler_service.persistence.state.folder import FolderLock
-from scheduler_service.persistence.state.shares import find_shares, state_file
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.tap import Tap
-from scheduler_service.ports import Batch, Commit, Remembered
+from scheduler_service.persistence.common.fault_points import FaultPoints
+from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.resharding import reshard
+from scheduler_service.persistence.sqlite.shard_files import find_shares, state_file
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Commit, Remembered
 from tests.unit.persistence.samples import commit, delivery
 
 JOBS = tuple(f"job-{number}" for number in range(7))
@@ -43,7 +44,7 @@ def split(
     folder: Path,
     shares: int,
     *,
-    tap: Tap | None = None,
+    tap: FaultPoints | None = None,
     at_once: int = 3,
     patience: float = 10.0,
     begun: threading.Event | None = None,
@@ -58,7 +59,7 @@ def split(
 
     lock = FolderLock.claim(folder)
     try:
-        divide(
+        reshard(
             folder, shares=shares, home=homes(shares), durability="full", patience=patience,
             tell=tell, at_once=at_once, tap=tap,
         )  # fmt: skip

@@ -23,11 +23,9 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.ports import (
-    Batch,
-    CatalogueEntry,
-    Commit,
-)
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Commit
 
 
 def entry(job_id: str = "job", **changes: object) -> CatalogueEntry:

@@ -6,9 +6,9 @@ from scheduler_service.domain.execution import (
     JobState,
 )
 from scheduler_service.domain.moments import Now
-from scheduler_service.persistence.cursor import CursorError
-from scheduler_service.persistence.state.catalogue import JobQuery, JobSort
-from scheduler_service.persistence.state.store import OpenStore
+from scheduler_service.persistence.common.cursor import CursorError
+from scheduler_service.ports.catalogue import JobQuery, JobSort
+from scheduler_service.ports.state import OpenStore
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio

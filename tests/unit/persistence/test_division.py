@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.state import shares as shares_module
-from scheduler_service.persistence.state.database import open_reading
-from scheduler_service.persistence.state.errors import (
+from scheduler_service.persistence.sqlite import shard_files as shares_module
+from scheduler_service.persistence.sqlite.database import open_reading
+from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
+from scheduler_service.persistence.sqlite.shard_files import count_shares
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.errors import (
     FolderUnusable,
     StoreDamaged,
     StoreLocked,
     StoreRefused,
     StoreTooNew,
 )
-from scheduler_service.persistence.state.folder import FolderLock
-from scheduler_service.persistence.state.schema import MIGRATIONS, upgrade
-from scheduler_service.persistence.state.shares import count_shares
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import Remembered
+from scheduler_service.ports.state import Remembered
 from tests.unit.persistence.crashing import start
 from tests.unit.persistence.folders import (
     JOBS,

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.state.catalogue import Catalogue
-from scheduler_service.persistence.state.group import Group
-from scheduler_service.persistence.state.journal import Journal, unload
-from scheduler_service.persistence.state.schema import upgrade
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.writes import Fold, Forget, Keep, Settle, Write, Written
-from scheduler_service.ports import Remembered, Settlement, StateStore
+from scheduler_service.persistence.sqlite.commit_group import Group
+from scheduler_service.persistence.sqlite.journal import Journal, unload
+from scheduler_service.persistence.sqlite.schema import upgrade
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.persistence.sqlite.writes import Fold, Forget, Keep, Settle, Write, Written
+from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.state import Remembered, Settlement, StateStore
 from tests.unit.persistence.samples import batch, commit, delivery
 
 TABLES = ("jobs", "definitions", "deliveries", "unwritten", "remembered", "meta")

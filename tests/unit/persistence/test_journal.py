@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.state.catalogue import JobQuery
-from scheduler_service.persistence.state.errors import StoreDamaged
-from scheduler_service.persistence.state.group import SPENT, Group
-from scheduler_service.persistence.state.journal import Journal, unload
-from scheduler_service.persistence.state.schema import upgrade
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.tap import Point
-from scheduler_service.persistence.state.writes import Fold, Write, Written
-from scheduler_service.ports import Commit, StoreConflict, StoreUnavailable, StoreUncertain
+from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.sqlite.commit_group import SPENT, Group
+from scheduler_service.persistence.sqlite.journal import Journal, unload
+from scheduler_service.persistence.sqlite.schema import upgrade
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.persistence.sqlite.writes import Fold, Write, Written
+from scheduler_service.ports.catalogue import JobQuery
+from scheduler_service.ports.errors import StoreConflict, StoreDamaged, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import Commit
 from tests.unit.persistence.samples import batch, commit
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ class Breaking:
         self._break(f"before {point}")
 
     def after(self, point: str) -> None:
-        self.folds += point == Point.FOLD
+        self.folds += point == FaultPoint.FOLD
         self._break(f"after {point}")
 
     def _break(self, place: str) -> None:
@@ -148,7 +148,7 @@ async def test_a_doubt_about_a_page_ends_by_what_the_file_holds(folder: Path) ->
     store = await SqliteStateStore.open(folder=folder, tap=tap)
     await store.commit(commit())
     await store.commit(turn())
-    tap.place = f"after {Point.COMMIT}"
+    tap.place = f"after {FaultPoint.COMMIT}"
     with pytest.raises(StoreUncertain):
         await store.commit(turn(over=2, document=b"doubted"))
     stored = await store.load("job")
@@ -163,7 +163,7 @@ async def test_a_doubt_about_a_page_ends_by_what_the_file_holds(folder: Path) ->
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_fold_that_fails_costs_nothing(folder: Path, when: str) -> None:
     """The turns stay in the journal or are in the table; whoever waited may ask again (SPEC section 8)."""
-    tap = Breaking(f"{when} {Point.FOLD}")
+    tap = Breaking(f"{when} {FaultPoint.FOLD}")
     store = await SqliteStateStore.open(folder=folder, tap=tap)
     await store.commit(commit())
     await store.commit(turn())

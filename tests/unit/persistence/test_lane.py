@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler_service.persistence.state.lane import MOST_PATIENT, Lane
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.persistence.common.write_thread import MOST_WAITING, WriteThread
+from scheduler_service.ports.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 
 
-def make_lane(serve: Callable[[list[int]], list[object]], size: int = 10) -> Lane[int]:
-    return Lane(name="lane", serve=serve, size=size, loop=asyncio.get_running_loop())
+def make_lane(serve: Callable[[list[int]], list[object]], size: int = 10) -> WriteThread[int]:
+    return WriteThread(name="lane", serve=serve, size=size, loop=asyncio.get_running_loop())
 
 
 def noting(groups: list[list[int]]) -> Callable[[list[int]], list[object]]:
@@ -65,11 +65,11 @@ async def test_patient_items_wait_for_others() -> None:
 async def test_the_patience_of_many_ends_at_once() -> None:
     """They are a group by themselves: the timer of the first is not waited for."""
     groups: list[list[int]] = []
-    lane = make_lane(noting(groups), size=10 * MOST_PATIENT)
-    some = [lane.put(item, patient=True) for item in range(MOST_PATIENT + 1)]
+    lane = make_lane(noting(groups), size=10 * MOST_WAITING)
+    some = [lane.put(item, patient=True) for item in range(MOST_WAITING + 1)]
     assert lane._later is None
     await asyncio.gather(*some)
-    assert groups == [list(range(MOST_PATIENT + 1))]
+    assert groups == [list(range(MOST_WAITING + 1))]
     await lane.close()
 
 
@@ -106,7 +106,7 @@ async def test_a_lane_rests_when_nothing_comes() -> None:
         rested.release()
         return rests[-1]
 
-    lane: Lane[int] = Lane(
+    lane: WriteThread[int] = WriteThread(
         name="lane", serve=lambda items: list(items), size=10,
         loop=asyncio.get_running_loop(), rest=rest, pause=0.0,
     )  # fmt: skip

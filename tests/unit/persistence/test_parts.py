@@ -8,8 +8,8 @@ from scheduler_service.domain.effects import PublishParts, QueueWrite, Reconfigu
 from scheduler_service.domain.leases import Claim, EndedPart, Leased
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.persistence.state.store import OpenStore
-from scheduler_service.ports.instances import Queues
+from scheduler_service.ports.queues import Queues
+from scheduler_service.ports.state import OpenStore
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio

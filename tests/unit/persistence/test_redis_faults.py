@@ -10,12 +10,12 @@ import pytest
 import uvloop
 
 from scheduler_service.domain.execution import JobState
+from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.redis.errors import LeaseLost, Unanswered
-from scheduler_service.persistence.redis.redis_store import RedisStateStore
+from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.redis.wire import Wire
-from scheduler_service.persistence.state.catalogue import JobQuery
-from scheduler_service.persistence.state.tap import Point
-from scheduler_service.ports import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.catalogue import JobQuery
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from tests.redis_server import SYNCING, RedisServer
 from tests.unit.persistence.crashing import start
 from tests.unit.persistence.samples import batch, commit, delivery
@@ -302,13 +302,13 @@ async def test_a_damaged_row_is_told(redis: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("point", [Point.BEGIN, Point.WRITE, Point.COMMIT])
+@pytest.mark.parametrize("point", [FaultPoint.BEGIN, FaultPoint.WRITE, FaultPoint.COMMIT])
 async def test_a_failure_says_whether_anything_was_written(
-    redis: RedisServer, point: Point, when: str
+    redis: RedisServer, point: FaultPoint, when: str
 ) -> None:
     """Before the commit has ended nothing was written; after it, the answer is: unknown."""
     store = await open_at(redis, tap=Breaking(f"{when} {point}"))
-    is_written = (point, when) == (Point.COMMIT, "after")
+    is_written = (point, when) == (FaultPoint.COMMIT, "after")
     with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
         await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
     assert (await store.load("job") is not None) is is_written

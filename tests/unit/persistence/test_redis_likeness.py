@@ -11,12 +11,11 @@ from scheduler_service.domain.effects import PublishParts, WithdrawParts
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
-from scheduler_service.persistence.redis.redis_store import RedisStateStore
-from scheduler_service.persistence.state.catalogue import JobQuery, JobSort
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.store import OpenStore
-from scheduler_service.persistence.state.writes import Write
-from scheduler_service.ports import Remembered, Settlement
+from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.persistence.sqlite.writes import Write
+from scheduler_service.ports.catalogue import JobQuery, JobSort
+from scheduler_service.ports.state import OpenStore, Remembered, Settlement
 from tests.redis_server import RedisServer
 from tests.unit.persistence.samples import batch, commit, delivery
 from tests.unit.persistence.test_grouping import befores, groups

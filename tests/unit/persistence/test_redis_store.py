@@ -19,11 +19,10 @@ from scheduler_service.persistence.redis.lease import (
     take_lease,
     this_process,
 )
-from scheduler_service.persistence.redis.redis_store import RedisStateStore
 from scheduler_service.persistence.redis.server import Server, check
+from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.redis.wire import Wire
-from scheduler_service.persistence.state.errors import StoreLocked, StoreTooNew
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreLocked, StoreTooNew, StoreUnavailable
 from tests.redis_server import RedisServer
 from tests.unit.persistence.crashing import start
 from tests.unit.persistence.samples import commit

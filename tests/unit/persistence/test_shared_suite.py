@@ -10,11 +10,14 @@ from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.shared.catalogue import SharedCatalogue
-from scheduler_service.persistence.shared.database import SharedDatabase
-from scheduler_service.persistence.shared.nodes import Node, Nodes
-from scheduler_service.persistence.shared.store import Claim, SharedStore
-from scheduler_service.ports import Batch, Commit, Settlement, StoreConflict
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.cluster import Node, TurnClaim
+from scheduler_service.ports.errors import StoreConflict
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Commit, Settlement
 from tests.unit.persistence import test_catalogue_suite as suite
 from tests.unit.persistence.samples import delivery, entry
 from tests.unit.persistence.servers import postgres_server, shared_urls
@@ -33,7 +36,9 @@ class Shelf:
         self.nodes = Nodes(database=database)
 
     async def commit(self, commit: Commit) -> None:
-        claim = Claim(commit.entry, commit.due, commit.expected, commit.sequence, ONE, 0, commit.definition)
+        claim = TurnClaim(
+            commit.entry, commit.due, commit.expected, commit.sequence, ONE, 0, commit.definition
+        )
         await self.shared.claim(claim)
 
 
@@ -55,8 +60,8 @@ test_pages_follow_each_order = suite.test_pages_follow_each_order
 
 async def test_of_two_claims_from_one_state_one_wins(store: Shelf) -> None:
     """Who read something older changes nothing (DESIGN section 4)."""
-    await store.shared.claim(Claim(entry(), Due(), 0, 1, ONE, 10))
-    claims = [Claim(entry(), Due(), 1, 2, ONE, 10), Claim(entry(), Due(), 1, 3, TWO, 10)]
+    await store.shared.claim(TurnClaim(entry(), Due(), 0, 1, ONE, 10))
+    claims = [TurnClaim(entry(), Due(), 1, 2, ONE, 10), TurnClaim(entry(), Due(), 1, 3, TWO, 10)]
     ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
     assert [type(one) for one in ends].count(StoreConflict) == 1
     row = await store.shared.find("job")
@@ -66,11 +71,11 @@ async def test_of_two_claims_from_one_state_one_wins(store: Shelf) -> None:
 
 async def test_a_claim_stands_for_five_seconds(store: Shelf) -> None:
     """Its holder may go on at once, another node when the turn behind it cannot end any more."""
-    await store.shared.claim(Claim(entry(), Due(), 0, 5, ONE, 1_000))
-    await store.shared.claim(Claim(entry(), Due(), 0, 6, ONE, 2_000))
+    await store.shared.claim(TurnClaim(entry(), Due(), 0, 5, ONE, 1_000))
+    await store.shared.claim(TurnClaim(entry(), Due(), 0, 6, ONE, 2_000))
     with pytest.raises(StoreConflict):
-        await store.shared.claim(Claim(entry(), Due(), 0, 7, TWO, 7_000))
-    await store.shared.claim(Claim(entry(), Due(), 0, 7, TWO, 7_001))
+        await store.shared.claim(TurnClaim(entry(), Due(), 0, 7, TWO, 7_000))
+    await store.shared.claim(TurnClaim(entry(), Due(), 0, 7, TWO, 7_001))
     row = await store.shared.find("job")
     assert row is not None
     assert (row.sequence, row.holder) == (7, TWO)
@@ -79,16 +84,16 @@ async def test_a_claim_stands_for_five_seconds(store: Shelf) -> None:
 async def test_a_copy_counts_with_the_latest_claim_alone(store: Shelf) -> None:
     """A claim that brings none makes the one before it worthless, and lets it go after an hour."""
     assert await store.shared.latest("job") is None
-    await store.shared.claim(Claim(entry(), Due(), 0, 1, ONE, 10, copy=b"first"))
+    await store.shared.claim(TurnClaim(entry(), Due(), 0, 1, ONE, 10, copy=b"first"))
     assert await store.shared.latest("job") == (ONE, b"first")
-    await store.shared.claim(Claim(entry(), Due(), 1, 2, TWO, 20, copy=b"second"))
+    await store.shared.claim(TurnClaim(entry(), Due(), 1, 2, TWO, 20, copy=b"second"))
     assert await store.shared.latest("job") == (TWO, b"second")
-    await store.shared.claim(Claim(entry(), Due(), 2, 3, TWO, 30))
+    await store.shared.claim(TurnClaim(entry(), Due(), 2, 3, TWO, 30))
     assert await store.shared.latest("job") == (TWO, None)
-    await store.shared.claim(Claim(entry(), Due(), 3, 4, TWO, 40, copy=b"third"))
+    await store.shared.claim(TurnClaim(entry(), Due(), 3, 4, TWO, 40, copy=b"third"))
     await store.shared.prune(Now(10_000_000, 10_000_000))
     assert await store.shared.latest("job") == (TWO, b"third"), "an older state may have been written over it"
-    await store.shared.claim(Claim(entry(), Due(), 4, 5, TWO, 50))
+    await store.shared.claim(TurnClaim(entry(), Due(), 4, 5, TWO, 50))
     await store.shared.prune(Now(10_000_000, 10_000_000))
     assert await store.shared.latest("job") == (TWO, None)
 
@@ -96,7 +101,7 @@ async def test_a_copy_counts_with_the_latest_claim_alone(store: Shelf) -> None:
 async def test_what_cannot_be_stored_fails_alone(store: Shelf) -> None:
     """Writes that wait together are one transaction; a bad one does not take the others with it."""
     bad = entry("bad", job_name=None)
-    claims = [Claim(entry("a"), Due(), 0, 1, ONE, 1), Claim(bad, Due(), 0, 1, ONE, 1)]
+    claims = [TurnClaim(entry("a"), Due(), 0, 1, ONE, 1), TurnClaim(bad, Due(), 0, 1, ONE, 1)]
     ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
     assert ends[0] is None
     assert isinstance(ends[1], Exception)
@@ -139,10 +144,10 @@ async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: Shelf) -
 
 async def test_overdue_and_abandoned_jobs_are_found(store: Shelf) -> None:
     """The sweep asks the catalogue, never all actors (DESIGN section 3)."""
-    await store.shared.claim(Claim(entry("late"), Due(wall=50), 0, 1, ONE, 100))
-    await store.shared.claim(Claim(entry("waits"), Due(steady=60), 0, 1, ONE, 100))
-    await store.shared.claim(Claim(entry("later"), Due(wall=500, steady=500), 0, 1, TWO, 100))
-    await store.shared.claim(Claim(entry("runs", live=1), Due(), 0, 1, TWO, 100))
+    await store.shared.claim(TurnClaim(entry("late"), Due(wall=50), 0, 1, ONE, 100))
+    await store.shared.claim(TurnClaim(entry("waits"), Due(steady=60), 0, 1, ONE, 100))
+    await store.shared.claim(TurnClaim(entry("later"), Due(wall=500, steady=500), 0, 1, TWO, 100))
+    await store.shared.claim(TurnClaim(entry("runs", live=1), Due(), 0, 1, TWO, 100))
     assert await store.shared.overdue(Now(60, 60), 10) == ["late", "waits"]
     assert await store.shared.abandoned([ONE], 200, 10) == ["runs"]
     assert await store.shared.abandoned([ONE], 100, 10) == ["later", "runs"]

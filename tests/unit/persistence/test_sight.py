@@ -7,8 +7,8 @@ import pytest
 
 from scheduler_service.domain.leases import Claim, Rank, Sight, order_of, rank_of
 from scheduler_service.domain.parts import write_part_id
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.tap import Point
+from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from tests.unit.persistence.test_parts import DONE, Bench
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ class Counted:
         self.begun = 0
 
     def before(self, point: str) -> None:
-        self.begun += point is Point.BEGIN
+        self.begun += point is FaultPoint.BEGIN
 
     def after(self, point: str) -> None:
         """Nothing to do."""

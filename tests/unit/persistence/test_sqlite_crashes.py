@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.tap import Point
-from scheduler_service.ports import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from tests.unit.persistence.crashing import start
 from tests.unit.persistence.samples import batch, commit, delivery
 
@@ -112,11 +112,13 @@ class Breaking:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("point", [Point.BEGIN, Point.WRITE, Point.COMMIT])
-async def test_a_failure_says_whether_anything_was_written(tmp_path: Path, point: Point, when: str) -> None:
+@pytest.mark.parametrize("point", [FaultPoint.BEGIN, FaultPoint.WRITE, FaultPoint.COMMIT])
+async def test_a_failure_says_whether_anything_was_written(
+    tmp_path: Path, point: FaultPoint, when: str
+) -> None:
     """Before the commit has ended nothing was written; after it, the answer is: unknown."""
     store = await SqliteStateStore.open(folder=tmp_path, tap=Breaking(f"{when} {point}"))
-    is_written = (point, when) == (Point.COMMIT, "after")
+    is_written = (point, when) == (FaultPoint.COMMIT, "after")
     with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
         await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
     assert (await store.load("job") is not None) is is_written
@@ -127,7 +129,7 @@ async def test_a_failure_says_whether_anything_was_written(tmp_path: Path, point
 
 async def test_a_conflict_stays_a_conflict_where_the_group_fails(tmp_path: Path) -> None:
     """Who was late is told so, whatever became of the others."""
-    store = await SqliteStateStore.open(folder=tmp_path, tap=Breaking(f"after {Point.COMMIT}"))
+    store = await SqliteStateStore.open(folder=tmp_path, tap=Breaking(f"after {FaultPoint.COMMIT}"))
     answers = [store.commit(commit("late", expected=9)), store.commit(commit("job"))]
     failures = await asyncio.gather(*answers, return_exceptions=True)
     assert isinstance(failures[0], StoreConflict)

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.state.errors import (
+from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.errors import (
     FolderUnusable,
     StoreDamaged,
     StoreLocked,
     StoreTooNew,
+    StoreUncertain,
 )
-from scheduler_service.persistence.state.schema import MIGRATIONS, upgrade
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.tap import Point
-from scheduler_service.ports import NOTHING, StoreUncertain
+from scheduler_service.ports.state import NOTHING
 from tests.unit.persistence.crashing import start
 from tests.unit.persistence.samples import commit
 
@@ -33,7 +34,7 @@ class Gate:
         self.passed: list[str] = []
 
     def before(self, point: str) -> None:
-        if point == Point.COMMIT:
+        if point == FaultPoint.COMMIT:
             self.reached.set()
             assert self.opened.wait(20)
 
@@ -65,7 +66,7 @@ async def test_what_waits_is_written_as_one_group(tmp_path: Path) -> None:
     rest = [store.commit(commit(f"job-{i}")) for i in range(100)]
     gate.opened.set()
     await asyncio.gather(first, *rest)
-    assert gate.passed.count(Point.COMMIT) == 3
+    assert gate.passed.count(FaultPoint.COMMIT) == 3
     await store.close()
 
 
@@ -78,7 +79,7 @@ class Break:
         """Nothing happens."""
 
     def after(self, point: str) -> None:
-        if self.is_set and point == Point.COMMIT:
+        if self.is_set and point == FaultPoint.COMMIT:
             self.is_set = False
             raise OSError("the disk went away")
 

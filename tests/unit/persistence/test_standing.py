@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.state.schema import upgrade
-from scheduler_service.persistence.state.standing import (
+from scheduler_service.persistence.sqlite.row_versions import (
     Face,
-    Standing,
-    Standings,
+    RowVersion,
+    RowVersions,
     Turned,
-    find_standings,
+    find_row_versions,
     write_jobs,
 )
+from scheduler_service.persistence.sqlite.schema import upgrade
 from tests.unit.persistence.samples import entry
 
 ACTIVE = entry("job", state=JobState.ACTIVE, next_fire=7, live=1)
@@ -67,7 +67,7 @@ def test_a_row_is_changed_in_part_and_reads_as_if_written_whole(
 ) -> None:
     """A turn changes a row's moments and counts; where a one-shot job finishes, its state with them."""
     write(database, BEFORE, None)
-    face = find_standings(database, ["job"])["job"].face
+    face = find_row_versions(database, ["job"])["job"].face
     after = Turned(replace(ACTIVE, **changes), 2, b"after", due)
     heard = write(database, after, face)
     found = rows(database)
@@ -86,7 +86,7 @@ def test_moments_that_stay_are_not_written(database: sqlite3.Connection, due: Du
     their pages clean.
     """
     write(database, BEFORE, None)
-    face = find_standings(database, ["job"])["job"].face
+    face = find_row_versions(database, ["job"])["job"].face
     heard = write(database, Turned(replace(ACTIVE, execute_number=9), 2, b"after", due), face)
     assert ("due_wall" in heard[0]) is named
 
@@ -96,18 +96,18 @@ def test_a_finished_job_is_written_again_with_its_new_face(database: sqlite3.Con
     write(database, BEFORE, None)
     finished = replace(ACTIVE, state=JobState.FINISHED, **OVER)
     for sequence in (2, 3):
-        face = find_standings(database, ["job"])["job"].face
+        face = find_row_versions(database, ["job"])["job"].face
         heard = write(database, Turned(finished, sequence, b"after", Due()), face)
     assert "new_state" not in heard[0]
-    assert find_standings(database, ["job"])["job"].sequence == 3
+    assert find_row_versions(database, ["job"])["job"].sequence == 3
 
 
 def test_memory_knows_what_was_written_and_asks_for_the_rest(database: sqlite3.Connection) -> None:
     """What it says is what the table says; what is gone is not known, and neither is what is in doubt."""
-    standings = Standings()
+    standings = RowVersions()
     others = [Turned(replace(ACTIVE, job_id=name), 4, b"x", Due()) for name in ("one", "two", "gone")]
     written = write_jobs(database, [(turned, None) for turned in others])
-    assert written == find_standings(database, ["one", "two", "gone"])
+    assert written == find_row_versions(database, ["one", "two", "gone"])
     standings.replace({"one": written["one"], "gone": written["gone"]}, without=())
     database.execute("DELETE FROM jobs WHERE job_id = 'gone'")
     standings.replace({}, without=["gone"])
@@ -125,14 +125,14 @@ def test_memory_knows_what_was_written_and_asks_for_the_rest(database: sqlite3.C
 
 def test_memory_keeps_a_bounded_number(database: sqlite3.Connection) -> None:
     """Those written longest ago go first; a row that is written again counts as new."""
-    standings = Standings(most=2)
+    standings = RowVersions(most=2)
     for name in ("a", "b", "a", "c"):
-        standings.replace({name: Standing("u", 1, False, Face(1, (None, None, None)))}, without=())
+        standings.replace({name: RowVersion("u", 1, False, Face(1, (None, None, None)))}, without=())
     assert standings.find(database, ["a", "b", "c"]).keys() == {"a", "c"}
 
 
 def test_a_destroyed_job_is_known_as_such(database: sqlite3.Connection) -> None:
     """Its row stays, and the next life is judged by it."""
     destroyed = Turned(replace(ACTIVE, state=JobState.DESTROYED), 9, None, Due())
-    assert write_jobs(database, [(destroyed, None)]) == find_standings(database, ["job"])
-    assert find_standings(database, ["job"])["job"].destroyed
+    assert write_jobs(database, [(destroyed, None)]) == find_row_versions(database, ["job"])
+    assert find_row_versions(database, ["job"])["job"].destroyed

@@ -13,15 +13,9 @@ from scheduler_service.domain.records import (
     Record,
 )
 from scheduler_service.hosts.light_tasks import LightTasks
-from scheduler_service.persistence.state.catalogue import JobQuery
-from scheduler_service.persistence.state.store import OpenStore
-from scheduler_service.ports import (
-    NOTHING,
-    Remembered,
-    Settlement,
-    StoreConflict,
-    StoreUnavailable,
-)
+from scheduler_service.ports.catalogue import JobQuery
+from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
+from scheduler_service.ports.state import NOTHING, OpenStore, Remembered, Settlement
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 
 pytestmark = pytest.mark.anyio

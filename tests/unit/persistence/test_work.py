@@ -15,14 +15,14 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler_service.domain.moments import MINUTE, Due
-from scheduler_service.persistence.state.group import Group
-from scheduler_service.persistence.state.journal import Journal
-from scheduler_service.persistence.state.rows import LONGEST
-from scheduler_service.persistence.state.schema import upgrade
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.persistence.state.tap import Point
-from scheduler_service.persistence.state.writes import Fold, Write, Written
-from scheduler_service.ports import NOTHING, Commit
+from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.sqlite.commit_group import Group
+from scheduler_service.persistence.sqlite.journal import Journal
+from scheduler_service.persistence.sqlite.rows import LONGEST
+from scheduler_service.persistence.sqlite.schema import upgrade
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.persistence.sqlite.writes import Fold, Write, Written
+from scheduler_service.ports.state import NOTHING, Commit
 from tests.unit.persistence.samples import batch, commit
 
 pytestmark = pytest.mark.anyio
@@ -121,11 +121,11 @@ class Gate:
         self.is_open = threading.Event()
 
     def before(self, point: str) -> None:
-        if point == Point.BEGIN:
+        if point == FaultPoint.BEGIN:
             assert self.is_open.wait(30)
 
     def after(self, point: str) -> None:
-        self.commits += point == Point.COMMIT
+        self.commits += point == FaultPoint.COMMIT
 
 
 async def test_what_waits_together_is_committed_together(tmp_path: Path) -> None:

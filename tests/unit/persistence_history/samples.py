@@ -11,7 +11,7 @@ from scheduler_service.domain.records import (
     Record,
     StepEnded,
 )
-from scheduler_service.ports import Batch
+from scheduler_service.ports.history import Batch
 
 START = 1_790_000_000_000
 

@@ -11,7 +11,7 @@ from scheduler_service.domain.records import (
     Record,
     StepEnded,
 )
-from scheduler_service.persistence.history.backlog import RECORD_BYTES, Load, weigh
+from scheduler_service.persistence.history.buffer import RECORD_BYTES, Load, weigh
 from tests.unit.persistence_history.samples import START, batch, exchange, execution
 
 CALL = exchange(request_body=b"12345", response_body=b"1234567")

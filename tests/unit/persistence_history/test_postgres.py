@@ -11,11 +11,12 @@ import psycopg
 import pytest
 
 from scheduler_service.domain.records import Noted
+from scheduler_service.persistence.history.coalesce import coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
-from scheduler_service.persistence.history.merging import merge
 from scheduler_service.persistence.history.queries import ExecutionQuery
-from scheduler_service.persistence.history.services import SqlServiceTable
-from scheduler_service.ports import Batch, StoreUnavailable
+from scheduler_service.persistence.services.table import SqlServiceTable
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.history import Batch
 from tests.unit.persistence.servers import PostgresServer, make_database
 from tests.unit.persistence_history.conftest import Room
 from tests.unit.persistence_history.samples import START, attempt, batch, execution
@@ -97,7 +98,7 @@ async def test_nodes_that_put_one_service_at_once_both_can(rooms: tuple[Room, Ro
 @pytest.mark.parametrize("count", [1, 255, 1_000])
 def test_a_load_takes_a_statement_of_each_table(postgres_url: str, count: int) -> None:
     """Executions, detail and ledger: three statements for any number of rows up to a thousand."""
-    rows = merge([one for number in range(count) for one in turns_of(number)])
+    rows = coalesce([one for number in range(count) for one in turns_of(number)])
     database = HistoryDatabase(url=postgres_url)
     heard: list[object] = []
 

@@ -17,7 +17,7 @@ from scheduler_service.domain.records import (
     Noted,
     StepEnded,
 )
-from scheduler_service.persistence.cursor import CursorError, write_cursor
+from scheduler_service.persistence.common.cursor import CursorError, write_cursor
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.reads import HistoryReads
 from tests.unit.persistence_history.conftest import Room

@@ -8,8 +8,8 @@ import pytest
 
 from scheduler_service.domain.services import Applied, RateLimit, Service
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.services import SqlServiceTable
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.persistence.services.table import SqlServiceTable
+from scheduler_service.ports.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 PLAIN = Service(tenant="default", name="billing", created_at=1, updated_at=1)

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate, open_dialect
 from scheduler_service.persistence.history.versions import HEAD, check, upgrade
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 
 
 @pytest.fixture(params=["file", "postgresql"])

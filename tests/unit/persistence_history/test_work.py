@@ -7,11 +7,11 @@ import pytest
 
 from scheduler_service.domain.execution import FailureType, FiringOutcome
 from scheduler_service.domain.records import FiringRecord
+from scheduler_service.persistence.history.coalesce import coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.insertion import insert_rows
-from scheduler_service.persistence.history.merging import merge
 from scheduler_service.persistence.history.sqlite import IN_MEMORY
-from scheduler_service.ports import Batch
+from scheduler_service.ports.history import Batch
 from tests.unit.persistence_history.samples import START, attempt, batch, execution
 
 
@@ -28,7 +28,7 @@ def turns_of(number: int) -> list[Batch]:
 
 def write(database: HistoryDatabase, count: int) -> int:
     """Writes so many executions at once; how many statements that took, beside BEGIN and COMMIT."""
-    rows = merge([one for number in range(count) for one in turns_of(number)])
+    rows = coalesce([one for number in range(count) for one in turns_of(number)])
     with database.writing() as connection:
         heard: list[str] = []
         connection.set_trace_callback(heard.append)
@@ -49,7 +49,7 @@ def test_what_is_rarely_there_is_not_written_as_nothing() -> None:
     """Rows of executions that went well do not name the columns of failures; a mixed load is told apart."""
     database = HistoryDatabase(url=IN_MEMORY)
     failed = batch(2, execution(2, state="terminated", error="http_status", failure_type=FailureType.HTTP))
-    rows = merge([*turns_of(1), *turns_of(2), failed])
+    rows = coalesce([*turns_of(1), *turns_of(2), failed])
     with database.writing() as connection:
         heard: list[str] = []
         connection.set_trace_callback(heard.append)
@@ -67,7 +67,7 @@ def test_an_error_that_is_over_is_wiped_out() -> None:
     database = HistoryDatabase(url=IN_MEMORY)
     for sequence, told in ((2, {"reason": "retry", "progress": "half"}), (3, {"state": "succeeded"})):
         with database.writing() as connection:
-            insert_rows(connection, merge([batch(sequence, execution(**told))]))
+            insert_rows(connection, coalesce([batch(sequence, execution(**told))]))
             kept = connection.execute("SELECT state,reason,progress FROM executions").fetchall()
     assert kept == [("succeeded", None, None)]
     database.close()
@@ -77,7 +77,7 @@ def test_a_value_is_taken_by_the_driver_as_it_is() -> None:
     """No row of an execution that went well has a value that the driver would want to adapt first."""
     whole = {"state": "succeeded", "started_at": START, "ended_at": START}
     fired = FiringRecord(planned_at=START, outcome=FiringOutcome.FIRED, execute_number=1)
-    rows = merge([batch(2, fired, execution(**whole), *attempt(1, 1))])
+    rows = coalesce([batch(2, fired, execution(**whole), *attempt(1, 1))])
     heard: list[object] = []
 
     class Hearing(sqlite3.Connection):

@@ -6,10 +6,14 @@ import pytest
 
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, DeliveryTry, FiringRecord, Noted
-from scheduler_service.persistence.history.merging import merge
+from scheduler_service.persistence.history.coalesce import coalesce
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
-from scheduler_service.persistence.history.writer import BUSY_BATCHES, LINGER_SECONDS, linger_after
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.persistence.history.writer import (
+    BUSY_BATCHES,
+    FLUSH_INTERVAL_SECONDS,
+    flush_interval_after,
+)
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence_history.conftest import Room
 from tests.unit.persistence_history.samples import START, attempt, batch, exchange, execution
 
@@ -30,14 +34,14 @@ async def count(room: Room, table: str) -> int:
 
 def test_a_busy_writer_gathers_for_longer() -> None:
     """Within a second in any case (SPEC section 10), and soon where there is little to do."""
-    assert linger_after(1, LINGER_SECONDS) == LINGER_SECONDS
-    assert LINGER_SECONDS < linger_after(BUSY_BATCHES, LINGER_SECONDS) < 0.5
+    assert flush_interval_after(1, FLUSH_INTERVAL_SECONDS) == FLUSH_INTERVAL_SECONDS
+    assert FLUSH_INTERVAL_SECONDS < flush_interval_after(BUSY_BATCHES, FLUSH_INTERVAL_SECONDS) < 0.5
 
 
 def test_a_short_execution_is_one_row_of_each_table() -> None:
     """DESIGN 5: short executions become one insert, not three updates."""
     started, step, ended = attempt(1, 1)
-    rows = merge([batch(2, execution(), started), batch(3, execution(state="succeeded"), step, ended)])
+    rows = coalesce([batch(2, execution(), started), batch(3, execution(state="succeeded"), step, ended)])
     assert len(rows.executions) == len(rows.entries) == 1
     assert "succeeded" in rows.executions[0]
     assert rows.entries[0][2:4] == (2, 3)
@@ -45,7 +49,7 @@ def test_a_short_execution_is_one_row_of_each_table() -> None:
 
 def test_merging_takes_the_highest_sequence_whatever_the_order() -> None:
     """The execution's record with the highest sequence counts."""
-    rows = merge([batch(5, execution(state="succeeded")), batch(4, execution(state="processing"))])
+    rows = coalesce([batch(5, execution(state="succeeded")), batch(4, execution(state="processing"))])
     assert rows.executions[0][6] == "succeeded"
 
 

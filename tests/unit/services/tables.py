@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.services import Applied, Service
-from scheduler_service.ports import ServiceTable, StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.services import ServiceTable
 
 START = 1_767_225_600_000
 

@@ -3,9 +3,9 @@
 import pytest
 
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.persistence.state.sqlite_store import SqliteStateStore
-from scheduler_service.ports import StoreUnavailable
-from scheduler_service.services.queues import PullQueues
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.services.pull_queues import PullQueues
 
 pytestmark = pytest.mark.anyio
 

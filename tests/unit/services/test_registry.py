@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.services import Service
-from scheduler_service.ports import StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.directory import Directory
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.registry import NOTHING, Declaration, Registry, digest_of

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.timing.cron import parse_cron
-from scheduler_service.timing.cron_advice import advise
+from scheduler_service.timing.cron_hints import advise
 from scheduler_service.timing.durations import parse_duration
 from scheduler_service.timing.timer import TimerText, compile_timer
 

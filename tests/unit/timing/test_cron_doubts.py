@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import parse_cron
-from scheduler_service.timing.cron_doubts import doubt
+from scheduler_service.timing.cron_warnings import doubt
 from scheduler_service.timing.timer import TimerText, compile_timer
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, as_moment
-from scheduler_service.timing.course import following
 from scheduler_service.timing.cron import parse_cron
-from scheduler_service.timing.cron_words import describe
+from scheduler_service.timing.cron_describe import describe
+from scheduler_service.timing.occurrences import following
 from scheduler_service.timing.timer import TimerText, compile_timer
 from scheduler_service.timing.zones import load_zone
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import parse_cron
-from scheduler_service.timing.cron_words import describe
+from scheduler_service.timing.cron_describe import describe
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_moment, rfc3339
-from scheduler_service.timing.course import preceding, tally
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.firings import advance, between, latest, upcoming, warnings_at
+from scheduler_service.timing.occurrences import preceding, tally
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
 

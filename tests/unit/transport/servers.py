@@ -10,7 +10,7 @@ from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
-from scheduler_service.transport.services import StaticDirectory
+from scheduler_service.transport.service_urls import StaticDirectory
 
 Handler = Callable[["Peer"], Awaitable[None]]
 

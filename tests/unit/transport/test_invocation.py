@@ -3,9 +3,9 @@
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.ports import MayGo, always
+from scheduler_service.ports.sending import MayGo, always
 from scheduler_service.transport.invocation import InvocationDirectory, InvocationSender
-from scheduler_service.transport.services import StaticDirectory
+from scheduler_service.transport.service_urls import StaticDirectory
 
 pytestmark = pytest.mark.anyio
 

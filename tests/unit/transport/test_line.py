@@ -6,8 +6,8 @@ import pytest
 
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.connection import Connection
+from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
 from scheduler_service.transport.deadlines import Deadlines
-from scheduler_service.transport.line import Line, Waiter
 from scheduler_service.transport.resolver import Route
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ class Lines:
         self.seconds = 0.0
         loop = asyncio.get_running_loop()
         route = Route(read_url(ORIGIN).site, False)
-        self.line = Line(route, loop, most, self._hear, lambda: self.seconds)
+        self.line = ConnectionLimit(route, loop, most, self._hear, lambda: self.seconds)
         for _ in range(open_now):
             self.line.open.add(
                 Connection(
@@ -45,7 +45,7 @@ class Lines:
                 )
             )
 
-    def _hear(self, line: Line) -> None:
+    def _hear(self, line: ConnectionLimit) -> None:
         assert line is self.line
         self.heard += 1
 

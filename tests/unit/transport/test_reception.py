@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.transport.errors import ConnectFailed
-from scheduler_service.transport.reception import HEAD_BYTES, HEAD_COUNT, Reception, Reply
+from scheduler_service.transport.response_parser import HEAD_BYTES, HEAD_COUNT, ParsedResponse, ResponseParser
 
 
-def receive(*pieces: bytes, method: str = "POST", limit: int = 1000) -> tuple[Reply, bool]:
+def receive(*pieces: bytes, method: str = "POST", limit: int = 1000) -> tuple[ParsedResponse, bool]:
     """The reply to these bytes, and whether the connection may be used again."""
-    reception = Reception(origin="http://peer.test", limit=limit)
+    reception = ResponseParser(origin="http://peer.test", limit=limit)
     reception.begin(method=method)
     for piece in pieces:
         reception.feed(piece)
@@ -31,7 +31,7 @@ def encoded(coding: str, body: bytes) -> bytes:
 def test_length() -> None:
     """A counted body; names in lower case; the connection lives on."""
     reply, reusable = receive(b"HTTP/1.1 200 OK\r\nContent-LENGTH: 2\r\nX-A:  b \r\n\r\nok")
-    assert reply == Reply(200, (("content-length", "2"), ("x-a", "b")), b"ok", False)
+    assert reply == ParsedResponse(200, (("content-length", "2"), ("x-a", "b")), b"ok", False)
     assert reusable
 
 
@@ -69,7 +69,7 @@ def test_interim_answers_are_skipped() -> None:
 )
 def test_bodiless(method: str, head: bytes) -> None:
     """An answer to HEAD, a 204 and a 304 have no body, whatever their length says; the next one is read."""
-    reception = Reception(origin="http://peer.test", limit=100)
+    reception = ResponseParser(origin="http://peer.test", limit=100)
     for _ in range(2):
         reception.begin(method=method)
         reception.feed(head)
@@ -187,7 +187,7 @@ def test_any_cut_gives_the_same_reply(cuts: list[int], body: bytes) -> None:
 @given(st.lists(st.binary(min_size=1, max_size=60), max_size=5), st.sampled_from(["GET", "HEAD"]))
 def test_any_bytes_are_an_answer_or_refused(pieces: list[bytes], method: str) -> None:
     """No bytes after a status line raise anything but ConnectFailed."""
-    reception = Reception(origin="http://peer.test", limit=50)
+    reception = ResponseParser(origin="http://peer.test", limit=50)
     reception.begin(method=method)
     try:
         for piece in (b"HTTP/1.1 200 OK\r\n", *pieces):

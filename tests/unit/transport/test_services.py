@@ -4,16 +4,16 @@ import pytest
 
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget, TransportError
 from scheduler_service.transport.redirects import write_url
-from scheduler_service.transport.services import Services, StaticDirectory
+from scheduler_service.transport.service_urls import ServiceUrls, StaticDirectory
 
-SERVICES = Services(
+SERVICES = ServiceUrls(
     directory=StaticDirectory(
         addresses={"oa": "http://10.0.0.7:8080/base/", "Mixed.Case-1": "https://x.test"}
     ),
     owner_url="http://127.0.0.1:8000",
     gateway="http://gw.test/in",
 )
-EMPTY = Services(directory=StaticDirectory(addresses={}), owner_url=None, gateway=None)
+EMPTY = ServiceUrls(directory=StaticDirectory(addresses={}), owner_url=None, gateway=None)
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ class Returning:
 
 def test_who_may_come_back_is_told_apart() -> None:
     """After a start an instance may live that has not registered anew; nobody else is waited for."""
-    services = Services(directory=Returning(), owner_url=None, gateway=None)
+    services = ServiceUrls(directory=Returning(), owner_url=None, gateway=None)
     for _ in range(2):
         with pytest.raises(NotBack):
             services.locate("service://oa/x")
     assert write_url(services.locate("service://oa/x")) == "http://oa.test/x"
-    gone = Services(directory=Returning(is_awaited=False), owner_url=None, gateway=None)
+    gone = ServiceUrls(directory=Returning(is_awaited=False), owner_url=None, gateway=None)
     with pytest.raises(NoInstance) as raised:
         gone.locate("service://oa/x")
     assert not isinstance(raised.value, NotBack)
@@ -88,7 +88,7 @@ def test_refused(url: str) -> None:
 
 def test_a_name_is_never_an_address() -> None:
     """A directory is not even asked for a name that could be an address."""
-    services = Services(
+    services = ServiceUrls(
         directory=StaticDirectory(addresses={"10.0.0.1": "http://x.test"}), owner_url=None, gateway=None
     )
     with pytest.raises(TransportError):

@@ -1,0 +1,208 @@
+"""Takes the calls of the scheduler: judged, held until their moment, run, answered (SPEC sections 13, 16)."""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from client_sdk.client.connection import Connection
+from client_sdk.errors import Invalid, NotWanted, SdkError, SignatureRefused
+from client_sdk.signing import Verifier
+from client_sdk.target.declaration import (
+    FEEDBACK_HEADER,
+    SHARD_INDEX_HEADER,
+    SHARD_TOTAL_HEADER,
+    Declaration,
+)
+from client_sdk.target.execution import Execution
+from client_sdk.target.in_flight import AttemptsInFlight, Name
+from client_sdk.target.invoke import INTERRUPTED, LOG, End, hold, refused, run
+from client_sdk.target.messages import InboundCall, OutboundAnswer, refuse
+from client_sdk.target.parameters import WrongParameters
+from client_sdk.target.reporting import Feedback, Reporter, Silence
+
+STOPPED = End(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
+LAST_ANSWERS = 5.0
+"""Seconds for the report of work that was stopped."""
+
+
+class InboundCalls:
+    """The jobs of one instance, as they are called."""
+
+    def __init__(
+        self,
+        *,
+        declarations: Callable[[], Mapping[str, Declaration[..., Any]]],
+        connection: Connection,
+        verifier: Verifier | None,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._declarations = declarations
+        self._connection = connection
+        self._verifier = verifier
+        self._clock = clock
+        self._pause = pause
+        self.running = AttemptsInFlight()
+        self.is_draining = False
+        self.is_stopping = False
+
+    async def take(self, job_id: str, call: InboundCall) -> OutboundAnswer:
+        """One call of a job, answered."""
+        declaration = self._declarations().get(job_id)
+        refusal = self._judge(job_id, declaration, call)
+        if refusal is not None:
+            return refusal
+        assert declaration is not None, "what is not there is gone"
+        try:
+            arguments = declaration.parameters.read(call.body)
+            execution = self._introduce(job_id, declaration, call)
+        except WrongParameters as wrong:
+            return refuse(422, f"the body does not fit {job_id}: {wrong}", flaws=wrong.flaws)
+        except ValueError as error:
+            return refuse(422, str(error))
+        name = Name(job_id, execution.request_counts, execution.idempotency_key)
+        if declaration.is_asynchronous:
+            self.running.start(name, lambda: self._report(declaration, arguments, execution))
+            return OutboundAnswer(202, b'{"status":""}')
+        task = self.running.start(name, lambda: self._work(declaration, arguments, execution))
+        return answer_end(await _join(task))
+
+    def cancel(self, job_id: str, call: InboundCall) -> OutboundAnswer:
+        """`cancelUrl`: stops the attempt that the headers name, if it runs here."""
+        refusal = self._check_signature(call)
+        if refusal is not None:
+            return refusal
+        counts = _read_number(call.headers, "x-scheduling-request-counts")
+        return OutboundAnswer(200, json.dumps({"stopped": self.running.cancel(job_id, counts)}).encode())
+
+    async def drain(self, grace: float) -> None:
+        """Takes no more work from now on; returns when what runs is done, or was stopped after `grace` s."""
+        self.is_draining = True
+        try:
+            async with asyncio.timeout(grace):
+                await self.running.finish(math.inf)
+        except TimeoutError:
+            self.is_stopping = True
+            await self.running.finish(0)
+
+    def _judge(
+        self, job_id: str, declaration: Declaration[..., Any] | None, call: InboundCall
+    ) -> OutboundAnswer | None:
+        """Why the call is not taken; None where it is. A draining one sends all away."""
+        refusal = self._check_signature(call)
+        if refusal is not None:
+            return refusal
+        if self.is_draining:
+            return refuse(503, "this instance stops; ask another one", X_Instance_State="draining")
+        if declaration is None:
+            return refuse(410, f"there is no job {job_id} here any more", X_Job_State="gone")
+        return None
+
+    def _check_signature(self, call: InboundCall) -> OutboundAnswer | None:
+        if self._verifier is None:
+            return None
+        try:
+            self._verifier.verify(call.headers, call.body)
+        except SignatureRefused as refused:
+            return refuse(401, str(refused))
+        return None
+
+    def _introduce(self, job_id: str, declaration: Declaration[..., Any], call: InboundCall) -> Execution:
+        """The execution that the headers of the call name. Raises ValueError for what cannot be read."""
+        headers = call.headers
+        return Execution(
+            job_id=job_id,
+            execute_number=_read_number(headers, "x-scheduling-execute-number"),
+            request_counts=_read_number(headers, "x-scheduling-request-counts"),
+            idempotency_key=headers.get("idempotency-key", ""),
+            scheduled_at=_read_moment(headers.get("x-scheduled-at")),
+            shard_index=_read_shard(headers, SHARD_INDEX_HEADER),
+            shard_total=_read_shard(headers, SHARD_TOTAL_HEADER),
+            reporter=self._reporter(declaration, headers),
+            loop=asyncio.get_running_loop(),
+        )
+
+    def _reporter(self, declaration: Declaration[..., Any], headers: Mapping[str, str]) -> Reporter:
+        if not declaration.is_asynchronous:
+            return Silence()
+        url = headers.get(FEEDBACK_HEADER.lower())
+        if not url:
+            raise ValueError(f"an asynchronous job reports by feedback: send {FEEDBACK_HEADER}")
+        return Feedback(connection=self._connection, url=url)
+
+    async def _work(
+        self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
+    ) -> End:
+        await hold(execution.scheduled_at, self._clock, self._pause)
+        return await run(declaration, arguments, execution)
+
+    async def _report(
+        self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
+    ) -> None:
+        """Does the work and reports its end; work that nobody waits for any more ends in silence."""
+        try:
+            end = await self._work(declaration, arguments, execution)
+        except asyncio.CancelledError:
+            if not self.is_stopping:
+                return
+            end = STOPPED
+        try:
+            async with asyncio.timeout(LAST_ANSWERS if self.is_stopping else None):
+                await _conclude(execution, end)
+        except NotWanted as why:
+            LOG.info("the end of %s counts no more: %s", execution.job_id, why)
+        except (SdkError, TimeoutError) as error:
+            LOG.error("the end of %s could not be reported: %s", execution.job_id, error)
+
+
+def answer_end(end: End) -> OutboundAnswer:
+    """The answer of a synchronous call."""
+    if end.error is None:
+        return OutboundAnswer(200, json.dumps(end.data).encode())
+    headers = () if end.retry_after is None else (("retry-after", str(math.ceil(end.retry_after))),)
+    return OutboundAnswer(end.status, json.dumps(end.report.wire()).encode(), headers)
+
+
+async def _conclude(execution: Execution, end: End) -> None:
+    try:
+        await execution.conclude(end.report)
+    except Invalid as refusal:
+        await execution.conclude(refused(refusal).report)
+
+
+async def _join(task: "asyncio.Task[End]") -> End:
+    """The end of work that others may wait for too: who goes away does not stop it."""
+    await asyncio.wait([task])
+    return STOPPED if task.cancelled() else task.result()
+
+
+def _read_number(headers: Mapping[str, str], name: str) -> int:
+    text = headers.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError(f"{name} {text[:40]!r} is no number")
+    return int(text)
+
+
+def _read_shard(headers: Mapping[str, str], name: str) -> int | None:
+    return _read_number(headers, name.lower()) if headers.get(name.lower()) else None
+
+
+def _read_moment(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _no_moment(text) from None
+    if moment.tzinfo is None:
+        raise _no_moment(text)
+    return moment
+
+
+def _no_moment(text: str) -> ValueError:
+    form = "RFC 3339 with a time zone, as in 2026-01-01T00:00:00.000Z"
+    return ValueError(f"X-Scheduled-At {text[:40]!r} is no moment; write {form}")

@@ -1,0 +1,96 @@
+"""Who may ask: a key where one is configured, else this machine, and never a web page (SPEC section 14)."""
+
+import hmac
+from http import HTTPStatus
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.types import Scope
+
+from scheduler_service.api.bodies import header
+from scheduler_service.api.problems import ApiProblem, refuse
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+BEARER = "bearer "
+
+
+class Authentication:
+    """Checks a request before anything else is done with it.
+
+    With `admin_key` every request brings it as `Authorization: Bearer …`. Without one the peer and the name
+    in `Host` must be of this machine, and what changes something must not come from another page.
+    """
+
+    def __init__(self, *, admin_key: str | None) -> None:
+        self._admin_key = None if admin_key is None else admin_key.encode()
+
+    def check(self, scope: Scope, is_open: bool) -> None:
+        """Lets the request pass. Raises ApiProblem (401, 403)."""
+        if self._admin_key is None:
+            _check_local(scope)
+        elif not is_open:
+            self._check_key(scope, self._admin_key)
+
+    def _check_key(self, scope: Scope, expected: bytes) -> None:
+        given = header(scope, b"authorization") or ""
+        key = given[len(BEARER) :].strip() if given[: len(BEARER)].lower() == BEARER else ""
+        if not hmac.compare_digest(key.encode(), expected):
+            raise _unknown_key(bool(given))
+
+
+def _check_local(scope: Scope) -> None:
+    client = scope.get("client")
+    if client is not None and not is_loopback(client[0]):
+        raise _not_local(f"the address {client[0]}")
+    host = header(scope, b"host") or ""
+    if not is_loopback(_name_of(host)):
+        raise _not_local(f"the host name {host[:80]!r}")
+    origin = header(scope, b"origin")
+    if origin is not None and scope["method"] not in SAFE and not _is_same(origin, host):
+        raise refuse(
+            HTTPStatus.FORBIDDEN,
+            "/Origin",
+            "origin",
+            f"the page {origin[:80]!r} may not change anything here",
+        )
+
+
+def is_loopback(name: str) -> bool:
+    """Whether `name` is an address of this machine, or a name that always is (RFC 6761, section 6.3)."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def _name_of(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+
+
+def _is_same(origin: str, host: str) -> bool:
+    try:
+        return urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:
+        return False
+
+
+def _not_local(what: str) -> ApiProblem:
+    return refuse(
+        HTTPStatus.FORBIDDEN,
+        "/Host",
+        "loopback_only",
+        f"{what} is not of this machine, and no key is configured: set server.key to serve others",
+    )
+
+
+def _unknown_key(given: bool) -> ApiProblem:
+    message = "this key is not known" if given else "a key is needed: send 'Authorization: Bearer KEY'"
+    problem = refuse(HTTPStatus.UNAUTHORIZED, "/Authorization", "unauthorized", message)
+    problem.headers = (("www-authenticate", 'Bearer realm="punctual"'),)
+    return problem

@@ -1,0 +1,285 @@
+"""A step at the instances of a service: chosen, called, and its parts brought together (SPEC section 13)."""
+
+from scheduler_service.domain.document import Open, PartsOpen, Resolving
+from scheduler_service.domain.effects import MarkDraining
+from scheduler_service.domain.events import CallEnded, InstancesResolved
+from scheduler_service.domain.parts import BROADCAST, SPREAD, Chosen, Part, PartEnd
+from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.wire import (
+    Answer,
+    CallKind,
+    Fault,
+    FaultKind,
+    OutboundRequest,
+    Outcome,
+    Token,
+)
+from scheduler_service.engine.attempt import Broken
+from scheduler_service.engine.chain import (
+    advance,
+    fail_answer,
+    judge_answer,
+    key_of,
+    limit_of,
+    refuse_step,
+    take_fault,
+)
+from scheduler_service.engine.headers import find_header
+from scheduler_service.engine.parts.join import finish_parts, fit_body, record_part
+from scheduler_service.engine.parts.outbound import (
+    call_of,
+    key_of_part,
+    look_for_instance,
+    make_part,
+    reports_by_part,
+    search,
+)
+from scheduler_service.engine.program import Routing, Step
+from scheduler_service.engine.requests import Refused
+from scheduler_service.engine.turn_state import TurnState, replace
+
+DRAINING = "draining"
+DRAINING_STATUS = 503
+_HEADER = "x-instance-state"
+
+
+def take_instances(draft: TurnState, event: InstancesResolved) -> Reply:
+    """Where a step goes, or a part that lost its instance; late and doubled answers change nothing."""
+    run = find_run(draft, event.token)
+    if run is None:
+        return Unchanged()
+    phase = draft.contexts[run.execute_number].phase
+    if isinstance(phase, Resolving) and phase.serial == event.token.serial:
+        _send_step(draft, run, phase, event)
+        return Taken()
+    if isinstance(phase, PartsOpen):
+        part = _awaited(phase, event.token)
+        if part is not None and part.request is None:
+            _send_part_elsewhere(draft, run, phase, part, event.chosen)
+            return Taken()
+    return Unchanged()
+
+
+def take_part_call(draft: TurnState, event: CallEnded) -> Reply:
+    """The answer of an instance, where the part still awaits it."""
+    run = find_run(draft, event.token)
+    phase = None if run is None else draft.contexts[run.execute_number].phase
+    if run is None or not isinstance(phase, PartsOpen):
+        return Unchanged()
+    part = _awaited(phase, event.token)
+    if part is None or part.request is None or event.token.kind is not CallKind.PART:
+        return Unchanged()
+    if _is_draining(event.outcome):
+        _go_elsewhere(draft, run, phase, part, event.outcome)
+    elif phase.route in SPREAD:
+        _end_part(draft, run, phase, part, part.request, event.outcome)
+    else:
+        _end_step(draft, run, phase, part, part.request, event.outcome)
+    return Taken()
+
+
+def find_run(draft: TurnState, token: Token) -> Open | None:
+    """The execution whose present attempt `token` belongs to."""
+    run = draft.opens.get(token.execute_number)
+    if run is None or run.execute_number not in draft.contexts or token.uid != draft.head.uid:
+        return None
+    return run if run.request_counts == token.request_counts else None
+
+
+def _awaited(phase: PartsOpen, token: Token) -> Part | None:
+    return next((part for part in phase.parts if part.serial == token.serial and part.end is None), None)
+
+
+def _send_step(draft: TurnState, run: Open, phase: Resolving, event: InstancesResolved) -> None:
+    step = draft.program_of(run).steps[phase.step]
+    if not event.chosen:
+        _find_nobody(draft, run, step, phase)
+        return
+    parts: list[Part] = []
+    total = len(event.chosen)
+    for index, chosen in enumerate(event.chosen):
+        request = _request(draft, run, step, (index, total), event.route, chosen)
+        if isinstance(request, Refused):
+            refuse_step(draft, run, step.index, request)
+            return
+        serial = phase.serial + 1 + index
+        parts.append(Part(index, serial, chosen.instance, request, draft.now.wall))
+    by_part = event.route in SPREAD and reports_by_part(draft.program_of(run), step)
+    verdicts = (None,) * total if by_part else ()
+    opened = PartsOpen(step.index, phase.service, event.route, phase.serial + total, tuple(parts), verdicts)
+    draft.adjust(run.execute_number, phase=opened)
+    draft.effects.extend(call_of(draft, run, opened, part) for part in parts)
+
+
+def _request(
+    draft: TurnState, run: Open, step: Step, place: tuple[int, int], route: str, chosen: Chosen
+) -> OutboundRequest | Refused:
+    key = key_of_part(key_of(draft, run, step), route, place, chosen.instance)
+    timeout = limit_of(draft, draft.contexts[run.execute_number], step.target.timeout)
+    made = make_part(draft, run, step, place, route=route, key=key, timeout=timeout)
+    return made if isinstance(made, Refused) else replace(made, base=chosen.address)
+
+
+def _find_nobody(draft: TurnState, run: Open, step: Step, phase: Resolving) -> None:
+    tags = step.handing.tags if isinstance(step.handing, Routing) else ()
+    tagged = f" with the tags {', '.join(tags)}" if tags else ""
+    text = (
+        f"No instance of the service {phase.service!r}{tagged} takes work: start one that registers, "
+        "or set services.static."
+    )
+    fault = Fault(FaultKind.NO_INSTANCE, text)
+    request = _request(draft, run, step, (0, 1), "", Chosen("", ""))
+    broken = judge_answer(step, fault, draft.now.wall)
+    assert broken is not None, "a fault always fails its step"
+    if not isinstance(request, Refused):
+        record_part(draft, run, step, request, fault, sent_at=draft.now.wall, error=broken.failure.code)
+    take_fault(draft, run, step, fault, broken)
+
+
+def _send_part_elsewhere(
+    draft: TurnState, run: Open, phase: PartsOpen, part: Part, chosen: tuple[Chosen, ...]
+) -> None:
+    step = draft.program_of(run).steps[phase.step]
+    if not chosen:
+        fault = Fault(FaultKind.NO_INSTANCE, f"No other instance of {phase.service!r} takes this part.")
+        request = _request(draft, run, step, (part.index, len(phase.parts)), phase.route, Chosen("", ""))
+        if isinstance(request, Refused):
+            refuse_step(draft, run, step.index, request)
+        else:
+            _end_part(draft, run, phase, part, request, fault)
+        return
+    place = (part.index, len(phase.parts))
+    request = _request(draft, run, step, place, phase.route, chosen[0])
+    if isinstance(request, Refused):
+        refuse_step(draft, run, step.index, request)
+        return
+    sent = replace(
+        part, serial=phase.serial + 1, instance=chosen[0].instance, request=request, sent_at=draft.now.wall
+    )
+    opened = replace(_put(phase, sent), serial=phase.serial + 1)
+    draft.adjust(run.execute_number, phase=opened)
+    draft.effects.append(call_of(draft, run, opened, sent))
+
+
+def _put(phase: PartsOpen, part: Part) -> PartsOpen:
+    """The phase with `part` in its place."""
+    return replace(phase, parts=tuple(part if one.index == part.index else one for one in phase.parts))
+
+
+def _is_draining(outcome: Outcome) -> bool:
+    if isinstance(outcome, Fault) or outcome.status != DRAINING_STATUS:
+        return False
+    return (find_header(outcome.headers, _HEADER) or "").strip().lower() == DRAINING
+
+
+def _go_elsewhere(draft: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
+    """The instance takes no more work: it is marked, and another one asked; no attempt is used up."""
+    step = draft.program_of(run).steps[phase.step]
+    tenant = draft.program.surroundings.tenant
+    draft.effects.append(MarkDraining(tenant, phase.service, part.instance))
+    draft.note(run, DRAINING, f"instance {part.instance} of {phase.service} is draining", step=step.index)
+    refused = (*part.refused, part.instance)
+    serial = phase.serial + 1
+    if phase.route not in SPREAD:
+        look_for_instance(draft, run, step, Resolving(step.index, phase.service, serial, refused))
+    elif phase.route == BROADCAST:
+        _drop_part(draft, run, phase, part, outcome)
+    else:
+        waiting = replace(part, serial=serial, instance="", request=None, refused=refused)
+        draft.adjust(run.execute_number, phase=replace(_put(phase, waiting), serial=serial))
+        draft.effects.append(search(draft, run, step, phase.service, serial, excluded=refused, single=True))
+
+
+def _drop_part(draft: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
+    """A broadcast is for those that work: who stops has no part in it. Where all stop, others are asked."""
+    step = draft.program_of(run).steps[phase.step]
+    dropped = PartEnd(instance=part.instance, dropped=True, at=draft.now.wall)
+    left = _put(phase, replace(part, request=None, end=dropped))
+    ends = [one.end for one in left.parts]
+    if all(end is not None and end.dropped for end in ends):
+        refused = tuple(one.instance for one in left.parts)
+        again = Resolving(step.index, phase.service, phase.serial + 1, refused)
+        look_for_instance(draft, run, step, again)
+        return
+    _go_on(draft, run, left)
+
+
+def _end_step(
+    draft: TurnState, run: Open, phase: PartsOpen, part: Part, request: OutboundRequest, outcome: Outcome
+) -> None:
+    """The one instance that was chosen answered, or did not: the step ends as any other."""
+    step = draft.program_of(run).steps[phase.step]
+    broken = judge_answer(step, outcome, draft.now.wall)
+    code = broken.failure.code if broken else None
+    record_part(draft, run, step, request, outcome, sent_at=part.sent_at, error=code, instance=part.instance)
+    if isinstance(outcome, Fault):
+        assert broken is not None
+        take_fault(draft, run, step, outcome, broken)
+    elif broken is not None:
+        fail_answer(draft, run, outcome, broken)
+    else:
+        advance(draft, run, step, outcome if outcome.url else replace(outcome, url=request.url))
+
+
+def _end_part(
+    draft: TurnState, run: Open, phase: PartsOpen, part: Part, request: OutboundRequest, outcome: Outcome
+) -> None:
+    """One of several parts ended; the step goes on when all have."""
+    step = draft.program_of(run).steps[phase.step]
+    broken = judge_answer(step, outcome, draft.now.wall)
+    record_part(
+        draft,
+        run,
+        step,
+        request,
+        outcome,
+        sent_at=part.sent_at,
+        error=broken.failure.code if broken else None,
+        instance=part.instance,
+        part=part.index,
+    )
+    if _stands_in(phase, part, outcome):
+        broken = None
+    ends = tuple(one.end for one in phase.parts)
+    end = fit_body(draft, ends, _describe(outcome, broken, request, part, draft.now.wall))
+    _go_on(draft, run, _put(phase, replace(part, request=None, end=end)))
+
+
+def _stands_in(phase: PartsOpen, part: Part, outcome: Outcome) -> bool:
+    """Whether a verdict by feedback stands in for an answer that did not come (SPEC section 5)."""
+    if not isinstance(outcome, Fault) or outcome.kind not in (FaultKind.CONNECT, FaultKind.TIMEOUT):
+        return False
+    return bool(phase.verdicts) and phase.verdicts[part.index] is not None
+
+
+def _describe(
+    outcome: Outcome, broken: Broken | None, request: OutboundRequest, part: Part, at: int
+) -> PartEnd:
+    answer = outcome if isinstance(outcome, Answer) else Answer(status=0)
+    end = PartEnd(
+        status=answer.status,
+        url=answer.url or request.url,
+        body=answer.body,
+        truncated=answer.truncated,
+        instance=part.instance,
+        at=at,
+    )
+    if broken is None:
+        return end
+    return replace(
+        end,
+        error=broken.failure.code,
+        failure_type=broken.failure.failure_type,
+        message=broken.message,
+        retry_after=broken.retry_after,
+        timed_out=isinstance(outcome, Fault) and outcome.kind is FaultKind.TIMEOUT,
+    )
+
+
+def _go_on(draft: TurnState, run: Open, phase: PartsOpen) -> None:
+    draft.adjust(run.execute_number, phase=phase)
+    ends = tuple(part.end for part in phase.parts)
+    if all(ends):
+        step = draft.program_of(run).steps[phase.step]
+        url = f"service://{phase.service}"
+        finish_parts(draft, run, step, tuple(end for end in ends if end), url, phase.verdicts)

@@ -1,0 +1,190 @@
+"""The ends of a step's parts brought together: one array, one error, one verdict (SPEC section 13)."""
+
+from scheduler_service.domain.document import FeedbackAwaited, Open, PartsAwaited, PartsOpen, Report
+from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.parts import SPREAD, PartEnd
+from scheduler_service.domain.records import Exchange, StepEnded
+from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
+from scheduler_service.engine.attempt import Broken, fail, succeed
+from scheduler_service.engine.chain import advance
+from scheduler_service.engine.exchanges import exchange_of
+from scheduler_service.engine.notification_events import TIMEOUT, notify, plain_notice
+from scheduler_service.engine.program import Step
+from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.turn_state import TurnState, replace
+from scheduler_service.engine.verdicts import DIGEST, FAILED_WORD, digest_of
+from scheduler_service.language.values import as_json, parse_json
+
+PARTIAL = "partial"
+DROPPED = Report(status="dropped")
+"""The verdict of a part that nobody has to do any more."""
+
+Verdicts = tuple[Report | None, ...]
+
+
+def record_part(
+    draft: TurnState,
+    run: Open,
+    step: Step,
+    request: OutboundRequest,
+    outcome: Outcome,
+    *,
+    sent_at: int,
+    error: str | None,
+    instance: str | None = None,
+    part: int | None = None,
+) -> None:
+    """Writes what an instance did into the history; `part` None: it was the whole step."""
+    record_exchange(draft, run, step, exchange_of(request, outcome, sent_at), error, instance or None, part)
+
+
+def record_exchange(
+    draft: TurnState,
+    run: Open,
+    step: Step,
+    exchange: Exchange,
+    error: str | None,
+    instance: str | None,
+    part: int | None,
+) -> None:
+    """Writes a step, or a part of one, into the history."""
+    draft.records.append(
+        StepEnded(
+            execute_number=run.execute_number,
+            request_counts=run.request_counts,
+            index=step.index,
+            at=draft.now.wall,
+            exchange=exchange,
+            resp_env_name=step.resp_env_name,
+            error=error,
+            part=part,
+            instance=instance,
+        )
+    )
+
+
+def record_open_parts(draft: TurnState, run: Open, phase: PartsOpen, fault: Fault) -> None:
+    """The attempt ran out of time over the parts that are still in flight."""
+    step = draft.program_of(run).steps[phase.step]
+    for part in phase.parts:
+        if part.request is None:
+            continue
+        late = replace(fault, elapsed=max(draft.now.wall - part.sent_at, 0))
+        place = part.index if phase.route in SPREAD else None
+        exchange = exchange_of(part.request, late, part.sent_at)
+        record_exchange(draft, run, step, exchange, TIMEOUT, part.instance, place)
+
+
+def fit_body(draft: TurnState, ends: tuple[PartEnd | None, ...], end: PartEnd) -> PartEnd:
+    """`end` as it is kept: all bodies of a step together are no larger than one response may be."""
+    limit = draft.program.surroundings.response_bytes
+    kept = sum(len(other.body or b"") for other in ends if other is not None)
+    if kept + len(end.body or b"") <= limit:
+        return end
+    return replace(end, body=None, truncated=True)
+
+
+def finish_parts(
+    draft: TurnState, run: Open, step: Step, ends: tuple[PartEnd, ...], url: str, verdicts: Verdicts
+) -> None:
+    """All parts have ended: the step succeeds when all did, else the attempt fails."""
+    counted = tuple(end for end in ends if not end.dropped)
+    array = join_bodies(counted)
+    broken = _judge(step, counted, len(ends))
+    error = broken.failure.code if broken else None
+    whole = _exchange(draft, step, counted, url, array, broken)
+    record_exchange(draft, run, step, whole, error, None, None)
+    if broken is not None:
+        timed_out = all(end.timed_out for end in counted if end.error)
+        code = broken.failure.code
+        text = broken.message
+        notify(draft, run, plain_notice, code, code, text, timed_out=timed_out)
+        fail(draft, run, broken)
+        return
+    cut = any(end.truncated for end in counted)
+    advance(draft, run, step, Answer(200, (), array, cut, 0, counted[0].url or url))
+    _await_reports(draft, run, _fill(ends, verdicts))
+
+
+def join_bodies(ends: tuple[PartEnd, ...]) -> bytes:
+    """The step's response: those of its parts, in their order."""
+    return as_json([None if end.body is None else parse_json(end.body) for end in ends])
+
+
+def settle_reports(draft: TurnState, run: Open, verdicts: Verdicts) -> None:
+    """Every part of an asynchronous job has reported: it succeeded when all did."""
+    counted = [report for report in verdicts if report is not None and report.status != DROPPED.status]
+    failed = [report for report in counted if report.status == FAILED_WORD]
+    if not failed:
+        succeed(draft, run, _digest(verdicts))
+        return
+    last = len(draft.program_of(run).steps) - 1
+    if len(failed) < len(counted):
+        text = f"{len(failed)} of {len(counted)} parts failed; the first one: {_said(failed[0])}"
+        failure = Failure(PARTIAL, FailureType.PARTIAL)
+    else:
+        text = _said(failed[0])
+        failure = Failure(failed[0].error or FAILED_WORD, FailureType.BUSINESS)
+    fail(draft, run, Broken(failure, text, last), _digest(verdicts))
+
+
+def _digest(verdicts: Verdicts) -> bytes:
+    """What each part has said, so that each may say it again; nothing fits a part that was dropped."""
+    return b"".join(
+        digest_of(report) if report is not None and report.status != DROPPED.status else bytes(DIGEST)
+        for report in verdicts
+    )
+
+
+def _judge(step: Step, ends: tuple[PartEnd, ...], total: int) -> Broken | None:
+    """Why the step fails: `partial` where some parts succeeded, else what the first one met with."""
+    failed = [end for end in ends if end.error is not None]
+    if not failed:
+        if step.needed and any(end.truncated for end in ends):
+            text = "the responses of the parts are larger than limits.response_bytes, and needed later"
+            return Broken(Failure("response_too_large", FailureType.TOO_LARGE), text, step.index)
+        return None
+    first = failed[0]
+    waits = [end.retry_after for end in failed if end.retry_after is not None]
+    retry_after = max(waits, default=None)
+    if len(failed) < len(ends):
+        text = f"{len(failed)} of {total} parts failed; the first one: {first.error}, {first.message}"
+        return Broken(Failure(PARTIAL, FailureType.PARTIAL), text, step.index, retry_after)
+    assert first.error is not None
+    kind = first.failure_type or FailureType.BUSINESS
+    return Broken(Failure(first.error, kind), first.message, step.index, retry_after)
+
+
+def _fill(ends: tuple[PartEnd, ...], verdicts: Verdicts) -> Verdicts:
+    if not verdicts:
+        return ()
+    return tuple(DROPPED if end.dropped else said for end, said in zip(ends, verdicts, strict=True))
+
+
+def _await_reports(draft: TurnState, run: Open, verdicts: Verdicts) -> None:
+    """The chain is through, and each part reports: some may have done so already."""
+    context = draft.contexts.get(run.execute_number)
+    if not verdicts or context is None or not isinstance(context.phase, FeedbackAwaited):
+        return
+    draft.adjust(run.execute_number, phase=PartsAwaited(verdicts))
+    if all(said is not None for said in verdicts):
+        settle_reports(draft, run, verdicts)
+
+
+def _exchange(
+    draft: TurnState, step: Step, ends: tuple[PartEnd, ...], url: str, array: bytes, broken: Broken | None
+) -> Exchange:
+    """The step as a whole, as history keeps it: its answer is the array."""
+    return Exchange(
+        method=step.target.method,
+        url=url,
+        status=None if broken else 200,
+        fault=broken.message if broken else None,
+        response_body=array,
+        response_truncated=any(end.truncated for end in ends),
+        sent_at=min((end.at for end in ends), default=draft.now.wall),
+    )
+
+
+def _said(report: Report) -> str:
+    return report.message or f"the target reported {report.error or FAILED_WORD}"

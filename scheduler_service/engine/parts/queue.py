@@ -1,0 +1,167 @@
+"""A step in a queue: its parts end one by one, claimed and completed by instances (SPEC section 13)."""
+
+from scheduler_service.domain.document import Open, PartsQueued, Report
+from scheduler_service.domain.effects import ReconfigureParts, WithdrawParts
+from scheduler_service.domain.events import PartEnded, PartProgressed
+from scheduler_service.domain.parts import SHARD, PartEnd, PartName, QueueOptions
+from scheduler_service.domain.records import Exchange
+from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
+from scheduler_service.engine.attempt import Broken, fail
+from scheduler_service.engine.chain import advance, key_of
+from scheduler_service.engine.exchanges import exchange_of
+from scheduler_service.engine.notification_events import (
+    FAILED,
+    TIMEOUT,
+    NotificationEvent,
+    make_response,
+    notify,
+    report_notice,
+)
+from scheduler_service.engine.parts.join import finish_parts, fit_body, record_exchange
+from scheduler_service.engine.parts.outbound import key_of_part, make_part, withdraw
+from scheduler_service.engine.program import Program, Step
+from scheduler_service.engine.requests import Refused
+from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.turn_state import TurnState, replace
+from scheduler_service.language.values import as_json, parse_json
+
+RENEWED = "200"
+
+
+def take_part_end(draft: TurnState, event: PartEnded) -> Reply:
+    """A part of a queue is over. Doubled it changes nothing; one that nobody awaits is `Unchanged`."""
+    name, end = event.name, event.end
+    awaited = _find(draft, name)
+    if awaited is None:
+        return Unchanged()
+    run, phase = awaited
+    if phase.ends[name.index] is not None:
+        return Taken()
+    _end(draft, run, phase, name.index, end, event.request)
+    return Taken()
+
+
+def take_part_progress(draft: TurnState, event: PartProgressed) -> Reply:
+    """How far a part is: shown and told as that of a feedback is."""
+    awaited = _find(draft, event.name)
+    if awaited is None or awaited[1].ends[event.name.index] is not None:
+        return Unchanged()
+    run = awaited[0]
+    said = {"status": "", "progress": event.progress, "message": event.message}
+    report = Report(message=event.message, progress=event.progress, body=as_json(said))
+    draft.adjust(run.execute_number, progress=event.progress or draft.contexts[run.execute_number].progress)
+    draft.touch(run)
+    notify(draft, run, report_notice, report, RENEWED)
+    return Taken()
+
+
+def reconfigure(draft: TurnState, after: Program) -> None:
+    """A new definition: the parts that lie in queues follow its options (SPEC section 13)."""
+    for run in draft.live():
+        context = draft.contexts.get(run.execute_number)
+        if context is None or not isinstance(context.phase, PartsQueued):
+            continue
+        step = context.phase.step
+        new = after.steps[step].handing if step < len(after.steps) else None
+        if isinstance(new, QueueOptions):
+            name = PartName(draft.head.uid, run.execute_number, run.request_counts, step, 0)
+            draft.effects.append(ReconfigureParts(name, new))
+
+
+def record_queued_parts(draft: TurnState, run: Open, phase: PartsQueued, fault: Fault) -> None:
+    """The attempt ran out of time over the parts that nobody has completed."""
+    step = draft.program_of(run).steps[phase.step]
+    total = len(phase.ends)
+    for index, end in enumerate(phase.ends):
+        request = None if end else _render(draft, run, step, (index, total))
+        if isinstance(request, OutboundRequest):
+            late = replace(fault, elapsed=max(draft.now.wall - phase.sent_at, 0))
+            exchange = exchange_of(request, late, phase.sent_at)
+            record_exchange(draft, run, step, exchange, TIMEOUT, None, _part(index, total))
+
+
+def withdraw_all(draft: TurnState, run: Open) -> None:
+    """An execution whose context is lost leaves no part behind in a queue."""
+    if any(isinstance(step.handing, QueueOptions) for step in draft.program_of(run).steps):
+        draft.effects.append(WithdrawParts(draft.head.uid, run.execute_number))
+
+
+def _find(draft: TurnState, name: PartName) -> tuple[Open, PartsQueued] | None:
+    """The execution that awaits this part, and how far its step is."""
+    run = draft.opens.get(name.execute_number)
+    context = draft.contexts.get(name.execute_number)
+    if run is None or context is None or name.uid != draft.head.uid:
+        return None
+    phase = context.phase
+    if not isinstance(phase, PartsQueued) or not _is_of(name, run, phase):
+        return None
+    return run, phase
+
+
+def _is_of(name: PartName, run: Open, phase: PartsQueued) -> bool:
+    same = (run.request_counts, phase.step) == (name.request_counts, name.step)
+    return same and 0 <= name.index < len(phase.ends)
+
+
+def _render(draft: TurnState, run: Open, step: Step, place: tuple[int, int]) -> OutboundRequest | Refused:
+    """What was put into the queue: the same again, made of the same responses."""
+    route = SHARD if place[1] > 1 else ""
+    key = key_of_part(key_of(draft, run, step), route, place, "")
+    return make_part(draft, run, step, place, route=route, key=key, timeout=step.target.timeout)
+
+
+def _part(index: int, total: int) -> int | None:
+    """What history calls a part: nothing where it is the whole step."""
+    return index if total > 1 else None
+
+
+def _end(
+    draft: TurnState, run: Open, phase: PartsQueued, index: int, end: PartEnd, request: OutboundRequest
+) -> None:
+    step = draft.program_of(run).steps[phase.step]
+    end = fit_body(draft, phase.ends, end)
+    ends = tuple(end if place == index else known for place, known in enumerate(phase.ends))
+    exchange = _exchange(draft, phase, end, request)
+    record_exchange(draft, run, step, exchange, end.error, end.instance or None, _part(index, len(ends)))
+    draft.adjust(run.execute_number, phase=replace(phase, ends=ends))
+    if not all(ends):
+        return
+    withdraw(draft, run)
+    if len(ends) == 1:
+        _finish(draft, run, step, phase, end)
+    else:
+        finish_parts(draft, run, step, tuple(one for one in ends if one), phase.url, phase.verdicts)
+
+
+def _finish(draft: TurnState, run: Open, step: Step, phase: PartsQueued, end: PartEnd) -> None:
+    """The step had one part: it ends as that one did."""
+    if end.error is None:
+        advance(draft, run, step, Answer(end.status, (), end.body or b"", end.truncated, 0, phase.url))
+        return
+    notify(draft, run, _notice, end)
+    assert end.failure_type is not None, "a part that failed says how"
+    fail(draft, run, Broken(Failure(end.error, end.failure_type), end.message, step.index))
+
+
+def _notice(draft: TurnState, end: PartEnd) -> NotificationEvent:
+    code = end.error or FAILED
+    data = None if end.body is None else parse_json(end.body)
+    response = make_response(draft, FAILED, end.message or None, code, data)
+    return NotificationEvent(code, str(end.status), response, end.timed_out)
+
+
+def _exchange(draft: TurnState, phase: PartsQueued, end: PartEnd, request: OutboundRequest) -> Exchange:
+    failed = end.error is not None
+    return Exchange(
+        method=request.method,
+        url=request.url,
+        request_headers=request.headers,
+        request_body=request.body,
+        status=None if failed else end.status,
+        fault=(end.message or f"the instance reported {end.error}") if failed else None,
+        response_body=end.body,
+        response_truncated=end.truncated,
+        sent_at=phase.sent_at,
+        duration=max(draft.now.wall - phase.sent_at, 0),
+    )

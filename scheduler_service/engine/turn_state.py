@@ -1,0 +1,211 @@
+"""One turn in the making: the document's parts, open for change, and what the turn asks for and records.
+
+A draft lives for one call of `decide` and never leaves the engine.
+"""
+
+import msgspec
+
+from scheduler_service.domain.document import Context, Document, Head, Latest, Open
+from scheduler_service.domain.effects import Effect
+from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
+from scheduler_service.domain.moments import SECOND, Now
+from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Noted, Record
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.wire import CallKind, Token
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.program import Program
+from scheduler_service.engine.states import LIVE, TERMINAL, follow
+
+LATE_AFTER = SECOND
+replace = msgspec.structs.replace
+# Names of the module: a member looked up in its enum costs ten times as much, in every turn.
+ENQUEUED, FAILED = ExecutionState.ENQUEUED, ExecutionState.FAILED
+
+
+# An execution as it is to be recorded: the run, its revision and progress, reason, error and failure type.
+Touch = tuple[Open, int, str | None, str | None, str | None, FailureType | None]
+
+
+class TurnState:
+    """The state of a job while a turn changes it; `program` is the definition that is in force now."""
+
+    __slots__ = (
+        "_document",
+        "_touched",
+        "contexts",
+        "effects",
+        "head",
+        "holder",
+        "now",
+        "opens",
+        "program",
+        "programs",
+        "records",
+    )
+
+    def __init__(self, job: Job, document: Document, now: Now) -> None:
+        self._document = document
+        self.head: Head = document.head
+        self.opens: dict[int, Open] = {}
+        for run in document.head.opens:  # mostly none or one
+            self.opens[run.execute_number] = run
+        self.contexts: dict[int, Context] = dict(document.contexts)
+        self.programs = job.programs
+        self.program: Program = job.programs[document.head.revision]
+        self.holder = job.holder
+        self.now = now
+        self.effects: list[Effect] = []
+        self.records: list[Record] = []
+        self._touched: dict[int, Touch] = {}
+
+    def program_of(self, run: Open) -> Program:
+        """The definition with which `run` started; while it waits, the one in force."""
+        return self.programs[run.revision] if run.revision else self.program
+
+    def change(self, **values: object) -> None:
+        """Puts new values into the head."""
+        self.head = replace(self.head, **values)
+        if "revision" in values:
+            self.program = self.programs[self.head.revision]
+
+    def keep(self, run: Open) -> Open:
+        """Puts `run` into the document, in its place or at the end, and has it recorded."""
+        before = self.opens.get(run.execute_number)
+        if before is not None and before.state is not run.state:
+            follow(before.state, run.state)
+        self.opens[run.execute_number] = run
+        self.touch(run)
+        return run
+
+    def requeue(self, run: Open) -> Open:
+        """Puts `run` at the end of the line."""
+        self.keep(run)
+        self.opens[run.execute_number] = self.opens.pop(run.execute_number)
+        return run
+
+    def adjust(self, number: int, **values: object) -> Context:
+        """Puts new values into the context of execution `number`."""
+        context = replace(self.contexts[number], **values)
+        self.contexts[number] = context
+        return context
+
+    def touch(
+        self,
+        run: Open,
+        *,
+        reason: str | None = None,
+        error: str | None = None,
+        failure_type: FailureType | None = None,
+    ) -> None:
+        """Has the execution recorded as it stands now; the last touch of a turn is the one that counts."""
+        context = self.contexts.get(run.execute_number)
+        if context is not None and run.state is FAILED:
+            error, failure_type = error or context.failure, failure_type or context.failure_type
+        progress = None if context is None else context.progress
+        revision = run.revision or self.head.revision
+        # The record itself is made once, in `decision`: a turn touches an execution up to three times.
+        self._touched[run.execute_number] = (run, revision, progress, reason, error, failure_type)
+
+    def state_of(self, number: int) -> ExecutionState:
+        """The state of an execution that this turn has touched, ended ones too."""
+        return self._touched[number][0].state
+
+    def close(
+        self,
+        run: Open,
+        state: ExecutionState,
+        *,
+        reason: str | None = None,
+        error: str | None = None,
+        failure_type: FailureType | None = None,
+    ) -> Open:
+        """Ends an execution: out of the document, into the records."""
+        ended = replace(run, state=follow(run.state, state))
+        self.touch(ended, reason=reason, error=error, failure_type=failure_type)
+        self.opens.pop(run.execute_number, None)
+        self.contexts.pop(run.execute_number, None)
+        return ended
+
+    def live(self) -> list[Open]:
+        """The executions that hold a place: running, or waiting for a retry; the oldest first."""
+        if not self.opens:
+            return []
+        return [run for run in self.opens.values() if run.state in LIVE]
+
+    def line(self) -> list[Open]:
+        """The executions that wait for a place, in order, those that a switch holds left out."""
+        return [run for run in self.opens.values() if run.state is ENQUEUED and not run.held]
+
+    def first_in_line(self) -> Open | None:
+        """The one of them that is next. Every turn asks, and mostly nobody waits: no list is made for it."""
+        for run in self.opens.values():
+            if run.state is ENQUEUED and not run.held:
+                return run
+        return None
+
+    def note(self, run: Open, kind: str, text: str, *, step: int | None = None) -> None:
+        """Writes a line into the execution's log."""
+        self.records.append(
+            Noted(
+                execute_number=run.execute_number,
+                at=self.now.wall,
+                kind=kind,
+                text=text,
+                request_counts=run.request_counts or None,
+                step=step,
+            )
+        )
+
+    def account(self, run: Open, outcome: FiringOutcome, reason: str | None = None) -> None:
+        """Writes what became of the planned firing behind `run`; triggers are not in the ledger."""
+        if run.triggered_by is not TriggeredBy.TIMER:
+            return
+        self.records.append(
+            FiringRecord(
+                planned_at=run.planned_at,
+                outcome=outcome,
+                reason=reason,
+                execute_number=run.execute_number,
+            )
+        )
+
+    def token(self, run: Open, kind: CallKind, serial: int) -> Token:
+        """The name of a call of this attempt."""
+        return Token(self.head.uid, run.execute_number, run.request_counts, kind, serial)
+
+    def decision(self, reply: Reply) -> Decision:
+        """Freezes the draft. A turn that changed nothing gives back the document that it was given."""
+        head, before = self.head, self._document
+        if self._touched:
+            head = replace(head, opens=tuple(self.opens.values()), latest=self._latest())
+            self.records.extend(map(self._record, self._touched.values()))
+        if head is before.head and self.contexts == before.contexts:
+            return Decision(before, tuple(self.effects), tuple(self.records), reply)
+        return Decision(Document(head, self.contexts), tuple(self.effects), tuple(self.records), reply)
+
+    def _latest(self) -> Latest | None:
+        newest = max(self._touched)
+        known = self.head.latest
+        if known is not None and known.execute_number > newest:
+            return known
+        run, _, _, _, error, _ = self._touched[newest]
+        return Latest(newest, run.state, error)
+
+    def _record(self, touch: Touch) -> ExecutionRecord:
+        run, revision, progress, reason, error, failure_type = touch
+        return ExecutionRecord(
+            run.execute_number,
+            revision,
+            run.state,
+            run.triggered_by,
+            run.planned_at,
+            run.created_at,
+            run.started_at,
+            self.now.wall if run.state in TERMINAL else None,
+            reason,
+            error,
+            failure_type,
+            run.attempts,
+            progress,
+            run.params,
+        )

@@ -1,0 +1,1 @@
+"""What several stores have in common: pages of a list, threads that write, points where tests break them."""

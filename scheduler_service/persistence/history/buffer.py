@@ -1,0 +1,89 @@
+"""What waits for the history's writer: bounded in bytes, detail gives way before anything else."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler_service.domain.records import (
+    CheckEnded,
+    DeliveryRecord,
+    Detail,
+    Exchange,
+    ExecutionRecord,
+    FeedbackSeen,
+    Record,
+    StepEnded,
+    without_params,
+)
+from scheduler_service.ports.history import Batch
+
+# What a record weighs beside its bodies, roughly: enough to bound memory.
+RECORD_BYTES = 400
+
+
+class Load(msgspec.Struct):
+    """What the writer takes at once: batches, keys to confirm, executions whose detail was dropped."""
+
+    batches: list[Batch] = []
+    confirmed: list[tuple[str, int]] = []
+    dropped: set[tuple[str, int]] = set()
+    weight: int = 0
+    ticket: int = 0
+
+    def add(self, batch: Batch, *, durable: bool, limit: int) -> None:
+        """Takes `batch`. Beyond `limit` bytes one that is not durable is taken without its detail."""
+        if durable:
+            self.confirmed.append((batch.uid, batch.sequence))
+        elif self.weight >= limit:
+            self.dropped.update((batch.uid, number) for number in _detailed(batch))
+            batch = msgspec.structs.replace(batch, records=bare_records(batch.records))
+        self.batches.append(batch)
+        self.weight += weigh(batch)
+        self.ticket += 1
+
+    def join(self, later: "Load") -> None:
+        """Takes what was handed over after this load, whose writing failed."""
+        self.batches += later.batches
+        self.confirmed += later.confirmed
+        self.dropped |= later.dropped
+        self.weight += later.weight
+        self.ticket = later.ticket
+
+
+def bare_records(records: Iterable[Record]) -> tuple[Record, ...]:
+    """What is kept of `records` whatever happens, without its detail."""
+    kept = (record for record in records if not isinstance(record, Detail))
+    return tuple(without_params(record) if isinstance(record, ExecutionRecord) else record for record in kept)
+
+
+def _detailed(batch: Batch) -> set[int]:
+    return {record.execute_number for record in batch.records if isinstance(record, Detail)}
+
+
+def weigh(batch: Batch) -> int:
+    """About how many bytes of memory `batch` takes. Called on the event loop, for every turn."""
+    weight = RECORD_BYTES * len(batch.records)
+    for record in batch.records:
+        weigh_more = _HEAVY.get(type(record))
+        if weigh_more is not None:
+            weight += weigh_more(record)
+    return weight
+
+
+def _weigh_call(record: StepEnded | CheckEnded) -> int:
+    return _weigh_exchange(record.exchange)
+
+
+def _weigh_exchange(exchange: Exchange) -> int:
+    return RECORD_BYTES + len(exchange.request_body or b"") + len(exchange.response_body or b"")
+
+
+# What comes with bodies.
+_HEAVY: Mapping[type[Record], Callable[[Any], int]] = {
+    StepEnded: _weigh_call,
+    CheckEnded: _weigh_call,
+    FeedbackSeen: lambda record: len(record.body),
+    ExecutionRecord: lambda record: len(record.params or b""),
+    DeliveryRecord: lambda record: 0 if record.exchange is None else _weigh_exchange(record.exchange),
+}

@@ -1,0 +1,163 @@
+"""Merges the records of many turns into the fewest rows: a short execution becomes one insert."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from scheduler_service.domain.records import (
+    DeliveryRecord,
+    DeliveryTry,
+    Exchange,
+    ExecutionRecord,
+    FiringRecord,
+)
+from scheduler_service.persistence.history.detail_blob import DetailBlob, encode_entries
+from scheduler_service.ports.history import Batch
+
+Row = tuple[object, ...]
+Execution = tuple[str, int]
+Firing = tuple[int, int, str, int | None, str | None]
+
+
+class DeliveryDetail(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What of a delivery stands in no column."""
+
+    tries: tuple[DeliveryTry, ...] = ()
+    exchange: Exchange | None = None
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """What one transaction writes, in the column order of `statements`."""
+
+    executions: list[Row]
+    entries: list[Row]
+    firings: list[Row]
+    deliveries: list[Row]
+
+
+def coalesce(batches: Iterable[Batch], *, breathe: Callable[[], None] = lambda: None) -> Rows:
+    """The rows of `batches`, whatever their order: of each execution and firing the highest sequence.
+
+    `breathe` is called often: a thread lets others have the interpreter there.
+    """
+    merged = _Merged()
+    for batch in batches:
+        merged.take(batch)
+        breathe()
+    return merged.rows(breathe)
+
+
+class _Merged:
+    """What becomes rows, by their keys: only what counts in the end is made a row."""
+
+    def __init__(self) -> None:
+        self._executions: dict[Execution, tuple[Batch, ExecutionRecord]] = {}
+        self._entries: dict[Execution, list[DetailBlob]] = {}
+        self._firings: dict[tuple[str, int, int, int], Firing] = {}
+        self._deliveries: dict[str, tuple[tuple[int, int], Row]] = {}
+
+    def take(self, batch: Batch) -> None:
+        """Takes the records of one turn; there are several for each call of this, so few calls are made."""
+        record: Any  # by its kind; what is none of the three is a Detail
+        for ordinal, record in enumerate(batch.records):
+            kind = type(record)
+            if kind is ExecutionRecord:
+                self._take_execution(batch, record)
+            elif kind is FiringRecord:
+                self._take_firing(batch, record)
+            elif kind is DeliveryRecord:
+                self._take_delivery(batch, record)
+            else:
+                key = (batch.uid, record.execute_number)
+                found = self._entries.get(key)
+                if found is None:
+                    self._entries[key] = found = []
+                found.append(DetailBlob(batch.sequence, ordinal, record))
+
+    def rows(self, breathe: Callable[[], None]) -> Rows:
+        entries: list[Row] = []
+        for key, found in self._entries.items():
+            entries.append(_entry_row(key, found))
+            breathe()
+        return Rows(
+            executions=[_execution_row(*found) for found in self._executions.values()],
+            entries=entries,
+            firings=[(*key, *found) for key, found in self._firings.items()],
+            deliveries=[row for _, row in self._deliveries.values()],
+        )
+
+    def _take_execution(self, batch: Batch, record: ExecutionRecord) -> None:
+        key = (batch.uid, record.execute_number)
+        known = self._executions.get(key)
+        if known is None or known[0].sequence <= batch.sequence:
+            self._executions[key] = (batch, record)
+
+    def _take_firing(self, batch: Batch, record: FiringRecord) -> None:
+        until = record.planned_at if record.until is None else record.until
+        key = (batch.uid, record.planned_at, until, record.execute_number or 0)
+        found = (batch.sequence, batch.at, record.outcome._value_, record.count, record.reason)
+        known = self._firings.get(key)
+        self._firings[key] = found if known is None else _join_firings(known, found)
+
+    def _take_delivery(self, batch: Batch, record: DeliveryRecord) -> None:
+        rank = (len(record.tries), batch.at)
+        known = self._deliveries.get(record.delivery_id)
+        if known is None or known[0] <= rank:
+            self._deliveries[record.delivery_id] = (rank, _delivery_row(batch, record))
+
+
+def _join_firings(one: Firing, other: Firing) -> Firing:
+    """The later of two records of a firing, with what only the earlier one knew."""
+    earlier, later = (one, other) if one[0] <= other[0] else (other, one)
+    count = earlier[3] if later[3] is None else later[3]
+    return (*later[:3], count, earlier[4] if later[4] is None else later[4])
+
+
+def _execution_row(batch: Batch, record: ExecutionRecord) -> Row:
+    # `value` of an enum is a property in Python, 0.2 µs each; `_value_` is what it returns.
+    return (
+        batch.uid,
+        record.execute_number,
+        batch.job_id,
+        batch.tenant,
+        batch.sequence,
+        record.revision,
+        record.state._value_,
+        record.triggered_by._value_,
+        record.planned_at,
+        record.created_at,
+        record.started_at,
+        record.ended_at,
+        record.reason,
+        record.error,
+        None if record.failure_type is None else record.failure_type._value_,
+        record.attempt_count,
+        record.progress,
+        None if record.params is None else bytearray(record.params),
+        int(record.params_complete),
+    )
+
+
+def _entry_row(key: Execution, found: list[DetailBlob]) -> Row:
+    sequences = [entry.sequence for entry in found]
+    return (*key, min(sequences), max(sequences), encode_entries(found))
+
+
+def _delivery_row(batch: Batch, record: DeliveryRecord) -> Row:
+    return (
+        record.delivery_id,
+        batch.uid,
+        record.execute_number,
+        record.request_counts,
+        batch.job_id,
+        batch.tenant,
+        record.event,
+        record.name,
+        record.url,
+        record.state,
+        record.created_at or batch.at,
+        batch.at,
+        len(record.tries),
+        msgspec.msgpack.encode(DeliveryDetail(record.tries, record.exchange)),
+    )

@@ -1,0 +1,1 @@
+"""Services, their instances and declared timers in SQL."""

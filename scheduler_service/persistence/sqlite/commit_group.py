@@ -1,0 +1,287 @@
+"""What a group of writes comes to: each one judged in its order, their sum written by a statement per kind.
+
+Statements are few whatever the size of the group: in a writer's thread each one has to win the interpreter
+back from a busy event loop.
+"""
+
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+
+from scheduler_service.domain.effects import Delivery, QueueWrite
+from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.sqlite.journal import Journal, Pending, encode_page
+from scheduler_service.persistence.sqlite.queue_parts import write_parts
+from scheduler_service.persistence.sqlite.queues import Step
+from scheduler_service.persistence.sqlite.row_versions import (
+    Face,
+    RowVersion,
+    Turned,
+    conflict,
+    fits,
+    follows,
+    write_jobs,
+)
+from scheduler_service.persistence.sqlite.rows import pack_delivery
+from scheduler_service.persistence.sqlite.statements import (
+    CLEAR_DEFINITIONS,
+    DROP_BATCHES,
+    DROP_DEFINITIONS,
+    DROP_DELIVERIES,
+    DROP_JOBS,
+    DROP_PAGES,
+    DROP_REMEMBERED,
+    PRUNE_REMEMBERED,
+    PUT_DEFINITIONS,
+    PUT_DELIVERIES,
+    PUT_META,
+    PUT_PAGES,
+    PUT_REMEMBERED,
+    put_rows,
+)
+from scheduler_service.persistence.sqlite.writes import Fold, Forget, Keep, Settle, Write, Written
+from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Commit, Remembered
+
+# Pages that nobody needs any more are left until something else is written.
+SPENT = 256
+
+
+class Group:
+    """The sum of some writes over what the file holds. Lives within one transaction."""
+
+    def __init__(
+        self,
+        *,
+        connection: sqlite3.Connection,
+        journal: Journal,
+        writes: Sequence[Write],
+        may_fold: bool = True,
+    ) -> None:
+        self._connection = connection
+        self._journal = journal
+        self._found: dict[str, RowVersion] = _find(connection, journal, writes)
+        self._standing = dict(self._found)
+        self._commits: dict[str, Commit] = {}
+        self._past: set[str] = set()  # jobs whose rows are written at once
+        self._forgotten: set[str] = set()
+        self._definitions: dict[tuple[str, int], tuple[str, int, bytes] | None] = {}
+        self._deliveries: dict[str, Delivery | None] = {}
+        self._batches: dict[tuple[str, int], Batch] = {}
+        self._confirmed: set[tuple[str, int]] = set()
+        self._remembered: dict[tuple[str, str], Remembered] = {}
+        self._ended: set[str] = set()
+        self._kept: dict[str, int] = {}
+        self._queued: list[QueueWrite] = []
+        self._may_fold = may_fold
+        self._folds = 0
+        self._moved: list[Pending] = []
+        self._folded: list[Pending] = []
+        self._written: dict[str, RowVersion] = {}
+        self._deleted = 0
+
+    def take(self, write: Write) -> object:
+        """Adds `write` to the sum. Returns its result, or the StoreConflict for which it was left out."""
+        match write:
+            case Commit():
+                return self._take_commit(write)
+            case Settle(settlements):
+                for settlement in settlements:
+                    delivery = settlement.delivery
+                    self._deliveries[delivery.delivery_id] = None if settlement.done else delivery
+                    self._take_batch(settlement.batch)
+            case Written(keys):
+                self._confirmed.update(keys)
+                for key in keys:
+                    self._batches.pop(key, None)
+            case Remembered():
+                self._remembered[write.scope, write.key] = write
+            case Forget(job_id):
+                return self._forget(job_id)
+            case Keep(key, value):
+                self._kept[key] = value
+            case Step(make):
+                return make(self._connection)
+            case Fold(count):
+                self._folds += count
+                return None if self._may_fold else StoreUnavailable("the journal cannot be folded now")
+        return None
+
+    @property
+    def batches(self) -> Collection[tuple[str, int]]:
+        """The records that come into the journal."""
+        return self._batches.keys()
+
+    @property
+    def folds(self) -> bool:
+        """Whether `flush` brings turns of the journal into the table."""
+        return self._may_fold and (self._folds > 0 or self._journal.is_full)
+
+    def flush(self) -> None:
+        """Writes the sum into the open transaction."""
+        self._flush_forgotten()
+        self._flush_jobs()
+        self._flush_definitions()
+        self._flush_deliveries()
+        self._flush_confirmed()
+        self._flush_remembered()
+        put_rows(self._connection, PUT_META, list(self._kept.items()))
+        write_parts(self._connection, self._queued)
+        self._flush_page()
+
+    def settle(self) -> None:
+        """The transaction has ended well: the journal knows what the file has."""
+        journal = self._journal
+        journal.delete_spent(self._deleted)
+        if self._moved or self._batches:
+            journal.append(self._moved, self._batches)
+        for job_id in (*self._past, *self._forgotten):
+            journal.fold(job_id)
+        for pending in self._folded:
+            journal.fold(pending.turned.entry.job_id)
+        for key in self._confirmed:
+            journal.confirm(key)
+        journal.standings.replace(self._written, without=self._forgotten)
+
+    def _take_commit(self, commit: Commit) -> StoreConflict | None:
+        entry = commit.entry
+        standing = self._standing.get(entry.job_id)
+        if not follows(commit, standing):
+            return conflict(commit, standing)
+        self._commits[entry.job_id] = commit
+        if commit.document is None or commit.definition is not None or standing is None or standing.destroyed:
+            self._past.add(entry.job_id)
+        self._standing[entry.job_id] = RowVersion(entry.uid, commit.sequence, commit.document is None)
+        if commit.definition is not None:
+            value = (entry.job_id, entry.updated_at, commit.definition)
+            self._definitions[entry.uid, entry.revision] = value
+        self._take_batch(commit.batch)
+        self._queued += commit.queued
+        for delivery in commit.deliveries:
+            self._deliveries[delivery.delivery_id] = delivery
+        if commit.document is None:
+            self._forget_answers(entry.job_id)
+        if commit.remembered is not None:
+            self._remembered[commit.remembered.scope, commit.remembered.key] = commit.remembered
+        return None
+
+    def _forget_answers(self, job_id: str) -> None:
+        """What was answered in a life that ends fits no later one."""
+        self._ended.add(job_id)
+        kept = self._remembered.items()
+        self._remembered = {place: one for place, one in kept if one.job_id != job_id}
+
+    def _take_batch(self, batch: Batch | None) -> None:
+        if batch is not None:
+            self._batches[batch.uid, batch.sequence] = batch
+            self._confirmed.discard((batch.uid, batch.sequence))
+
+    def _forget(self, job_id: str) -> bool:
+        standing = self._standing.get(job_id)
+        if standing is None or not standing.destroyed:
+            return False
+        del self._standing[job_id]
+        self._found.pop(job_id, None)
+        self._past.discard(job_id)
+        self._commits.pop(job_id, None)
+        for key, kept in self._definitions.items():
+            if kept is not None and kept[0] == job_id:
+                self._definitions[key] = None  # it also took the place of what the file has under its key
+        self._forgotten.add(job_id)
+        return True
+
+    def _flush_forgotten(self) -> None:
+        rows = [(job_id,) for job_id in self._forgotten]
+        put_rows(self._connection, DROP_JOBS, rows)
+        put_rows(self._connection, DROP_DEFINITIONS, rows)
+
+    def _flush_jobs(self) -> None:
+        """A turn that only moves its job on goes to the journal; rows are written for the others."""
+        page = self._journal.next_page
+        rows: list[tuple[Turned, Face | None]] = []
+        for job_id, commit in self._commits.items():
+            found = self._found.get(job_id)
+            face = None if found is None else found.face
+            turned = Turned(commit.entry, commit.sequence, commit.document, commit.due)
+            if job_id in self._past or not fits(turned):
+                self._past.add(job_id)
+                rows.append((turned, face))
+            else:
+                self._moved.append(Pending(turned, page, face))
+        if self.folds:
+            self._folded = self._choose_folded()
+            rows += [(pending.turned, pending.face) for pending in self._folded]
+        self._written = write_jobs(self._connection, rows)
+
+    def _choose_folded(self) -> list[Pending]:
+        """Jobs that were left alone for longest, and twice as many as come in where the journal is full."""
+        oldest = self._journal.oldest(max(self._folds, 2 * len(self._moved)))
+        taken = self._commits.keys() | self._forgotten
+        return [pending for pending in oldest if pending.turned.entry.job_id not in taken]
+
+    def _flush_definitions(self) -> None:
+        items = self._definitions.items()
+        put_rows(
+            self._connection, PUT_DEFINITIONS, [(*key, *kept) for key, kept in items if kept is not None]
+        )
+        put_rows(self._connection, CLEAR_DEFINITIONS, [key for key, kept in items if kept is None])
+
+    def _flush_deliveries(self) -> None:
+        items = self._deliveries.items()
+        put_rows(
+            self._connection,
+            PUT_DELIVERIES,
+            [(key, pack_delivery(kept)) for key, kept in items if kept is not None],
+        )
+        put_rows(self._connection, DROP_DELIVERIES, [(key,) for key, kept in items if kept is None])
+
+    def _flush_confirmed(self) -> None:
+        """What lies in the journal goes with its page; the rest was brought into the table by `unload`."""
+        has = self._journal.has_batch
+        put_rows(self._connection, DROP_BATCHES, [key for key in self._confirmed if not has(key)])
+
+    def _flush_page(self) -> None:
+        """One row for all turns that moved a job on and for all records; rows of earlier groups go."""
+        spent = self._journal.spent
+        if self._moved or self._batches:
+            content = encode_page([one.turned for one in self._moved], list(self._batches.values()))
+            self._connection.execute(PUT_PAGES, (self._journal.next_page, content))
+        elif not self._folds and len(spent) < SPENT:
+            return
+        self._deleted = len(spent)
+        put_rows(self._connection, DROP_PAGES, [(page,) for page in spent])
+
+    def _flush_remembered(self) -> None:
+        put_rows(self._connection, DROP_REMEMBERED, [(job_id,) for job_id in self._ended])
+        if not self._remembered:
+            return
+        rows = [
+            (*key, kept.created_at, kept.digest, kept.answer, kept.job_id)
+            for key, kept in self._remembered.items()
+        ]
+        put_rows(self._connection, PUT_REMEMBERED, rows)
+        newest = max(kept.created_at for kept in self._remembered.values())
+        self._connection.execute(PRUNE_REMEMBERED, (newest - DAY,))
+
+
+def _find(connection: sqlite3.Connection, journal: Journal, writes: Sequence[Write]) -> dict[str, RowVersion]:
+    """How the jobs stand of which `writes` are, in the journal or else in the table."""
+    standings: dict[str, RowVersion] = {}
+    others: set[str] = set()
+    for job_id in _job_ids(writes):
+        pending = journal.pending(job_id)
+        if pending is None:
+            others.add(job_id)
+        else:
+            turned = pending.turned
+            standings[job_id] = RowVersion(turned.entry.uid, turned.sequence, False, pending.face)
+    standings.update(journal.standings.find(connection, others))
+    return standings
+
+
+def _job_ids(writes: Sequence[Write]) -> Iterator[str]:
+    for write in writes:
+        if isinstance(write, Commit):
+            yield write.entry.job_id
+        elif isinstance(write, Forget):
+            yield write.job_id

@@ -1,0 +1,147 @@
+"""Opens the SQLite file: connections that write, connections that only read, the counting of starts."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS, read_version, upgrade
+from scheduler_service.ports.errors import FolderUnusable, StoreDamaged
+
+# "full" outlives a power loss: the log is synced at each commit. "process" outlives the process alone.
+SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
+
+# Pages of the log before they are brought into the file: the same page is written there less often.
+CHECKPOINT_PAGES = 4_000
+
+# What SQLite says when the file itself is wrong, not its surroundings.
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def open_writing(place: str, *, durability: str) -> sqlite3.Connection:
+    """A connection that writes, over the newest format; all commits of the opening itself are synced.
+
+    Raises StoreRefused (damaged, too new, not writable), ValueError for an unknown durability.
+    """
+    if durability not in SYNCHRONOUS:
+        raise ValueError(f"store.durability is {durability!r}; it must be one of {', '.join(SYNCHRONOUS)}.")
+    connection: sqlite3.Connection | None = None
+    try:
+        _make_private(place)
+        connection = _connect(place)
+        connection.execute("PRAGMA synchronous = FULL")
+        upgrade(connection, place=place)
+        # After the upgrade, which refuses other programs' files: this changes the file.
+        _write_ahead(connection, place=place)
+    except sqlite3.Error as error:
+        _close(connection)
+        raise refusal(place, error) from error
+    except BaseException:
+        _close(connection)
+        raise
+    return connection
+
+
+def relax(connection: sqlite3.Connection, *, durability: str) -> None:
+    """Sets what a commit waits for from now on."""
+    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[durability]}")
+
+
+def open_reading(place: str) -> sqlite3.Connection:
+    """A connection that reads the last committed state and never writes."""
+    connection = _connect(place)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def open_beside(place: str) -> sqlite3.Connection:
+    """A connection for checkpoints: what it brings into the file is synced before the log is used anew."""
+    connection = _connect(place)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+def count_start(connection: sqlite3.Connection, *, node_id: str) -> tuple[int, str]:
+    """The ordinal of this start, from 1, and the node's name: the first one that it was given.
+
+    Both are durable when this returns. A `node_id` that is not empty replaces the name that was kept.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(
+            "INSERT INTO meta (key, value) VALUES ('boot', 1) ON CONFLICT DO UPDATE SET value = value + 1"
+        )
+        connection.execute(
+            "INSERT INTO meta (key, value) VALUES ('node_id', ?) ON CONFLICT DO NOTHING",
+            (node_id or f"node-{os.urandom(4).hex()}",),
+        )
+        if node_id:
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'node_id'", (node_id,))
+        kept = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return kept["boot"], kept["node_id"]
+
+
+def refusal(place: str, error: sqlite3.Error) -> StoreDamaged | FolderUnusable:
+    """What `error` means for who opens the store."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+        return StoreDamaged(
+            f"The file {place} cannot be read as a database: {error}. "
+            "Put back a copy of it, or move it away to start with an empty store."
+        )
+    return FolderUnusable(
+        f"The store in {Path(place).parent} does not open: {error}. "
+        "See that the disk has room and that this user may write the folder."
+    )
+
+
+def _make_private(place: str) -> None:
+    # The file holds the keys of feedback tokens. SQLite gives its log the same rights as the file.
+    if place == ":memory:":
+        return
+    try:
+        os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise FolderUnusable(
+            f"The file {place} cannot be written: {error.strerror}. Give this user the right to write it."
+        ) from error
+
+
+def inspect(place: str) -> tuple[int, int]:
+    """(format of the file at `place`, format of this program); changes nothing. Raises StoreRefused."""
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = open_reading(place)
+        return read_version(connection, place=place), len(MIGRATIONS)
+    except sqlite3.Error as error:
+        raise refusal(place, error) from error
+    finally:
+        _close(connection)
+
+
+def _connect(place: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        place, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=5.0
+    )
+    connection.execute("PRAGMA cache_size = -32768")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA journal_size_limit = 67108864")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    return connection
+
+
+def _write_ahead(connection: sqlite3.Connection, *, place: str) -> None:
+    mode: str = connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+    if mode not in ("wal", "memory"):
+        raise FolderUnusable(
+            f"The file {place} cannot have a write-ahead log (its journal stays {mode!r}). "
+            "Name a data folder on a local disk."
+        )
+
+
+def _close(connection: sqlite3.Connection | None) -> None:
+    if connection is not None:
+        connection.close()

@@ -1,0 +1,124 @@
+"""The locks of a data folder: one for its service, and one for each share that has a process of its own."""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import Self
+
+from scheduler_service.ports.errors import FolderUnusable, StoreLocked
+
+PATIENCE = 10.0
+"""Seconds: a worker process whose service was killed ends within milliseconds, but not at once."""
+
+_PAUSE = 0.01
+
+
+class FolderLock:
+    """A lock on a folder, or on a share of it, that ends with `release` or with the process, however it dies.
+
+    A child that was forked while the lock is held shares it; one that was started by exec does not.
+    """
+
+    def __init__(self, *, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def claim(cls, folder: Path) -> Self:
+        """Makes `folder` where it is missing and locks it.
+
+        Raises StoreLocked when another process holds it, FolderUnusable when it cannot be written.
+        """
+        descriptor = _open(folder, "lock")
+        if not _try(descriptor, folder):
+            raise StoreLocked(
+                f"The data folder {folder} is in use by process {_leave(descriptor)}. "
+                "Stop that service first, or give this one a folder of its own."
+            )
+        _sign(descriptor)
+        return cls(descriptor=descriptor)
+
+    @classmethod
+    def claim_share(cls, folder: Path, share: int, *, patience: float = PATIENCE) -> Self:
+        """Locks `share` (from 1) of `folder`; where another process holds it, waits `patience` seconds.
+
+        Blocks the calling thread. Raises StoreLocked when it is held still, FolderUnusable as `claim` does.
+        """
+        name = lock_name(share)
+        until = time.monotonic() + patience
+        while True:
+            descriptor = _open(folder, name)
+            if _try(descriptor, folder):
+                if _is_at(descriptor, folder / name):
+                    _sign(descriptor)
+                    return cls(descriptor=descriptor)
+                os.close(descriptor)  # a division has taken the file away meanwhile: lock the new one
+                continue
+            holder = _leave(descriptor)
+            if time.monotonic() >= until:
+                raise StoreLocked(
+                    f"Share {share} of the data folder {folder} is in use by process {holder}, a worker "
+                    f"process of an earlier service, still after {patience:g} s. "
+                    f"End that process (kill {holder}), then start again."
+                )
+            time.sleep(_PAUSE)
+
+    def release(self) -> None:
+        """Lets others have the folder, or the share. A second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def lock_name(share: int) -> str:
+    """The name of the file that is locked while a process has `share` (from 1)."""
+    return f"lock-{share}"
+
+
+def _open(folder: Path, name: str) -> int:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise FolderUnusable(
+            f"The data folder {folder} cannot be used: {error.strerror}. "
+            "Name a folder that this user may write, or free the place of the file that is in its way."
+        ) from error
+
+
+def _try(descriptor: int, folder: Path) -> bool:
+    """Whether this process has the lock now. Closes the descriptor where there are no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        os.close(descriptor)
+        raise FolderUnusable(
+            f"The data folder {folder} cannot be locked: {error.strerror}. "
+            "Name a folder on a local disk; some network disks have no locks."
+        ) from error
+    return True
+
+
+def _is_at(descriptor: int, place: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), place.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _leave(descriptor: int) -> str:
+    """Closes a lock that another process has. Returns that process' id."""
+    holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "(unknown)"
+    os.close(descriptor)
+    return holder
+
+
+def _sign(descriptor: int) -> None:
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+    except OSError:
+        # The pid is only for the message to a second service; the lock holds without it (full disk).
+        return

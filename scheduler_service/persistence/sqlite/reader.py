@@ -1,0 +1,86 @@
+"""Reads in a thread of their own, over a connection of their own; loads that wait together are one query."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar, cast
+
+from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
+from scheduler_service.persistence.sqlite.rows import Loaded, read_jobs
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.state import StoredJob
+
+Found = TypeVar("Found")
+
+Read = Callable[[sqlite3.Connection], Any]
+
+_SIZE = 256
+
+
+class Reader:
+    """Answers from the last committed state; never waits for the writer of a file."""
+
+    def __init__(
+        self,
+        *,
+        connection: sqlite3.Connection,
+        name: str,
+        place: str,
+        guard: AbstractContextManager[Any],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._connection = connection
+        self._place = place
+        self._guard = guard
+        self._definitions: dict[tuple[str, int], bytes] = {}
+        self._lane: WriteThread[str | Read] = WriteThread(name=name, serve=self._serve, size=_SIZE, loop=loop)
+
+    async def load(self, job_id: str) -> StoredJob | None:
+        """The job, or None. Raises StoreUnavailable.
+
+        Its present definition, for which whoever loads it is about to ask, comes along; see `definition`.
+        """
+        loaded = cast("Loaded | None", await self._lane.put(job_id))
+        if loaded is None:
+            return None
+        if loaded.definition is not None:
+            entry = loaded.job.entry
+            self._definitions[entry.uid, entry.revision] = loaded.definition
+            if len(self._definitions) > _SIZE:
+                del self._definitions[next(iter(self._definitions))]
+        return loaded.job
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """A definition as posted, or None; at first what came with its job. Raises StoreUnavailable."""
+        known = self._definitions.pop((uid, revision), None)
+        if known is not None:
+            return known
+        text = "SELECT text FROM definitions WHERE uid = ? AND revision = ?"
+        rows = await self.read(lambda connection: connection.execute(text, (uid, revision)).fetchall())
+        return rows[0][0] if rows else None
+
+    async def read(self, call: Callable[[sqlite3.Connection], Found]) -> Found:
+        """What `call` reads from the connection. Raises StoreUnavailable."""
+        return cast("Found", await self._lane.put(call))
+
+    async def close(self) -> None:
+        """Returns when all that was asked is answered."""
+        await self._lane.close()
+
+    def _serve(self, items: list[str | Read]) -> list[Verdict]:
+        with self._guard:
+            job_ids = [item for item in items if isinstance(item, str)]
+            jobs = self._try(lambda connection: read_jobs(connection, job_ids)) if job_ids else {}
+            return [self._answer(item, jobs) for item in items]
+
+    def _answer(self, item: str | Read, jobs: Verdict) -> Verdict:
+        if not isinstance(item, str):
+            return self._try(item)
+        return jobs.get(item) if isinstance(jobs, dict) else jobs
+
+    def _try(self, call: Read) -> Verdict:
+        try:
+            return call(self._connection)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+            return StoreUnavailable(f"The store {self._place} cannot be read: {error}.")

@@ -1,0 +1,193 @@
+"""The one writer: whatever waits goes to disk as one group, one transaction, one answer to the event loop."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
+from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
+from scheduler_service.persistence.sqlite.commit_group import Group
+from scheduler_service.persistence.sqlite.journal import Journal, unload
+from scheduler_service.persistence.sqlite.writes import Fold, Write
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+
+# What SQLite says when the fault lies in one write's values and not in the file: the others may go on.
+_ONE_WRITES_FAULT = (
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+
+REST = 3.0
+"""How long nobody has to write before turns go from the journal into the tables, in seconds.
+
+An execution that takes longer has its two turns written into the row of its job one by one.
+"""
+
+
+class Points(NamedTuple):
+    """The points of one transaction."""
+
+    begin: FaultPoint | None
+    write: FaultPoint | None
+    commit: FaultPoint
+
+
+WRITING = Points(FaultPoint.BEGIN, FaultPoint.WRITE, FaultPoint.COMMIT)
+FOLDING = Points(None, None, FaultPoint.FOLD)
+
+
+class Writer:
+    """Writes in the order of `put`, in groups of at most `size`, as fast as the disk ends the last group.
+
+    A write that conflicts fails alone. A write that cannot be stored fails alone. When the group cannot be
+    written, each of its writes raises StoreUnavailable and nothing was written; where the end of the
+    transaction is unknown, each raises StoreUncertain. The next group is tried afresh. What groups left in
+    the journal goes into the tables while nobody writes, or as room is needed. `written` is called on the
+    writer's thread after each commit.
+    """
+
+    def __init__(
+        self,
+        *,
+        connection: sqlite3.Connection,
+        journal: Journal,
+        place: str,
+        guard: AbstractContextManager[Any],
+        size: int,
+        tap: FaultPoints | None,
+        written: Callable[[], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._connection = connection
+        self._journal = journal
+        self._place = place
+        self._guard = guard
+        self._tap = tap
+        self._written = written
+        self._points = WRITING
+        self._lane: WriteThread[Write] = WriteThread(
+            name="state-writer", serve=self._serve, size=size, rest=self._rest, pause=REST, loop=loop
+        )
+
+    def put(self, write: Write, *, patient: bool = False) -> asyncio.Future[Any]:
+        """Hands `write` in and returns at once; the future ends when it is durable, or raises StoreError."""
+        return self._lane.put(write, patient=patient)
+
+    def put_all(self, writes: Sequence[Write]) -> asyncio.Future[list[Verdict]]:
+        """Hands in writes of one group; the future has for each its result or its StoreError."""
+        return self._lane.put_all(writes)
+
+    async def close(self) -> None:
+        """Returns when all that was handed in is answered."""
+        await self._lane.close()
+
+    def _serve(self, writes: list[Write]) -> list[Verdict]:
+        with self._guard:
+            error = self._prepare(writes)
+            return self._write(writes) if error is None else [self._unavailable(error) for _ in writes]
+
+    def _prepare(self, writes: list[Write]) -> Exception | None:
+        """Ends a doubt, and unloads the journal where that is asked; what failed, if it did."""
+        try:
+            if self._journal.is_in_doubt:
+                self._journal.reload(self._connection)
+        except sqlite3.Error as error:
+            return error
+        if any(isinstance(write, Fold) and write.is_whole for write in writes):
+            return self._unload()
+        return None
+
+    def _rest(self) -> bool:
+        """Folds a part of the journal while nobody writes; whether there is more."""
+        if self._journal.has_folds:
+            verdict = self._serve([Fold()])[0]
+            return self._journal.has_folds and not isinstance(verdict, Exception)
+        return False
+
+    def _unload(self) -> Exception | None:
+        """Brings the whole journal into the tables, from the file; what failed, if it did."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            unload(self._connection, self._journal.has_batch)
+            self._before(FaultPoint.FOLD)
+            self._connection.execute("COMMIT")
+            self._after(FaultPoint.FOLD)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+            self._roll_back()
+            self._journal.doubt(())
+            return error
+        self._journal.empty()
+        return None
+
+    def _write(self, writes: list[Write], *, may_fold: bool = True) -> list[Verdict]:
+        group: Group | None = None
+        self._points = FOLDING if all(isinstance(write, Fold) for write in writes) else WRITING
+        try:
+            self._before(self._points.begin)
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._after(self._points.begin)
+            self._before(self._points.write)
+            group = Group(
+                connection=self._connection, journal=self._journal, writes=writes, may_fold=may_fold
+            )
+            verdicts = [group.take(write) for write in writes]
+            group.flush()
+            self._after(self._points.write)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+            self._roll_back()
+            if group is not None and group.folds:  # what hit an old turn must not hit the new ones
+                return self._write(writes, may_fold=False)
+            return self._refuse(writes, error)
+        return self._make_durable(group, verdicts)
+
+    def _refuse(self, writes: list[Write], error: Exception) -> list[Verdict]:
+        ours = isinstance(error, sqlite3.Error) and not isinstance(error, _ONE_WRITES_FAULT)
+        if ours or len(writes) == 1:
+            return [self._unavailable(error) for _ in writes]
+        # One of them cannot be stored; halving finds it while the others get through.
+        half = len(writes) // 2
+        return self._write(writes[:half]) + self._write(writes[half:])
+
+    def _make_durable(self, group: Group, verdicts: list[Verdict]) -> list[Verdict]:
+        try:
+            self._before(self._points.commit)
+            self._connection.execute("COMMIT")
+            self._after(self._points.commit)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+            # A full disk cannot have taken the last page, which alone makes the group count; and a
+            # transaction that is still open did not end. Anything else may come back after a crash.
+            known = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            known = known or self._connection.in_transaction
+            self._roll_back()
+            if not known:
+                self._journal.doubt(group.batches)
+            fail = self._unavailable if known else self._uncertain
+            return [verdict if isinstance(verdict, Exception) else fail(error) for verdict in verdicts]
+        group.settle()
+        self._written()
+        return verdicts
+
+    def _roll_back(self) -> None:
+        # SQLite may have done it by itself, as it does after a full disk.
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _unavailable(self, error: Exception) -> StoreUnavailable:
+        return StoreUnavailable(f"Nothing was written to {self._place}: {error}.")
+
+    def _uncertain(self, error: Exception) -> StoreUncertain:
+        return StoreUncertain(
+            f"Whether {self._place} holds the write is unknown: {error}. Load before you write."
+        )
+
+    def _before(self, point: FaultPoint | None) -> None:
+        if self._tap is not None and point is not None:
+            self._tap.before(point)
+
+    def _after(self, point: FaultPoint | None) -> None:
+        if self._tap is not None and point is not None:
+            self._tap.after(point)

@@ -1,0 +1,157 @@
+"""What the nodes of a cluster share: claims before commits, the outbox, the table of nodes.
+
+Everything here raises StoreError.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.wire import Holder
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Remembered, Settlement
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A scheduler process as it said last. `started_at` is wall, `seen_at` steady ms."""
+
+    node_id: str
+    boot: str
+    address: str
+    version: str
+    state: str
+    started_at: int
+    seen_at: int
+    jobs_held: int
+    running: int
+
+    @property
+    def holder(self) -> Holder:
+        """As the state of a job names it."""
+        return Holder(self.node_id, self.boot)
+
+
+class TurnClaim(msgspec.Struct, frozen=True):
+    """One turn before its commit: `sequence` follows `expected`, the one that was read, by `holder`.
+
+    `at` is the steady moment of the claim. `definition`: the text, where the turn brings a revision. `copy`:
+    the state that will be written, where somebody may write over it late.
+    """
+
+    entry: CatalogueEntry
+    due: Due
+    expected: int
+    sequence: int
+    holder: Holder
+    at: int
+    definition: bytes | None = None
+    copy: bytes | None = None
+
+
+class ClaimedJob(msgspec.Struct, frozen=True):
+    """The catalogue's row of a job, and who claimed its latest turn."""
+
+    entry: CatalogueEntry
+    sequence: int
+    holder: Holder
+    at: int
+    due: Due
+
+
+class PendingBatches(Protocol):
+    """Records of deliveries that the history may not have yet."""
+
+    async def forget(self, keys: Sequence[tuple[str, int]]) -> None:
+        """The history has these, by (uid, sequence)."""
+
+    async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
+        """Leaves to `holder` those of nodes that are not among `alive`; at most `limit`."""
+
+
+class ClusterStore(Protocol):
+    """The shared tables but for the nodes'."""
+
+    @property
+    def untold(self) -> PendingBatches:
+        """Records of deliveries that the history may not have yet."""
+
+    async def claim(self, claim: TurnClaim) -> None:
+        """Claims a turn and brings the catalogue to it. Raises StoreConflict: nothing was written.
+
+        It is taken from the sequence that was read; or where the row is this very holder's, who holds the
+        job's lock; or where the claim that stands there is older than 5 s, and so never ended.
+        """
+
+    async def find(self, job_id: str) -> ClaimedJob | None:
+        """The row of a job, destroyed ones too, or None."""
+
+    async def latest(self, job_id: str) -> tuple[Holder, bytes | None] | None:
+        """Who claimed the job last, and the state that the claim brought, if any; None: no such job."""
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """A definition as posted, or None."""
+
+    async def keep(
+        self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
+    ) -> list[Delivery]:
+        """Keeps what a committed turn brought; the deliveries that were not known yet."""
+
+    async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
+        """Writes what became of deliveries; those that are done go within the hour (`now` steady ms)."""
+
+    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        """The answer kept under this Idempotency-Key since `since` (wall ms)."""
+
+    async def deliveries(self, after: str, limit: int) -> list[Delivery]:
+        """Durable deliveries that are not done, in order of id."""
+
+    async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Delivery]:
+        """Makes `holder` the sender of deliveries whose node is not among `alive`; at most `limit`."""
+
+    async def overdue(self, now: Now, limit: int) -> list[str]:
+        """Jobs whose alarm should have rung by `now`, the longest overdue first."""
+
+    async def abandoned(self, alive: Iterable[Holder], since: int, limit: int, after: str = "") -> list[str]:
+        """Jobs whose last turn was a node's that is not among `alive`, and that may have left work behind.
+
+        Those with live executions, and those of whose records the history may lack some: claimed since
+        `since` (steady ms).
+        """
+
+    async def forget(self, job_id: str) -> bool:
+        """Removes a destroyed job, its counters, definitions and kept answers; False: there is none."""
+
+    async def prune(self, now: Now) -> None:
+        """Removes kept answers after 24 h; deliveries that are done, and copies of older states, after one.
+
+        The copy of a job's latest state stays: nobody may have read the job since the state was overwritten.
+        """
+
+
+class ClusterNodes(Protocol):
+    """The table of nodes. `now` is always steady ms."""
+
+    async def enter(self, node: Node, *, alive_since: int) -> bool:
+        """Enters a node; False: a live one of the same name is there, seen since `alive_since`."""
+
+    async def beat(self, node: Node) -> bool:
+        """Writes what the node says of itself; False: its place was taken by another start."""
+
+    async def list(self) -> list[Node]:
+        """All nodes, in order of their names."""
+
+    async def forget(self, before: int) -> None:
+        """Removes nodes that were not seen since `before`."""
+
+    async def next_epoch(self) -> int:
+        """A number that no node ever got before, above all that were given out."""
+
+    async def keep_app_id(self, app_id: str) -> str:
+        """The app id under which the actors' state lies; the first that is told stays."""
+
+    async def lease(self, name: str, holder: Holder, now: int, until: int) -> bool:
+        """Takes or renews a lease; False: another holder has it still."""

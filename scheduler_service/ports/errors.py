@@ -1,0 +1,50 @@
+"""What a store may raise.
+
+StoreError
+├── StoreUnavailable     nothing was written
+├── StoreUncertain       the store did not answer whether it wrote
+├── StoreConflict        another writer was first; what was read is old
+└── StoreRefused         the store does not open; the message names the file and the remedy
+    ├── StoreLocked      another service uses the folder
+    ├── FolderUnusable   the folder cannot be made, written or read
+    ├── StoreDamaged     the file is no database of ours, or broken
+    └── StoreTooNew      a newer program wrote the file
+"""
+
+from scheduler_service.domain.errors import PunctualError
+
+
+class StoreError(PunctualError):
+    """The root of what a store may raise."""
+
+
+class StoreUnavailable(StoreError):
+    """Nothing was written: the store is closed, full, locked or broken."""
+
+
+class StoreUncertain(StoreError):
+    """The store did not answer whether it wrote; read before you write again."""
+
+
+class StoreConflict(StoreError):
+    """The job was changed by another writer, or the id was taken meanwhile."""
+
+
+class StoreRefused(StoreError):
+    """The store does not open."""
+
+
+class StoreLocked(StoreRefused):
+    """Another service uses the folder."""
+
+
+class FolderUnusable(StoreRefused):
+    """The folder cannot be made, written or read."""
+
+
+class StoreDamaged(StoreRefused):
+    """The file is no database of this product, or it is broken."""
+
+
+class StoreTooNew(StoreRefused):
+    """A newer program wrote the file."""

@@ -1,0 +1,32 @@
+"""Sends one HTTP request."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from scheduler_service.domain.wire import OutboundRequest, Outcome
+
+MayGo = Callable[[], bool]
+"""Whether a request may still leave."""
+
+
+def always() -> bool:
+    """It may."""
+    return True
+
+
+class NotSent(Exception):
+    """A request did not leave, for its `MayGo` said no."""
+
+
+class Sender(Protocol):
+    """Sends one HTTP request. Never decides, never retries."""
+
+    async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
+        """The target's answer, or why there is none. Raises nothing but CancelledError and NotSent.
+
+        `may_go` is asked last, when all is ready that had to be waited for: whoever is asked earlier may
+        stand still between its answer and the first byte.
+        """
+
+    async def close(self) -> None:
+        """Closes idle connections and fails what is in flight."""

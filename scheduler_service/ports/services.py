@@ -1,0 +1,56 @@
+"""Services and their instances: the table that keeps them, and the router that finds one for a step."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from scheduler_service.domain.effects import CallPart, ResolveInstances
+from scheduler_service.domain.parts import Chosen
+from scheduler_service.domain.services import Applied, Service
+from scheduler_service.domain.wire import Token
+
+
+class ServiceTable(Protocol):
+    """Services, the timers that they declare, and what became of these. All raise StoreUnavailable."""
+
+    async def services(self) -> Sequence[Service]:
+        """All of them, removed ones too."""
+
+    async def timers(self, tenant: str, name: str) -> bytes:
+        """The declared definitions as a JSON array; `[]` where there are none."""
+
+    async def put(self, service: Service, timers: bytes | None = None) -> None:
+        """Writes a service, and its timers where they are given: one transaction."""
+
+    async def drop(self, tenant: str, name: str) -> None:
+        """Removes a service and what is known of its jobs."""
+
+    async def applied(self, tenant: str, name: str) -> Sequence[Applied]:
+        """What was done about the jobs that the service declares or declared."""
+
+    async def owner(self, tenant: str, job_id: str, uid: str) -> str | None:
+        """The service whose declaration made this life of a job, or took it over; None: there is none."""
+
+    async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
+        """Writes what was done: one transaction. A job has one row, whoever declares it."""
+
+
+class Router(Protocol):
+    """Knows the instances of services: who comes next, and who has room. Memory alone; raises nothing."""
+
+    async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
+        """Who gets the step, and by which policy; nobody where nobody is there. Waits while all are full.
+
+        A place is held for `search.token` until the call takes it over, or `leave`.
+        """
+
+    def take_place(self, call: CallPart) -> bool:
+        """Whether the call may be made now; then its place is held until `leave`."""
+
+    async def enter(self, call: CallPart) -> None:
+        """Returns when the call may be made; its place is held until `leave`."""
+
+    def leave(self, token: Token) -> None:
+        """A call, or a search, is over; does nothing where nothing is held for it."""
+
+    def mark_draining(self, tenant: str, service: str, instance: str) -> None:
+        """An instance answered that it takes no more work."""

@@ -1,0 +1,150 @@
+"""The store of the jobs' state: what a turn commits and reads back, and what the service asks beside it."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from scheduler_service.domain.effects import Delivery, QueueWrite
+from scheduler_service.domain.moments import Due
+from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.history import Batch
+from scheduler_service.ports.queues import Queues
+
+
+class Remembered(msgspec.Struct, frozen=True, gc=False):
+    """An answer kept under an Idempotency-Key: `scope` is the route's subject, `digest` that of the body.
+
+    `job_id`: the job whose turn it guards; it is forgotten when that life of the job ends. Empty: no job's.
+    """
+
+    scope: str
+    key: str
+    digest: bytes
+    answer: bytes
+    created_at: int
+    job_id: str = ""
+
+
+NOTHING = -1
+
+
+class Commit(msgspec.Struct, frozen=True, gc=False):
+    """The durable writes of one turn: one transaction, all or nothing.
+
+    It counts only over `expected`, the sequence that was read (0: no such job, or a destroyed one; NOTHING:
+    no such job, and not even a destroyed one).
+    `document` None: the job is destroyed; its catalogue entry stays with the counters. `patient`: nothing
+    follows that somebody waits for; a store may write it some milliseconds later, together with others.
+    """
+
+    entry: CatalogueEntry
+    expected: int
+    sequence: int
+    document: bytes | None
+    due: Due
+    definition: bytes | None = None
+    batch: Batch | None = None
+    deliveries: tuple[Delivery, ...] = ()
+    remembered: Remembered | None = None
+    queued: tuple[QueueWrite, ...] = ()
+    patient: bool = False
+
+
+class Settlement(msgspec.Struct, frozen=True, gc=False):
+    """What became of one try of a durable delivery: kept with its new values, or removed when it is done.
+
+    `batch` is what the history has to know of it, `unwritten` in the same transaction.
+    """
+
+    delivery: Delivery
+    done: bool
+    batch: Batch | None = None
+
+
+class StoredJob(msgspec.Struct, frozen=True, gc=False):
+    """A job as it lies in the store. `document` None: destroyed, only the counters are left."""
+
+    entry: CatalogueEntry
+    sequence: int
+    document: bytes | None
+    due: Due
+
+
+class StateStore(Protocol):
+    """The jobs' state, alarms, definitions and durable deliveries; every write goes through one writer."""
+
+    async def load(self, job_id: str) -> StoredJob | None:
+        """The job, destroyed ones too, or None. Raises StoreUnavailable."""
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """A definition as posted (JSON), or None. Raises StoreUnavailable."""
+
+    def commit(self, commit: Commit) -> Awaitable[None]:
+        """Writes one turn; returns at once an awaitable that ends when it is durable. Raises StoreError."""
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        """Writes turns of different jobs in one group; for each None, or its error. Raises StoreError."""
+
+    def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
+        """Writes what became of deliveries. Raises StoreError."""
+
+    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        """The answer kept under this Idempotency-Key since `since` (wall ms). Raises StoreUnavailable."""
+
+    def remember(self, remembered: Remembered) -> Awaitable[None]:
+        """Keeps an answer that belongs to no single job. Raises StoreError."""
+
+    async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
+        """(moment, job_id) of alarms later than `after` and up to `before` on the wall line, earliest first.
+
+        At most `limit`. Raises StoreUnavailable.
+        """
+
+    async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
+        """The same on the steady line."""
+
+    async def open_jobs(self, after: str, limit: int) -> list[str]:
+        """Ids, in order, of jobs with executions that are processing or wait for a retry (recovery)."""
+
+    async def deliveries(self, after: str, limit: int) -> list[Delivery]:
+        """Durable deliveries in order of id. Raises StoreUnavailable."""
+
+    async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
+        """Batches that the history has not confirmed, in order of (uid, sequence)."""
+
+    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
+        """The history has these batches (uid, sequence): forget them. Raises StoreError."""
+
+    async def close(self) -> None:
+        """Writes what was handed in, then lets go of the file and its lock."""
+
+
+class OpenStore(StateStore, Protocol):
+    """A store that this process alone writes to, until `close`."""
+
+    @property
+    def boot(self) -> int:
+        """The number of this start over the store, from 1; durable before anything else is written."""
+
+    @property
+    def node_id(self) -> str:
+        """The node's name, kept from start to start."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Answers lists."""
+
+    @property
+    def queues(self) -> Queues:
+        """The parts of queues."""
+
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        """Removes a destroyed job, its counters and definitions; False: there is none. Raises StoreError."""
+
+    async def clock_skew(self) -> int:
+        """The steady clock's distance as it was saved last, in ms; 0: never. Raises StoreUnavailable."""
+
+    def save_clock_skew(self, skew: int) -> Awaitable[None]:
+        """Keeps `skew` (ms) for the next start; ends when it is durable. Raises StoreError."""

@@ -1,0 +1,156 @@
+"""`system://check-timers`: brings jobs to what services declare, and shows what differs (SPEC section 11)."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler_service.domain.events import Activated, Created, Destroyed, Event, Paused, Updated
+from scheduler_service.domain.moments import DAY
+from scheduler_service.domain.replies import Refusal
+from scheduler_service.domain.services import Applied, Service
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.delivery import Deliver
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.services import ServiceTable
+from scheduler_service.services.declared import Action, Kind
+from scheduler_service.services.reconcile_inputs import ReconcileInput, ReconcileInputs
+from scheduler_service.services.registry import Registry
+
+AT_ONCE = 50
+"""So many turns share a commit, and what was done about them is noted before the next ones."""
+UNDECLARED, PAUSED = "undeclared", "paused"
+FORGOTTEN_AFTER = DAY
+COUNTED = {
+    Action.CREATE: "created",
+    Action.UPDATE: "updated",
+    Action.PAUSE: "paused",
+    Action.ACTIVATE: "activated",
+    Action.DESTROY: "destroyed",
+}
+
+
+class Reconcile:
+    """Scans what is declared, one service after the other; one scan at a time."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        table: ServiceTable,
+        survey: ReconcileInputs,
+        deliver: Deliver,
+        clock: Clock,
+    ) -> None:
+        self._registry = registry
+        self._table = table
+        self._survey = survey
+        self._deliver = deliver
+        self._clock = clock
+        self._turn = asyncio.Lock()
+
+    async def __call__(self) -> Mapping[str, int]:
+        """All services; how much was done. Raises StoreUnavailable once it is through, where some failed."""
+        counts: Counter[str] = Counter()
+        for service in self._registry.all():
+            counts["services"] += 1
+            counts.update(await self._try(service))
+        self._registry.instances.forget(self._clock.now().steady - FORGOTTEN_AFTER)
+        if counts["failed"]:
+            raise StoreUnavailable(
+                f"{counts['failed']} declared jobs could not be looked after: {dict(counts)}"
+            )
+        return counts
+
+    async def apply(self, service: Service, *, force: bool = False) -> Mapping[str, int]:
+        """One service now; `force`: overrides, and jobs that others made, give way. Raises StoreError."""
+        async with self._turn:
+            findings = await self._survey.look(service, force=force)
+            counts: Counter[str] = Counter()
+            for start in range(0, len(findings), AT_ONCE):
+                counts.update(await self._apply_some(findings[start : start + AT_ONCE]))
+            if service.removed_at is not None:
+                await self._bury(service)
+        return counts
+
+    async def _try(self, service: Service) -> Mapping[str, int]:
+        """A service that cannot be looked after must not keep the others from it."""
+        try:
+            return await self.apply(service)
+        except StoreError:
+            return {"failed": 1}
+
+    async def _bury(self, service: Service) -> None:
+        """A removed service whose jobs are all gone leaves no trace."""
+        if not await self._table.applied(service.tenant, service.name):
+            await self._registry.forget(service)
+
+    async def _apply_some(self, findings: list[ReconcileInput]) -> Counter[str]:
+        results = await asyncio.gather(*map(self._apply_one, findings), return_exceptions=True)
+        counts: Counter[str] = Counter()
+        kept: list[Applied] = []
+        dropped: list[Applied] = []
+        for finding, result in zip(findings, results, strict=True):
+            before = finding.case.applied
+            if isinstance(result, StoreError):
+                counts["failed"] += 1
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                counts.update(_count(finding))
+                if result is None and before is not None:
+                    dropped.append(before)
+                elif result is not None and result != before:
+                    kept.append(result)
+        await self._table.note(kept, dropped)
+        return counts
+
+    async def _apply_one(self, finding: ReconcileInput) -> Applied | None:
+        """Does what was found to be done; what is noted of the job then. Raises StoreError."""
+        verdict, case = finding.verdict, finding.case
+        event = _event_of(finding)
+        if event is None:
+            return verdict.noted
+        reply = await self._deliver(case.job_id, event, definition=finding.definition)
+        if isinstance(reply, Refusal):
+            return case.applied  # somebody else was first: the next scan sees what they did
+        match verdict.action:
+            case Action.CREATE:
+                return await self._note_creation(finding)
+            case Action.UPDATE if verdict.noted is not None:
+                return msgspec.structs.replace(verdict.noted, revision=verdict.noted.revision + 1)
+        return verdict.noted
+
+    async def _note_creation(self, finding: ReconcileInput) -> Applied | None:
+        uid = await self._survey.identity(finding.case.job_id)
+        noted = finding.verdict.noted
+        if uid is None or noted is None:
+            return finding.case.applied
+        return msgspec.structs.replace(noted, uid=uid, revision=1)
+
+
+def _event_of(finding: ReconcileInput) -> Event | None:
+    case, verdict = finding.case, finding.verdict
+    owner = case.service.name
+    match verdict.action:
+        case Action.NONE:
+            return None
+        case Action.CREATE:
+            return Created(uid="", key=b"", owner=owner)
+        case Action.UPDATE:
+            assert case.stored is not None
+            return Updated(0, active=verdict.active, if_match=frozenset({case.stored.revision}), owner=owner)
+        case Action.PAUSE:
+            return Paused(drain=True, reason=UNDECLARED if case.declared is None else PAUSED)
+        case Action.ACTIVATE:
+            return Activated()
+        case Action.DESTROY:
+            return Destroyed()
+
+
+def _count(finding: ReconcileInput) -> dict[str, int]:
+    if finding.verdict.kind is Kind.REFUSED:
+        return {"refused": 1}
+    done = COUNTED.get(finding.verdict.action)
+    return {} if done is None else {done: 1}

@@ -1,0 +1,150 @@
+"""Looks at the jobs of a service as they are declared, as they were left, and as they are."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import msgspec
+
+from client_sdk.models import ModelError
+from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.services import Applied, Service
+from scheduler_service.engine.decision import Job
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.delivery import Compile, Definition
+from scheduler_service.ports.services import ServiceTable
+from scheduler_service.services.declarations import Declarations
+from scheduler_service.services.declared import (
+    Action,
+    Case,
+    Declared,
+    Kind,
+    Stored,
+    Verdict,
+    judge,
+    must_compare,
+)
+
+SLICE = 20
+"""So many jobs are looked at before others may use the loop: reading a definition takes some 0.3 ms."""
+
+Entries = Callable[[Sequence[str]], Awaitable[Mapping[str, CatalogueEntry]]]
+ReadDefinition = Callable[[str, int], Awaitable[bytes | None]]
+ReadJob = Callable[[str], Awaitable[Job | None]]
+
+
+class ReconcileInput(msgspec.Struct, frozen=True):
+    """One job and what is to be done about it. `definition`: the declared one, where it had to be read.
+
+    `trouble` says why this version does not take it.
+    """
+
+    case: Case
+    verdict: Verdict
+    definition: Definition | None = None
+    trouble: str = ""
+
+
+class ReconcileInputs:
+    """Everything that is read for a verdict. `entries` gives the catalogue's lines of some jobs.
+
+    `definition` reads a stored text by uid and revision, `read_job` a job as its latest turn left it,
+    `compile_text` a definition that was posted before.
+    """
+
+    def __init__(
+        self,
+        *,
+        declarations: Declarations,
+        table: ServiceTable,
+        entries: Entries,
+        definition: ReadDefinition,
+        read_job: ReadJob,
+        compile_text: Compile,
+        clock: Clock,
+    ) -> None:
+        self._declarations = declarations
+        self._table = table
+        self._entries = entries
+        self._definition = definition
+        self._read_job = read_job
+        self._compile = compile_text
+        self._clock = clock
+
+    async def look(self, service: Service, *, force: bool = False) -> list[ReconcileInput]:
+        """A finding per job that is declared or was, by id. Raises StoreError."""
+        declared = await self._declarations.read(service)
+        applied = {one.job_id: one for one in await self._table.applied(service.tenant, service.name)}
+        job_ids = sorted({*declared, *applied})
+        entries = await self._entries(job_ids)
+        texts = _Texts(self._declarations, service)
+        now = self._clock.now().wall
+        found = []
+        for index, job_id in enumerate(job_ids):
+            mine, done = declared.get(job_id), applied.get(job_id)
+            stored = await self._describe(entries.get(job_id), done)
+            case = Case(service, job_id, mine, done, stored, now, force)
+            found.append(await self._judge(case, texts))
+            if index % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+        return found
+
+    async def stored_text(self, finding: ReconcileInput) -> bytes | None:
+        """The definition of the job as it is stored, or None. Raises StoreUnavailable."""
+        stored = finding.case.stored
+        return None if stored is None else await self._definition(stored.uid, stored.revision)
+
+    async def identity(self, job_id: str) -> str | None:
+        """The uid of the present life of a job, or None. Raises StoreUnavailable."""
+        entry = (await self._entries([job_id])).get(job_id)
+        return None if entry is None or entry.state is JobState.DESTROYED else entry.uid
+
+    async def _describe(self, entry: CatalogueEntry | None, done: Applied | None) -> Stored | None:
+        if entry is None or entry.state is JobState.DESTROYED:
+            return None
+        owner = ""
+        if done is None or done.uid != entry.uid:
+            job = await self._read_job(entry.job_id)
+            owner = job.document.head.owner if job is not None and job.document is not None else ""
+        return Stored(entry.uid, entry.revision, entry.state, owner)
+
+    async def _judge(self, case: Case, texts: "_Texts") -> ReconcileInput:
+        compares = must_compare(case.declared, case.applied, case.stored)
+        if not compares and judge(case).action not in (Action.CREATE, Action.UPDATE):
+            return ReconcileInput(case, judge(case))
+        assert case.declared is not None
+        try:
+            text = await texts.of(case.declared)
+            definition = Definition(text, self._compile(text))
+        except (DefinitionError, ModelError) as error:
+            return ReconcileInput(case, Verdict(Kind.REFUSED, noted=case.applied), trouble=str(error))
+        if compares and case.stored is not None:
+            equal = await self._is_equal(case.stored, definition)
+            case = msgspec.structs.replace(case, stored=msgspec.structs.replace(case.stored, equal=equal))
+        return ReconcileInput(case, judge(case), definition)
+
+    async def _is_equal(self, stored: Stored, definition: Definition) -> bool:
+        text = await self._definition(stored.uid, stored.revision)
+        if text is None:
+            return False
+        if text == definition.text:
+            return True
+        try:
+            return self._compile(text).fingerprint == definition.program.fingerprint
+        except (DefinitionError, ModelError):
+            return False  # an older version took it: what is declared replaces it
+
+
+class _Texts:
+    """The declared texts of one service, read when the first one is asked for."""
+
+    def __init__(self, declarations: Declarations, service: Service) -> None:
+        self._declarations = declarations
+        self._service = service
+        self._known: Mapping[str, bytes] | None = None
+
+    async def of(self, declared: Declared) -> bytes:
+        if self._known is None:
+            self._known = await self._declarations.texts(self._service)
+        return self._known[declared.job_id]

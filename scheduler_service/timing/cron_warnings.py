@@ -1,0 +1,69 @@
+"""What may be meant otherwise in a cron expression that can be read: warnings, never refusals."""
+
+import re
+from collections.abc import Iterator
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.timing.cron import Cron, parse_cron
+from scheduler_service.timing.cron_describe import describe
+
+_NUMBER = re.compile(r"[0-9]+")
+_STEPPED = re.compile(r"\*(/[0-9]+)?")
+_LENGTHS = (60, 24, 31, 12, 7)
+"""How many values the five fields of Unix cron have."""
+
+_OPEN = ("*", "?")
+
+
+def doubt(text: str, cron: Cron) -> Iterator[tuple[str, str]]:
+    """(code, message) of what is probably a mistake in `text`, which `cron` was read from.
+
+    `second_first`: six fields that look as if the minute came first. `every_second`: `*` as the second beside
+    a given minute or hour. `step_too_long`: a step that has no second value in its field.
+    """
+    fields = text.split()
+    if len(fields) == 6 and _looks_like_five(fields):
+        yield from _read_as_five(fields, cron)
+    elif len(fields) >= 6 and fields[0] == "*" and fields[1:3] != ["*", "*"]:
+        yield "every_second", f"it fires {_lower(cron)}; write 0 as the second to fire once a minute"
+    elif len(fields) == 5:
+        yield from _long_steps(fields, cron)
+
+
+def _looks_like_five(fields: list[str]) -> bool:
+    """Each hour, and one sign of a habit: Quartz is seldom asked for a rhythm of seconds, or for months."""
+    second, minute, hour, dates, month, week = fields
+    if hour != "*" or dates not in _OPEN or week not in _OPEN:
+        return False
+    # `?` is what who thinks in six fields writes; minutes like 5 and 30 are common offsets, 9 is an hour.
+    rhythm = _STEPPED.fullmatch(second) is not None and minute == "*" and "?" not in fields
+    is_an_hour = _NUMBER.fullmatch(minute) is not None and 0 < int(minute) < 24 and int(minute) % 5 != 0
+    return rhythm or (_NUMBER.fullmatch(second) is not None and (is_an_hour or month != "*"))
+
+
+def _read_as_five(fields: list[str], cron: Cron) -> Iterator[tuple[str, str]]:
+    five = " ".join(fields[:5]).replace("?", "*")
+    try:
+        meant = parse_cron(five)
+    except ExpressionError:
+        return
+    yield (
+        "second_first",
+        f"six fields begin with the second: it fires {_lower(cron)}; to fire {_lower(meant)} write {five!r}",
+    )
+
+
+def _long_steps(fields: list[str], cron: Cron) -> Iterator[tuple[str, str]]:
+    for field, length in zip(fields, _LENGTHS, strict=True):
+        start, slash, step = field.partition("/")
+        if slash and start == "*" and int(step) >= length:
+            yield (
+                "step_too_long",
+                f"the step of {field!r} is longer than its field: it fires {_lower(cron)}; "
+                "for a longer pause give a duration as period, as in 90m or P40D",
+            )
+
+
+def _lower(cron: Cron) -> str:
+    words = describe(cron)
+    return words[0].lower() + words[1:]
