@@ -1,14 +1,20 @@
-"""The stores that pass the suites: a new implementation adds one line to OPENERS."""
+"""The stores that pass the suites (a new one adds one line to OPENERS), and the places of a history."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from scheduler_service.persistence.history.database import migrate
+from scheduler_service.persistence.history.schema import metadata
+from scheduler_service.persistence.history.sqlite import IN_MEMORY
 from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
+from tests.unit.persistence.servers import make_database, postgres_server
+
+assert postgres_server is not None
 
 Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 
@@ -52,3 +58,41 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     store = await OPENERS[request.param](request, tmp_path / "data")
     yield store
     await store.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_history(postgres_server: str) -> str:
+    """A database with the tables of the history, for one test after the other."""
+    url = make_database(postgres_server)
+    assert migrate(url=url).up_to_date
+    return url
+
+
+@pytest.fixture
+def postgres_url(postgres_history: str) -> str:
+    """The same, emptied, and nobody connected who was forgotten: much quicker than a database for each."""
+    import psycopg
+
+    with psycopg.connect(postgres_history, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        for table in metadata.tables:
+            connection.execute(f"DELETE FROM {table}")  # type: ignore[arg-type]
+    return postgres_history
+
+
+@pytest.fixture
+def bare_postgres_url(postgres_server: str) -> str:
+    """The same without tables."""
+    return make_database(postgres_server)
+
+
+@pytest.fixture(params=["memory", "file", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a history may lie, each in turn."""
+    if request.param == "postgresql":
+        found: str = request.getfixturevalue("postgres_url")
+        return found
+    return IN_MEMORY if request.param == "memory" else f"sqlite:///{tmp_path}/history.db"

@@ -13,7 +13,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import Catalogue, JobPage, JobQuery, JobSort
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.unit.hosts.shares import Shares
+from tests.unit.hosts.processes.shares import Shares
 from tests.unit.persistence import test_catalogue_suite as suite
 from tests.unit.persistence.samples import commit
 

@@ -12,7 +12,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.insertion import insert_rows
 from scheduler_service.persistence.history.sqlite import IN_MEMORY
 from scheduler_service.ports.history import Batch
-from tests.unit.persistence_history.samples import START, attempt, batch, execution
+from tests.unit.persistence.history.samples import START, attempt, batch, execution
 
 
 def turns_of(number: int) -> list[Batch]:

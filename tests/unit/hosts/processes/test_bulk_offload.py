@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler_service.app.sharding import shard_of
 from scheduler_service.hosts.processes import rpc_methods
 from tests.unit.api.world import definition, pointers
-from tests.unit.app.fleet import Fleet, fleet, send
+from tests.unit.hosts.processes.fleet import Fleet, fleet, send
 
 pytestmark = pytest.mark.anyio
 PROCESSES = 3

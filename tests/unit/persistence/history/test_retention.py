@@ -11,8 +11,8 @@ from scheduler_service.persistence.history.dialect import Removed
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.ports.history import Batch
-from tests.unit.persistence_history.conftest import Room
-from tests.unit.persistence_history.samples import START, attempt, batch, execution
+from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.samples import START, attempt, batch, execution
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ from scheduler_service.persistence.history.writer import (
     flush_interval_after,
 )
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.unit.persistence_history.conftest import Room
-from tests.unit.persistence_history.samples import START, attempt, batch, exchange, execution
+from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution
 
 pytestmark = pytest.mark.anyio
 EVERYTHING = ExecutionQuery(tenant="default")

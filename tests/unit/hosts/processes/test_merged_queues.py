@@ -14,9 +14,9 @@ from scheduler_service.domain.parts import PartEnd, write_part_id
 from scheduler_service.hosts.processes.merged_queues import AGAIN
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
-from tests.unit.hosts.shares import Shares
-from tests.unit.persistence import test_parts as suite
-from tests.unit.persistence.test_parts import DONE, Bench
+from tests.unit.hosts.processes.shares import Shares
+from tests.unit.persistence import test_queues_suite as suite
+from tests.unit.persistence.test_queues_suite import DONE, Bench
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.persistence.history.buffer import RECORD_BYTES, Load, weigh
-from tests.unit.persistence_history.samples import START, batch, exchange, execution
+from tests.unit.persistence.history.samples import START, batch, exchange, execution
 
 CALL = exchange(request_body=b"12345", response_body=b"1234567")
 DELIVERY = {"delivery_id": "d", "execute_number": 1, "request_counts": 1, "event": "e", "url": "u"}

@@ -20,8 +20,8 @@ from scheduler_service.domain.records import (
 from scheduler_service.persistence.common.cursor import CursorError, write_cursor
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.reads import HistoryReads
-from tests.unit.persistence_history.conftest import Room
-from tests.unit.persistence_history.samples import START, attempt, batch, exchange, execution
+from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution
 
 pytestmark = pytest.mark.anyio
 

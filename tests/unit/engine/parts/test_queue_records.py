@@ -5,8 +5,8 @@ import json
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.records import StepEnded
+from tests.unit.engine.parts.test_queue import STEP, end, parts_of, queued
 from tests.unit.engine.rig import Rig
-from tests.unit.engine.test_queueing import STEP, end, parts_of, queued
 
 LOST = PartEnd(
     error="disk", failure_type=FailureType.BUSINESS, message="full", body=b'{"left":0}', instance="w"
