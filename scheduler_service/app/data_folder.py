@@ -6,7 +6,7 @@ from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import FolderLock
-from scheduler_service.persistence.sqlite.shard_files import count_shares, name_files
+from scheduler_service.persistence.sqlite.shard_files import count_shards, name_files
 from scheduler_service.settings import Settings
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
@@ -41,7 +41,7 @@ def migrate_history(folder: Path, history: str) -> None:
 
 def check_folder(folder: Path, history: str) -> list[str]:
     """What is not of this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
-    names = name_files(folder, count_shares(folder))
+    names = name_files(folder, count_shards(folder))
     missing = [line for name in names for line in _missing(folder / name)] + _missing_history(history)
     wrong = [line for name in names if not missing for line in _check_state(folder / name)]
     return missing or [*wrong, *_check_history(history)]

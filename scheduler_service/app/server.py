@@ -72,7 +72,7 @@ async def serve(
     log: Log,
     wrap: WrapHistory | None = None,
     carry: WrapSender | None = None,
-    tap: FaultPoints | None = None,
+    faults: FaultPoints | None = None,
     began: OnListening | None = None,
     opening: OpenService | None = None,
 ) -> None:
@@ -88,7 +88,7 @@ async def serve(
     log_egress(loaded, log)
     listener = listen(settings.server.host, settings.server.port)
     served = address_of(settings, listener)
-    embedded = partial(open_service, wrap=wrap, carry=carry, tap=tap)
+    embedded = partial(open_service, wrap=wrap, carry=carry, faults=faults)
     service = await _open(opening or embedded, loaded, served, log, listener)
     server = make_server(service.api)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

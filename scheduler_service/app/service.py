@@ -74,14 +74,14 @@ async def open_service(
     log: Log,
     wrap: WrapHistory | None = None,
     carry: WrapSender | None = None,
-    tap: FaultPoints | None = None,
+    faults: FaultPoints | None = None,
     keep_time: KeepTime = SystemClock,
 ) -> Service:
     """Opens the data folder and builds the service; nothing fires before `start`.
 
-    `wrap` puts another history in front of the service's own, `carry` another sender; `tap` watches durable
-    writes; `keep_time` makes the clock. Worker processes have none of the four. Raises StoreError where store
-    or folder cannot be used, SettingsError for an env_file that cannot be read.
+    `wrap` puts another history in front of the service's own, `carry` another sender; `faults` watches
+    durable writes; `keep_time` makes the clock. Worker processes have none of the four. Raises StoreError
+    where store or folder cannot be used, SettingsError for an env_file that cannot be read.
     """
     settings = loaded.settings
     check_workers(settings)
@@ -90,7 +90,7 @@ async def open_service(
     try:
         while len(launched) < settings.server.workers - 1:
             launched.append(await launch())
-        base = await _open_base(loaded, served, log, wrap, carry, tap, keep_time)
+        base = await _open_base(loaded, served, log, wrap, carry, faults, keep_time)
         rooms = Container(base=base, launched=launched)
         await rooms.attach()
         await rooms.workers.open()
@@ -106,7 +106,7 @@ async def _open_base(
     log: Log,
     wrap: WrapHistory | None,
     carry: WrapSender | None,
-    tap: FaultPoints | None,
+    faults: FaultPoints | None,
     keep_time: KeepTime,
 ) -> ContainerBase:
     """What has to be opened before anything can be built."""
@@ -117,12 +117,12 @@ async def _open_base(
     )
     watch = StoreWatch(log=log)
     home = shard_of(settings.server.workers)
-    store = await open_store(settings, watch=watch, tap=tap, home=home, log=log)
+    store = await open_store(settings, watch=watch, faults=faults, home=home, log=log)
     database = await asyncio.to_thread(
         HistoryDatabase,
         url=history_address(settings, data_folder(settings)),
         durability=settings.store.durability,
-        tap=tap,
+        faults=faults,
     )
     return ContainerBase(
         loaded=loaded,

@@ -8,7 +8,6 @@ from pathlib import Path
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.redis.address import read_address
-from scheduler_service.persistence.redis.hooks import Hooks
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.resharding import reshard
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -26,7 +25,6 @@ class StoreWatch:
         self._log = log
         self._is_away = False
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.hooks = Hooks(on_lost=self._lose, on_trouble=self._note, on_doubt=self._doubt)
 
     @property
     def missing(self) -> Sequence[str]:
@@ -42,19 +40,22 @@ class StoreWatch:
         """Returns, in words, when the service cannot go on."""
         return await asyncio.shield(self._lost)
 
-    def _lose(self, message: str) -> None:
+    def lose(self, message: str) -> None:
+        """This process may not write any more."""
         self._log("store_lost", error=message)
         if not self._lost.done():
             self._lost.set_result(message)
 
-    def _note(self, trouble: str | None) -> None:
+    def note_trouble(self, trouble: str | None) -> None:
+        """The store cannot be reached; None: it can be again."""
         self._is_away = trouble is not None
         if trouble is None:
             self._log("store_reached_again")
         else:
             self._log("store_unreachable", error=trouble)
 
-    def _doubt(self, message: str) -> None:
+    def warn(self, message: str) -> None:
+        """The store may lose what it has confirmed."""
         self._log("store_may_lose", warning=message)
 
 
@@ -64,7 +65,7 @@ def data_folder(settings: Settings) -> Path | None:
 
 
 async def open_store(
-    settings: Settings, *, watch: StoreWatch, tap: FaultPoints | None, home: ShardOf, log: Log
+    settings: Settings, *, watch: StoreWatch, faults: FaultPoints | None, home: ShardOf, log: Log
 ) -> OpenStore:
     """The store, which this process alone writes to from now on: the whole of it, or its first share.
 
@@ -73,33 +74,33 @@ async def open_store(
     """
     folder = data_folder(settings)
     if settings.store.url is not None:
-        return await _open_redis(settings, settings.store.url, folder, watch, tap)
+        return await _open_redis(settings, settings.store.url, folder, watch, faults)
     opening = partial(
         SqliteStateStore.open,
         folder=folder,
         durability=settings.store.durability,
         node_id=settings.node.id or "",
-        tap=tap,
+        faults=faults,
     )
     if folder is None:
         return await opening()
-    shares = settings.server.workers
+    shards = settings.server.workers
     lock = await asyncio.to_thread(FolderLock.claim, folder)
     try:
         await asyncio.to_thread(
-            reshard, folder, shares=shares, home=home, durability=settings.store.durability, tell=log
+            reshard, folder, shards=shards, shard_of=home, durability=settings.store.durability, log=log
         )
-        return await opening(shares=shares, lock=lock)
+        return await opening(shards=shards, lock=lock)
     except BaseException:
         lock.release()
         raise
 
 
 async def _open_redis(
-    settings: Settings, url: str, folder: Path | None, watch: StoreWatch, tap: FaultPoints | None
+    settings: Settings, url: str, folder: Path | None, watch: StoreWatch, faults: FaultPoints | None
 ) -> OpenStore:
     try:
-        from scheduler_service.persistence.redis.store import RedisStateStore
+        from scheduler_service.persistence.redis.store import Hooks, RedisStateStore
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"store.url needs the package {error.name}; install punctual[service,redis]"
@@ -111,8 +112,8 @@ async def _open_redis(
             address=read_address(url),
             durability=settings.store.durability,
             node_id=settings.node.id or "",
-            hooks=watch.hooks,
-            tap=tap,
+            hooks=Hooks(on_lost=watch.lose, on_trouble=watch.note_trouble, on_doubt=watch.warn),
+            faults=faults,
             release=release,
         )
     except BaseException:

@@ -144,7 +144,7 @@ async def open_shard(orders: WorkerConfig, *, line: RpcConnection, log: Log) -> 
     loaded = Loaded(settings, orders.sources, orders.has_file)
     folder = Path(settings.store.data)
     store = await SqliteStateStore.open(
-        folder=folder, durability=settings.store.durability, node_id=orders.node, share=orders.share
+        folder=folder, durability=settings.store.durability, node_id=orders.node, shard=orders.share
     )
     surroundings = msgspec.structs.replace(
         make_surroundings(settings.model_copy(update={"env_file": None}), orders.served),

@@ -49,7 +49,7 @@ class DecidedTurn(msgspec.Struct, frozen=True, gc=False):
     kept: Remembered | None = None
     deliveries: tuple[Delivery, ...] = ()
     queued: tuple[QueueWrite, ...] = ()
-    patient: bool = False
+    may_wait: bool = False
     until: Now | None = None
 
 
@@ -93,7 +93,7 @@ class CommitBuilder:
             deliveries=turn.deliveries,
             remembered=turn.kept,
             queued=turn.queued,
-            patient=turn.patient,
+            may_wait=turn.may_wait,
         )
         return PendingCommit(commit, turn.decision, programs, turn.until)
 

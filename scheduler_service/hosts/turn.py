@@ -191,7 +191,7 @@ class Turn:
             deliveries=deliveries,
             queued=queued,
             # An answer after which nothing goes out: it may wait for others to be written with.
-            patient=not decision.effects and isinstance(event, CallEnded),
+            may_wait=not decision.effects and isinstance(event, CallEnded),
             until=now if ahead else None,
         )
         if turn.until is not None and queued:

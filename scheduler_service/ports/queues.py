@@ -42,9 +42,9 @@ class Queues(Protocol):
 
 
 class ShardQueues(Queues, Protocol):
-    """The queues of one share of the jobs, of which there are several.
+    """The queues of one shard of the jobs, of which there are several.
 
-    A lease has one name in one share at most, now and later: who makes the names sees to it.
+    A lease has one name in one shard at most, now and later: who makes the names sees to it.
     """
 
     async def look(self, claim: Claim) -> Sight:

@@ -33,10 +33,10 @@ NOTHING = -1
 class Commit(msgspec.Struct, frozen=True, gc=False):
     """The durable writes of one turn: one transaction, all or nothing.
 
-    It counts only over `expected`, the sequence that was read (0: no such job, or a destroyed one; NOTHING:
-    no such job, and not even a destroyed one).
-    `document` None: the job is destroyed; its catalogue entry stays with the counters. `patient`: nothing
-    follows that somebody waits for; a store may write it some milliseconds later, together with others.
+    It is accepted only if the stored sequence is `expected`, which was read (0: no such job, or a destroyed
+    one; NOTHING: no such job, not even a destroyed one). `document` None: the job is destroyed; its catalogue
+    entry stays with the counters. `may_wait`: no effect follows this commit, so a store may write it some
+    milliseconds later, together with others.
     """
 
     entry: CatalogueEntry
@@ -49,7 +49,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     deliveries: tuple[Delivery, ...] = ()
     remembered: Remembered | None = None
     queued: tuple[QueueWrite, ...] = ()
-    patient: bool = False
+    may_wait: bool = False
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""A service in the test's own process, with a clock and taps in the test's hand."""
+"""A service in the test's own process, with a clock and fault points that the test controls."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -51,7 +51,7 @@ class Wall:
 async def open_inside(
     folder: Path | None,
     *,
-    tap: FaultPoints | None = None,
+    faults: FaultPoints | None = None,
     wall: Callable[[], float] = time.time,
     **settings: Any,
 ) -> AsyncIterator[Inside]:
@@ -63,7 +63,7 @@ async def open_inside(
         loaded,
         served=BASE,
         log=lambda event, /, **keys: log.append(event),
-        tap=tap,
+        faults=faults,
         keep_time=lambda *, skew, on_step: SystemClock(skew=skew, on_step=on_step, wall=wall),
     )
     inside = Inside(service, log)

@@ -19,7 +19,7 @@ AT_ONCE = 12
 
 
 class Breaking:
-    """A tap that raises, once, at the n-th passage of `place` after `arm`."""
+    """Raises, once, at the n-th passage of `place` after `arm`."""
 
     def __init__(self, place: str, passage: int) -> None:
         self._place = place
@@ -57,10 +57,10 @@ class Patient(Inside):
 
 async def fail_once(folder: Path, place: str, passage: int, qos: int) -> bool:
     """One story over a store that fails once; False: it ended before the failure."""
-    tap = Breaking(place, passage)
+    faults = Breaking(place, passage)
     async with open_target() as target:
-        async with open_inside(folder, tap=tap, notification__interval_seconds=0.2) as inside:
-            tap.arm()
+        async with open_inside(folder, faults=faults, notification__interval_seconds=0.2) as inside:
+            faults.arm()
             story = Sweep(target, qos)
             patient = Patient(inside.service, inside.log)
             try:
@@ -71,7 +71,7 @@ async def fail_once(folder: Path, place: str, passage: int, qos: int) -> bool:
                 raise
         counts = Counter(one.identity for one in target.seen if one.path != "/told")
         assert max(counts.values()) == 1, counts.most_common(2)
-    return tap.has_broken
+    return faults.has_broken
 
 
 @pytest.mark.timeout(300)
@@ -94,10 +94,10 @@ async def test_a_write_that_fails_once_changes_no_outcome(
 
 async def start_over(folder: Path, place: str, passage: int) -> bool:
     """A start whose store fails once, another one, and a story; whether the first start was refused."""
-    tap, is_refused = Breaking(place, passage), True
-    tap.arm()
+    faults, is_refused = Breaking(place, passage), True
+    faults.arm()
     with contextlib.suppress(StoreError):
-        async with open_inside(folder, tap=tap):
+        async with open_inside(folder, faults=faults):
             is_refused = False
     async with open_target() as target, open_inside(folder, notification__interval_seconds=0.2) as inside:
         story = Sweep(target, 1)

@@ -49,7 +49,7 @@ class Order(msgspec.Struct):
 class Points:
     """Counts the passages of the points whose name is one of `only` (none: all), and kills at the chosen one.
 
-    Implements the taps of store and history, on their threads, and serves the sender, on the loop.
+    Implements the fault points of store and history, on their threads, and serves the sender, on the loop.
     """
 
     def __init__(self, order: Order) -> None:
@@ -110,7 +110,7 @@ def run_service(order: Order) -> int:
 
     async def run(log: EventLog) -> None:
         await serve(
-            loaded, log=log, carry=lambda sender: TappedSender(sender, points), tap=points, began=began
+            loaded, log=log, carry=lambda sender: TappedSender(sender, points), faults=points, began=began
         )
 
     try:

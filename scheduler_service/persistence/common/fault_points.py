@@ -1,10 +1,8 @@
-"""Where tests may listen, break or kill: the points around each durable write.
+"""The points around each durable write at which tests observe, fail or kill the process.
 
-`BEGIN` opens a group's transaction, `WRITE` puts its rows, `COMMIT` makes them durable; those who wait are
-told afterwards. `FOLD` ends a transaction that only brings turns of the journal into the tables. A tap runs
-in the writer's thread. What it raises counts as raised by the database there: before `COMMIT` has ended well
-nothing was written, after it nobody knows. `DIVIDE` is each commit of a division of the folder, which runs
-before there is a writer.
+`BEGIN` opens a group's transaction, `WRITE` writes its rows, `COMMIT` makes them durable; results are
+reported afterwards. `FOLD` ends a transaction that only moves turns from the journal into the tables.
+`RESHARD` is each commit of a resharding, which runs before there is a writer.
 """
 
 from enum import StrEnum
@@ -12,17 +10,21 @@ from typing import Protocol
 
 
 class FaultPoint(StrEnum):
-    """A place on the way of a group of writes."""
+    """A step in writing a group."""
 
     BEGIN = "state.begin"
     WRITE = "state.write"
     COMMIT = "state.commit"
     FOLD = "state.fold"
-    DIVIDE = "state.divide"
+    RESHARD = "state.reshard"
 
 
 class FaultPoints(Protocol):
-    """Hears of every point, in order, before and after it."""
+    """Is called before and after every point, in order, in the writer's thread.
+
+    What it raises counts as raised by the database there: before `COMMIT` has succeeded nothing was written,
+    after it the outcome is unknown.
+    """
 
     def before(self, point: str) -> None:
         """`point` is about to happen."""

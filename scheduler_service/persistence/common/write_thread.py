@@ -1,8 +1,8 @@
-"""A thread that takes what waits, serves it together, and wakes the event loop once for all of it.
+"""A thread that serves what is waiting in one group, and wakes the event loop once for the whole group.
 
-What the loop hands in during one of its rounds goes over at the round's end, as one: otherwise the first
-item of many would wake the thread, which would serve it alone and take the interpreter from the others.
-Items that are patient wait a few milliseconds more for others, unless one comes that is not.
+Items put in during one round of the event loop are handed over together at the end of that round. Otherwise
+the first of many would wake the thread, which would serve it alone and take the interpreter from the others.
+Items that may wait stay up to `MAX_WAIT_FOR_OTHERS_SECONDS` longer, unless one comes that may not.
 """
 
 import asyncio
@@ -16,28 +16,28 @@ from scheduler_service.ports.errors import StoreUnavailable
 
 Item = TypeVar("Item")
 
-RETRY_PAUSE = 0.5
-"""How long nothing has to come before a lane rests, in seconds."""
+MAX_WAIT_FOR_OTHERS_SECONDS = 0.004
+"""How long a commit that may wait is kept back so that others join its group (decision 19)."""
 
-MAX_WAIT_FOR_OTHERS = 0.004
-"""How long patient items wait for others, in seconds."""
+MAX_WAITING = 256
+"""So many items that may wait are handed over at once: they are a group by themselves."""
 
-MOST_WAITING = 256
-"""So many wait for nobody any more."""
+IDLE_SECONDS = 0.5
+"""How long nothing has to come before `on_idle` is called."""
 
-# Items that are served together, who waits for them, and whether that is for one alone.
+# What was put in together: the items, the future of their outcome, whether it is that of a single item.
 Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
 
-# What became of an item: its result, or the error that its future raises.
+# The outcome of an item: its result, or the error that its future raises.
 Verdict = object
 
 
 class WriteThread(Generic[Item]):
-    """Items are served in the order in which they were put; `serve` answers them in that order.
+    """Serves items in the order in which they were put in.
 
-    `serve` runs in the lane's thread and must not raise: an error is a verdict of the item that it hit.
-    `rest` runs there too, when nothing has come for `pause` seconds after the last item; it says whether it
-    wants to go on as long as nothing comes.
+    `serve` runs in the thread, returns one verdict per item in their order and must not raise: an error is
+    the verdict of the item that it hit. `on_idle` runs there too, when nothing has come for `idle_seconds`
+    after the last item; while it returns True it is called again as long as nothing comes.
     """
 
     def __init__(
@@ -47,35 +47,35 @@ class WriteThread(Generic[Item]):
         serve: Callable[[list[Item]], list[Verdict]],
         size: int,
         loop: asyncio.AbstractEventLoop,
-        rest: Callable[[], bool] | None = None,
-        pause: float = RETRY_PAUSE,
+        on_idle: Callable[[], bool] | None = None,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._name = name
         self._serve = serve
         self._size = size
         self._loop = loop
-        self._rest = rest
-        self._pause = pause
-        self._patience: float | None = None
-        self._round: list[Entry[Item] | None] = []
-        self._later: asyncio.TimerHandle | None = None  # while all of the round is patient
-        self._waiting: SimpleQueue[list[Entry[Item] | None]] = SimpleQueue()
-        self._taken: deque[Entry[Item] | None] = deque()  # of the thread: what came and is not served yet
+        self._on_idle = on_idle
+        self._idle_seconds = idle_seconds
+        self._fetch_timeout: float | None = None
+        self._round: list[Entry[Item] | None] = []  # None: the thread ends after what came before
+        self._timer: asyncio.TimerHandle | None = None  # set while all items of the round may wait
+        self._handed_over: SimpleQueue[list[Entry[Item] | None]] = SimpleQueue()
+        self._fetched: deque[Entry[Item] | None] = deque()  # the thread's own: fetched, not served yet
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def put(self, item: Item, *, patient: bool = False) -> asyncio.Future[Any]:
-        """Hands `item` in and returns at once. The future raises StoreUnavailable when the lane is closed."""
-        return self._hand_in((item,), is_alone=True, patient=patient)
+    def put(self, item: Item, *, may_wait: bool = False) -> asyncio.Future[Any]:
+        """Returns at once; the future has the verdict. It raises StoreUnavailable after `close`."""
+        return self._put((item,), is_alone=True, may_wait=may_wait)
 
     def put_all(self, items: Sequence[Item]) -> asyncio.Future[list[Verdict]]:
-        """The same for items that are served together; the future has their verdicts, errors among them."""
-        return self._hand_in(items, is_alone=False)
+        """The same for items that stay in one group; the future has their verdicts, errors among them."""
+        return self._put(items, is_alone=False)
 
     async def close(self) -> None:
-        """Serves what was handed in, then ends the thread. A second call waits for the same end."""
+        """Serves what was put in, then ends the thread. A second call waits for the same end."""
         if not self._closed:
             self._closed = True
             self._round.append(None)
@@ -83,32 +83,30 @@ class WriteThread(Generic[Item]):
         await asyncio.shield(self._ended)
         self._thread.join()
 
-    def _hand_in(
-        self, items: Sequence[Item], *, is_alone: bool, patient: bool = False
-    ) -> asyncio.Future[Any]:
+    def _put(self, items: Sequence[Item], *, is_alone: bool, may_wait: bool = False) -> asyncio.Future[Any]:
         future = self._loop.create_future()
         if self._closed:
             future.set_exception(StoreUnavailable(f"The store is closed: {self._name} takes nothing more."))
             return future
-        if patient and not self._round:
-            self._later = self._loop.call_later(MAX_WAIT_FOR_OTHERS, self._hand_over)
-        elif not self._round or (self._later and not (patient and len(self._round) < MOST_WAITING)):
-            self._end_wait()
+        if may_wait and not self._round:
+            self._timer = self._loop.call_later(MAX_WAIT_FOR_OTHERS_SECONDS, self._hand_over)
+        elif not self._round or (self._timer and not (may_wait and len(self._round) < MAX_WAITING)):
+            self._cancel_timer()
             self._loop.call_soon(self._hand_over)
         self._round.append((items, future, is_alone))
         return future
 
-    def _end_wait(self) -> None:
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _hand_over(self) -> None:
-        """The round has ended: all that came in it goes to the thread."""
-        self._end_wait()
+        """Gives the thread all items of the round."""
+        self._cancel_timer()
         if self._round:
             entries, self._round = self._round, []
-            self._waiting.put(entries)
+            self._handed_over.put(entries)
 
     def _run(self) -> None:
         last = False
@@ -116,43 +114,43 @@ class WriteThread(Generic[Item]):
             entries, last = self._take()
             if entries:
                 verdicts = self._serve([item for items, _, _ in entries for item in items])
-                self._tell(answer, (entries, verdicts))
-        self._tell(_end, self._ended)
+                self._call_loop(answer, (entries, verdicts))
+        self._call_loop(_end, self._ended)
 
     def _take(self) -> tuple[list[Entry[Item]], bool]:
-        """What is served together, and whether nothing comes after it. Rests while there is nothing."""
+        """The next group, and whether it is the last one. Calls `on_idle` while there is nothing."""
         entries: list[Entry[Item]] = []
         count = 0
         try:
-            self._fetch(timeout=self._patience)
-            self._patience = None if self._rest is None else self._pause
+            self._fetch(timeout=self._fetch_timeout)
+            self._fetch_timeout = None if self._on_idle is None else self._idle_seconds
             while count < self._size:
                 self._fetch(timeout=0)
-                entry = self._taken.popleft()
+                entry = self._fetched.popleft()
                 if entry is None:
                     return entries, True
                 entries.append(entry)
                 count += len(entry[0])
         except Empty:
             if not entries:
-                self._patience = 0.0 if self._rest is not None and self._rest() else None
+                self._fetch_timeout = 0.0 if self._on_idle is not None and self._on_idle() else None
         return entries, False
 
     def _fetch(self, *, timeout: float | None) -> None:
-        """Takes over what the next round handed in, where all before it is served. Raises Empty."""
-        if not self._taken:
-            self._taken.extend(self._waiting.get(timeout=timeout))
+        """Takes what the next round handed over, if all before it is served. Raises queue.Empty."""
+        if not self._fetched:
+            self._fetched.extend(self._handed_over.get(timeout=timeout))
 
-    def _tell(self, call: Callable[[Any], None], value: object) -> None:
+    def _call_loop(self, call: Callable[[Any], None], value: object) -> None:
         try:
             self._loop.call_soon_threadsafe(call, value)
         except RuntimeError:
-            # The loop was closed before the store: nobody is left who could wait for the answer.
+            # The loop was closed before the store: nothing can wait for the result any more.
             return
 
 
 def answer(served: tuple[list[Entry[Any]], list[Verdict]]) -> None:
-    """Tells those who wait for entries what became of them, in their order."""
+    """Sets the futures of `entries`; the verdicts are in the order of their items."""
     entries, verdicts = served
     start = 0
     for items, future, is_alone in entries:

@@ -20,9 +20,11 @@ COMMIT = "history.commit"
 class HistoryDatabase:
     """An open history, in SQLite or PostgreSQL. Readers go on beside the writer; in memory they wait."""
 
-    def __init__(self, *, url: str, durability: Durability = "full", tap: FaultPoints | None = None) -> None:
-        """Opens `url`, its tables brought up to date; `tap` hears of commits. Raises StoreUnavailable."""
-        self._tap = tap
+    def __init__(
+        self, *, url: str, durability: Durability = "full", faults: FaultPoints | None = None
+    ) -> None:
+        """Opens `url`, its tables brought up to date; `faults` observes commits. Raises StoreUnavailable."""
+        self._faults = faults
         self._in_memory = url == IN_MEMORY
         self._gate = threading.RLock()
         self._dialect = open_dialect(url, durability)
@@ -84,11 +86,11 @@ class HistoryDatabase:
         """Ends the transaction, if the work has left one open."""
         if not self._dialect.is_open(raw):
             return
-        if self._tap is not None:
-            self._tap.before(COMMIT)
+        if self._faults is not None:
+            self._faults.before(COMMIT)
         self._dialect.commit(raw)
-        if self._tap is not None:
-            self._tap.after(COMMIT)
+        if self._faults is not None:
+            self._faults.after(COMMIT)
 
     def _turn(self) -> contextlib.AbstractContextManager[object]:
         return self._gate if self._in_memory else contextlib.nullcontext()

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Self
 
+import msgspec
+
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.redis.address import Address
 from scheduler_service.persistence.redis.catalogue import RedisCatalogue
-from scheduler_service.persistence.redis.hooks import SILENT, Hooks
 from scheduler_service.persistence.redis.keys import (
     DUE_STEADY,
     DUE_WALL,
@@ -41,8 +42,27 @@ _CLOCK_SKEW = "clock_skew"
 Release = Callable[[], None]
 
 
-def _keep_nothing() -> None:
+class Hooks(msgspec.Struct, frozen=True):
+    """Reports from an open store. Each is called on the event loop and must not raise.
+
+    `on_lost`: why this process may not write any more. `on_trouble`: why the server cannot be reached, None
+    when it can be reached again. `on_doubt`: what the server may fail to keep.
+    """
+
+    on_lost: Callable[[str], None]
+    on_trouble: Callable[[str | None], None]
+    on_doubt: Callable[[str], None]
+
+
+def _ignore(_: object) -> None:
     return
+
+
+def _release_nothing() -> None:
+    return
+
+
+_NO_HOOKS = Hooks(on_lost=_ignore, on_trouble=_ignore, on_doubt=_ignore)
 
 
 class RedisStateStore:
@@ -61,7 +81,7 @@ class RedisStateStore:
         size: int,
         timeout: float,
         hooks: Hooks,
-        tap: FaultPoints | None,
+        faults: FaultPoints | None,
         release: Release,
     ) -> None:
         self.boot = taken.boot
@@ -75,7 +95,7 @@ class RedisStateStore:
         self._keeper = LeaseKeeper(
             wire=connect(), boot=taken.boot, on_lost=self._session.lose, on_trouble=hooks.on_trouble
         )
-        self._writer = Writer(session=self._session, place=place, size=size, tap=tap)
+        self._writer = Writer(session=self._session, place=place, size=size, faults=faults)
         self._reader = Reader(wire=connect(), session=self._session, place=place)
         # Lists may walk over all jobs: they must not stand before the load of a turn.
         self._lister = Reader(wire=connect(), session=self._session, place=place)
@@ -93,9 +113,9 @@ class RedisStateStore:
         node_id: str = "",
         size: int = 500,
         timeout: float = TIMEOUT,
-        hooks: Hooks = SILENT,
-        tap: FaultPoints | None = None,
-        release: Release = _keep_nothing,
+        hooks: Hooks = _NO_HOOKS,
+        faults: FaultPoints | None = None,
+        release: Release = _release_nothing,
     ) -> Self:
         """Takes the store, making it where it is missing; waits for the lease of a process it cannot see.
 
@@ -114,7 +134,13 @@ class RedisStateStore:
         finally:
             await wire.close()
         return cls(
-            address=address, taken=taken, size=size, timeout=timeout, hooks=hooks, tap=tap, release=release
+            address=address,
+            taken=taken,
+            size=size,
+            timeout=timeout,
+            hooks=hooks,
+            faults=faults,
+            release=release,
         )
 
     async def load(self, job_id: str) -> StoredJob | None:

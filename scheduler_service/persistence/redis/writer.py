@@ -27,11 +27,11 @@ class Writer:
     raises StoreUncertain. The next group is tried afresh.
     """
 
-    def __init__(self, *, session: Session, place: str, size: int, tap: FaultPoints | None) -> None:
+    def __init__(self, *, session: Session, place: str, size: int, faults: FaultPoints | None) -> None:
         self._session = session
         self._place = place
         self._size = size
-        self._tap = tap
+        self._faults = faults
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Entry[Write]] = deque()
         self._came = asyncio.Event()
@@ -114,16 +114,16 @@ class Writer:
             raise StoreUncertain(f"What {self._place} said of a write cannot be read: {error}.") from error
 
     async def _send(self, arguments: Arguments) -> Sequence[bytes]:
-        if self._tap is None:
+        if self._faults is None:
             return await self._session.write(arguments)
         # The group is made already: its transaction is one command.
         for point in (FaultPoint.BEGIN, FaultPoint.WRITE):
-            self._tap.before(point)
-            self._tap.after(point)
-        self._tap.before(FaultPoint.COMMIT)
+            self._faults.before(point)
+            self._faults.after(point)
+        self._faults.before(FaultPoint.COMMIT)
         said = await self._session.write(arguments)
         try:
-            self._tap.after(FaultPoint.COMMIT)
+            self._faults.after(FaultPoint.COMMIT)
         except Exception as error:
             raise StoreUncertain(f"Whether {self._place} holds the write is unknown: {error}.") from error
         return said

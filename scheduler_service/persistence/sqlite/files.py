@@ -18,13 +18,13 @@ from scheduler_service.persistence.sqlite.database import (
     refusal,
     relax,
 )
-from scheduler_service.persistence.sqlite.folder import PATIENCE, FolderLock
+from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
 from scheduler_service.persistence.sqlite.journal import unload
 from scheduler_service.persistence.sqlite.shard_files import (
     check_files,
-    check_shares,
-    count_shares,
-    find_shares,
+    check_shards,
+    count_shards,
+    find_shards,
     state_file,
 )
 
@@ -58,15 +58,15 @@ class Files(msgspec.Struct, frozen=True):
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """Which share is opened, and how: as in `SqliteStateStore.open`."""
+    """Which shard is opened, and how: as in `SqliteStateStore.open`."""
 
     folder: Path
     durability: str
     node_id: str = ""
-    share: int = 0
-    shares: int = 1
+    shard: int = 0
+    shards: int = 1
     lock: FolderLock | None = None
-    patience: float = PATIENCE
+    lock_wait: float = LOCK_WAIT_SECONDS
 
 
 def open_memory(durability: str, node_id: str) -> Files:
@@ -86,8 +86,8 @@ def open_memory(durability: str, node_id: str) -> Files:
     )
 
 
-def open_share(opening: Opening) -> Files:
-    """The files of a share, under its lock, which a failure lets go. Raises StoreRefused."""
+def open_shard(opening: Opening) -> Files:
+    """The files of a shard, under its lock, which a failure lets go. Raises StoreRefused."""
     lock = opening.lock or _claim(opening)
     try:
         return _open_file(opening, lock)
@@ -101,28 +101,28 @@ def upgrade_folder(folder: Path) -> None:
 
     Raises StoreRefused.
     """
-    check_files(folder, count_shares(folder))
+    check_files(folder, count_shards(folder))
     _upgrade(state_file(folder, 0))
-    for share in find_shares(folder):
-        lock = FolderLock.claim_share(folder, share)
+    for shard in find_shards(folder):
+        lock = FolderLock.claim_shard(folder, shard)
         try:
-            _upgrade(state_file(folder, share))
+            _upgrade(state_file(folder, shard))
         finally:
             lock.release()
 
 
 def _claim(opening: Opening) -> FolderLock:
-    if opening.share == 0:
+    if opening.shard == 0:
         return FolderLock.claim(opening.folder)
-    return FolderLock.claim_share(opening.folder, opening.share, patience=opening.patience)
+    return FolderLock.claim_shard(opening.folder, opening.shard, lock_wait=opening.lock_wait)
 
 
 def _open_file(opening: Opening, lock: FolderLock) -> Files:
-    place = str(state_file(opening.folder, opening.share))
+    place = str(state_file(opening.folder, opening.shard))
     connection = open_writing(place, durability=opening.durability)
     try:
-        if opening.share == 0:
-            check_shares(connection, opening.folder, opening.shares)
+        if opening.shard == 0:
+            check_shards(connection, opening.folder, opening.shards)
         boot, node = count_start(connection, node_id=opening.node_id)
         _unload(connection)
         relax(connection, durability=opening.durability)

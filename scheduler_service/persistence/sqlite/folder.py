@@ -1,4 +1,4 @@
-"""The locks of a data folder: one for its service, and one for each share that has a process of its own."""
+"""The locks of a data folder: one for its service, and one for each shard that has a process of its own."""
 
 import fcntl
 import os
@@ -8,14 +8,14 @@ from typing import Self
 
 from scheduler_service.ports.errors import FolderUnusable, StoreLocked
 
-PATIENCE = 10.0
+LOCK_WAIT_SECONDS = 10.0
 """Seconds: a worker process whose service was killed ends within milliseconds, but not at once."""
 
 _PAUSE = 0.01
 
 
 class FolderLock:
-    """A lock on a folder, or on a share of it, that ends with `release` or with the process, however it dies.
+    """A lock on a folder, or on a shard of it, that ends with `release` or with the process, however it dies.
 
     A child that was forked while the lock is held shares it; one that was started by exec does not.
     """
@@ -39,13 +39,13 @@ class FolderLock:
         return cls(descriptor=descriptor)
 
     @classmethod
-    def claim_share(cls, folder: Path, share: int, *, patience: float = PATIENCE) -> Self:
-        """Locks `share` (from 1) of `folder`; where another process holds it, waits `patience` seconds.
+    def claim_shard(cls, folder: Path, shard: int, *, lock_wait: float = LOCK_WAIT_SECONDS) -> Self:
+        """Locks `shard` (from 1) of `folder`; where another process holds it, waits `lock_wait` seconds.
 
         Blocks the calling thread. Raises StoreLocked when it is held still, FolderUnusable as `claim` does.
         """
-        name = lock_name(share)
-        until = time.monotonic() + patience
+        name = lock_name(shard)
+        until = time.monotonic() + lock_wait
         while True:
             descriptor = _open(folder, name)
             if _try(descriptor, folder):
@@ -57,22 +57,22 @@ class FolderLock:
             holder = _leave(descriptor)
             if time.monotonic() >= until:
                 raise StoreLocked(
-                    f"Share {share} of the data folder {folder} is in use by process {holder}, a worker "
-                    f"process of an earlier service, still after {patience:g} s. "
+                    f"Shard {shard} of the data folder {folder} is in use by process {holder}, a worker "
+                    f"process of an earlier service, still after {lock_wait:g} s. "
                     f"End that process (kill {holder}), then start again."
                 )
             time.sleep(_PAUSE)
 
     def release(self) -> None:
-        """Lets others have the folder, or the share. A second call does nothing."""
+        """Lets others have the folder, or the shard. A second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
-def lock_name(share: int) -> str:
-    """The name of the file that is locked while a process has `share` (from 1)."""
-    return f"lock-{share}"
+def lock_name(shard: int) -> str:
+    """The name of the file that is locked while a process has `shard` (from 1)."""
+    return f"lock-{shard}"
 
 
 def _open(folder: Path, name: str) -> int:

@@ -34,14 +34,16 @@ class Reader:
         self._place = place
         self._guard = guard
         self._definitions: dict[tuple[str, int], bytes] = {}
-        self._lane: WriteThread[str | Read] = WriteThread(name=name, serve=self._serve, size=_SIZE, loop=loop)
+        self._thread: WriteThread[str | Read] = WriteThread(
+            name=name, serve=self._serve, size=_SIZE, loop=loop
+        )
 
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, or None. Raises StoreUnavailable.
 
         Its present definition, for which whoever loads it is about to ask, comes along; see `definition`.
         """
-        loaded = cast("Loaded | None", await self._lane.put(job_id))
+        loaded = cast("Loaded | None", await self._thread.put(job_id))
         if loaded is None:
             return None
         if loaded.definition is not None:
@@ -62,11 +64,11 @@ class Reader:
 
     async def read(self, call: Callable[[sqlite3.Connection], Found]) -> Found:
         """What `call` reads from the connection. Raises StoreUnavailable."""
-        return cast("Found", await self._lane.put(call))
+        return cast("Found", await self._thread.put(call))
 
     async def close(self) -> None:
         """Returns when all that was asked is answered."""
-        await self._lane.close()
+        await self._thread.close()
 
     def _serve(self, items: list[str | Read]) -> list[Verdict]:
         with self._guard:

@@ -1,4 +1,4 @@
-"""Divides a folder's jobs anew among its files, when the number of shares is not what it was (decision 18).
+"""Divides a folder's jobs anew among its files, when the number of shards is not what it was (decision 18).
 
 Files have no common commit. So a row is copied, durably, before it is deleted where it was; `state.db` says
 all the while that the folder is being divided, nothing else runs over it, and a start after a crash, whatever
@@ -18,7 +18,7 @@ import msgspec
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.sqlite.database import open_writing, refusal
-from scheduler_service.persistence.sqlite.folder import PATIENCE, FolderLock, lock_name
+from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock, lock_name
 from scheduler_service.persistence.sqlite.journal import unload
 from scheduler_service.persistence.sqlite.row_moves import (
     ROW_MOVES,
@@ -28,12 +28,12 @@ from scheduler_service.persistence.sqlite.row_moves import (
     find_owners,
 )
 from scheduler_service.persistence.sqlite.shard_files import (
-    DIVIDING,
+    RESHARDING,
     check_files,
-    count_shares,
-    find_shares,
+    count_shards,
+    find_shards,
     state_file,
-    write_shares,
+    write_shards,
 )
 
 AT_ONCE = 20_000
@@ -48,94 +48,94 @@ TELL_EVERY = 5.0
 _BEFORE_ALL = -(1 << 63)
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How a folder is to be divided, as in `divide`."""
 
     folder: Path
-    shares: int
-    home: Callable[[str], int]
+    shards: int
+    shard_of: Callable[[str], int]
     durability: str
-    tell: Callable[..., None]
-    patience: float
-    at_once: int
-    tap: FaultPoints | None
+    log: Callable[..., None]
+    lock_wait: float
+    batch_size: int
+    faults: FaultPoints | None
 
 
 def reshard(
     folder: Path,
     *,
-    shares: int,
-    home: Callable[[str], int],
+    shards: int,
+    shard_of: Callable[[str], int],
     durability: str,
-    tell: Callable[..., None],
-    patience: float = PATIENCE,
-    at_once: int = AT_ONCE,
-    tap: FaultPoints | None = None,
+    log: Callable[..., None],
+    lock_wait: float = LOCK_WAIT_SECONDS,
+    batch_size: int = AT_ONCE,
+    faults: FaultPoints | None = None,
 ) -> None:
-    """Sees that each job of `folder` lies in the file of the share that is its `home`, one below `shares`.
+    """Sees that each job of `folder` lies in the file of the shard that is its `home`, one below `shards`.
 
     Called under the folder's lock, before a store is opened there; blocks the thread. Where nothing is to be
-    done it reads one row. `durability` is the store's; a division is synced whichever it is. Each share that
+    done it reads one row. `durability` is the store's; a division is synced whichever it is. Each shard that
     a worker process of an earlier service still has is waited for, `patience` seconds. Tells `dividing` at
     the beginning and now and then, `divided` at the end. Raises StoreRefused; a later call goes on.
     """
-    before = count_shares(folder)
+    before = count_shards(folder)
     check_files(folder, before)
-    found = find_shares(folder)
-    if before == shares and all(share < shares for share in found):
+    found = find_shards(folder)
+    if before == shards and all(shard < shards for shard in found):
         return
-    wish = Wish(
-        folder=folder, shares=shares, home=home, durability=durability, tell=tell, patience=patience,
-        at_once=at_once, tap=tap,
+    plan = Plan(
+        folder=folder, shards=shards, shard_of=shard_of, durability=durability, log=log, lock_wait=lock_wait,
+        batch_size=batch_size, faults=faults,
     )  # fmt: skip
     began = time.monotonic()
-    tell("dividing", folder=str(folder), before=before, shares=shares)
-    moved = _divide(wish, sorted({*range(shares), *found}))
-    tell("divided", shares=shares, jobsMoved=moved, seconds=round(time.monotonic() - began, 1))
+    log("dividing", folder=str(folder), before=before, shards=shards)
+    moved = _divide(plan, sorted({*range(shards), *found}))
+    log("divided", shards=shards, jobsMoved=moved, seconds=round(time.monotonic() - began, 1))
 
 
-def _divide(wish: Wish, all_shares: list[int]) -> int:
+def _divide(plan: Plan, all_shards: list[int]) -> int:
     """Returns how many jobs were moved."""
-    folder = wish.folder
-    surplus = range(wish.shares, all_shares[-1] + 1)
+    folder = plan.folder
+    surplus = range(plan.shards, all_shards[-1] + 1)
     with ExitStack() as held:
-        for share in range(1, all_shares[-1] + 1):
-            held.callback(FolderLock.claim_share(folder, share, patience=wish.patience).release)
-        first = held.enter_context(_open(wish, 0, len(all_shares)))
-        first.commit(partial(write_shares, shares=DIVIDING))
+        for shard in range(1, all_shards[-1] + 1):
+            held.callback(FolderLock.claim_shard(folder, shard, lock_wait=plan.lock_wait).release)
+        first = held.enter_context(_open(plan, 0, len(all_shards)))
+        first.commit(partial(write_shards, shards=RESHARDING))
         with ExitStack() as others:
             files = {0: first}
-            for share in all_shares[1:]:
-                files[share] = others.enter_context(_open(wish, share, len(all_shares)))
+            for shard in all_shards[1:]:
+                files[shard] = others.enter_context(_open(plan, shard, len(all_shards)))
             _sync(folder)
-            moved = _Resharding(wish=wish, files=files).run()
-        for share in surplus:
-            _remove(state_file(folder, share))
+            moved = _Resharding(plan=plan, files=files).run()
+        for shard in surplus:
+            _remove(state_file(folder, shard))
         _sync(folder)
-        first.commit(partial(write_shares, shares=wish.shares))
-        for share in surplus:
-            (folder / lock_name(share)).unlink(missing_ok=True)
+        first.commit(partial(write_shards, shards=plan.shards))
+        for shard in surplus:
+            (folder / lock_name(shard)).unlink(missing_ok=True)
     return moved
 
 
 class _File:
     """One file of the folder, open for writing."""
 
-    def __init__(self, *, place: str, connection: sqlite3.Connection, tap: FaultPoints | None) -> None:
+    def __init__(self, *, place: str, connection: sqlite3.Connection, faults: FaultPoints | None) -> None:
         self.connection = connection
         self._place = place
-        self._tap = tap
+        self._faults = faults
 
     def commit(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Does `work` in a transaction of its own, which is durable when this returns."""
         with self.naming():
             self.connection.execute("BEGIN IMMEDIATE")
             work(self.connection)
-            if self._tap is not None:
-                self._tap.before(FaultPoint.DIVIDE)
+            if self._faults is not None:
+                self._faults.before(FaultPoint.RESHARD)
             self.connection.execute("COMMIT")
-            if self._tap is not None:
-                self._tap.after(FaultPoint.DIVIDE)
+            if self._faults is not None:
+                self._faults.after(FaultPoint.RESHARD)
 
     @contextmanager
     def naming(self) -> Iterator[None]:
@@ -149,8 +149,8 @@ class _File:
 class _Resharding:
     """The moves between open files. `_tell` hears of them now and then."""
 
-    def __init__(self, *, wish: Wish, files: dict[int, _File]) -> None:
-        self._wish = wish
+    def __init__(self, *, plan: Plan, files: dict[int, _File]) -> None:
+        self._plan = plan
         self._files = files
         self._moved = 0
         self._told_at = time.monotonic()
@@ -161,8 +161,8 @@ class _Resharding:
         for file in self._files.values():
             file.commit(unload)
         for move in ROW_MOVES:
-            for share in self._files:
-                self._move(move, share)
+            for shard in self._files:
+                self._move(move, shard)
         return self._moved
 
     def _level(self) -> None:
@@ -170,37 +170,37 @@ class _Resharding:
 
         Sequences of turns begin above the number of the start, so that none is used twice: a job that comes
         from a file of more starts must not begin again below. And deadlines count on the steady line, which
-        the clock skew fixes: a file that is new has that of share 0.
+        the clock skew fixes: a file that is new has that of shard 0.
         """
         starts = max(_read_meta(file.connection, "boot") for file in self._files.values())
         skew = _read_meta(self._files[0].connection, "clock_skew")
         for file in self._files.values():
             file.commit(partial(_write_level, starts=starts, skew=skew))
 
-    def _move(self, move: RowMove, share: int) -> None:
+    def _move(self, move: RowMove, shard: int) -> None:
         """Row by row of one table, in rounds: whatever its size, little of it is in memory."""
-        after, source = _BEFORE_ALL, self._files[share]
+        after, source = _BEFORE_ALL, self._files[shard]
         while rows := self._look(move, source, after):
             after = rows[-1][0]
             leaving: dict[int, list[int]] = defaultdict(list)
             for row, owner in rows:
-                leaving[self._choose(owner, share)].append(row)
-            leaving.pop(share, None)
+                leaving[self._choose(owner, shard)].append(row)
+            leaving.pop(shard, None)
             self._carry(move, source, leaving)
 
     def _look(self, move: RowMove, source: _File, after: int) -> list[tuple[int, str]]:
         with source.naming():
-            return find_owners(source.connection, move, after, self._wish.at_once)
+            return find_owners(source.connection, move, after, self._plan.batch_size)
 
-    def _choose(self, owner: str, share: int) -> int:
-        """Where a row of `share` belongs; what is no job's stays as long as its file does."""
+    def _choose(self, owner: str, shard: int) -> int:
+        """Where a row of `shard` belongs; what is no job's stays as long as its file does."""
         if owner:
-            return self._wish.home(owner)
-        return share if share < self._wish.shares else 0
+            return self._plan.shard_of(owner)
+        return shard if shard < self._plan.shards else 0
 
     def _carry(self, move: RowMove, source: _File, leaving: dict[int, list[int]]) -> None:
-        for share, rows in leaving.items():
-            self._files[share].commit(partial(copy_rows, source.connection, move=move, rows=rows))
+        for shard, rows in leaving.items():
+            self._files[shard].commit(partial(copy_rows, source.connection, move=move, rows=rows))
         gone = [row for rows in leaving.values() for row in rows]
         if gone:
             source.commit(partial(delete_rows, move=move, rows=gone))
@@ -210,16 +210,16 @@ class _Resharding:
         self._moved += jobs
         if time.monotonic() - self._told_at >= TELL_EVERY:
             self._told_at = time.monotonic()
-            self._wish.tell("dividing", shares=self._wish.shares, jobsMoved=self._moved)
+            self._plan.log("dividing", shards=self._plan.shards, jobsMoved=self._moved)
 
 
 @contextmanager
-def _open(wish: Wish, share: int, count: int) -> Iterator[_File]:
-    place = str(state_file(wish.folder, share))
-    connection = open_writing(place, durability=wish.durability)
+def _open(plan: Plan, shard: int, count: int) -> Iterator[_File]:
+    place = str(state_file(plan.folder, shard))
+    connection = open_writing(place, durability=plan.durability)
     try:
         connection.execute(f"PRAGMA cache_size = -{CACHE // count}")
-        yield _File(place=place, connection=connection, tap=wish.tap)
+        yield _File(place=place, connection=connection, faults=plan.faults)
     finally:
         connection.close()
 

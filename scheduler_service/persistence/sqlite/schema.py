@@ -100,7 +100,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     COMPLETIONS,
     HELD,
     # The tables stay. A program of before would take `state.db` of a divided folder for the whole of it, and
-    # lose the jobs of the other shares from sight: it has to refuse.
+    # lose the jobs of the other shards from sight: it has to refuse.
     (),
 )
 

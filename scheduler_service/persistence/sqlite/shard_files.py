@@ -1,6 +1,6 @@
-"""The shares of a data folder: how many there are, and which file each of them lies in.
+"""The shards of a data folder: how many there are, and which file each of them lies in.
 
-Share 0 is `state.db`, share K is `state-K.db`. The table `meta` of `state.db` says under `shares` into how
+Shard 0 is `state.db`, shard K is `state-K.db`. The table `meta` of `state.db` says under `shares` into how
 many the folder is divided; without a word it is one.
 """
 
@@ -13,25 +13,25 @@ from scheduler_service.persistence.sqlite.database import open_reading, refusal
 from scheduler_service.persistence.sqlite.schema import read_version
 from scheduler_service.ports.errors import StoreDamaged, StoreRefused
 
-DIVIDING = 0
+RESHARDING = 0
 """What stands in the place of a number while a division is under way: jobs may lie in any file."""
 
-_SHARE = re.compile(r"state-([1-9][0-9]*)\.db")
+_SHARD = re.compile(r"state-([1-9][0-9]*)\.db")
 
 
-def state_file(folder: Path, share: int) -> Path:
-    """Where the jobs of `share` lie."""
-    return folder / ("state.db" if share == 0 else f"state-{share}.db")
+def state_file(folder: Path, shard: int) -> Path:
+    """Where the jobs of `shard` lie."""
+    return folder / ("state.db" if shard == 0 else f"state-{shard}.db")
 
 
-def find_shares(folder: Path) -> list[int]:
-    """The shares from 1 that have a file, in order."""
-    found = (_SHARE.fullmatch(place.name) for place in folder.iterdir())
+def find_shards(folder: Path) -> list[int]:
+    """The shards from 1 that have a file, in order."""
+    found = (_SHARD.fullmatch(place.name) for place in folder.iterdir())
     return sorted(int(match[1]) for match in found if match is not None)
 
 
-def count_shares(folder: Path) -> int:
-    """Into how many shares `folder` is divided, or DIVIDING; reads one row, changes nothing.
+def count_shards(folder: Path) -> int:
+    """Into how many shards `folder` is divided, or RESHARDING; reads one row, changes nothing.
 
     Raises StoreRefused where `state.db` is damaged or too new.
     """
@@ -40,47 +40,47 @@ def count_shares(folder: Path) -> int:
         return 1
     try:
         with closing(open_reading(place)) as connection:
-            return read_shares(connection) if read_version(connection, place=place) else 1
+            return read_shards(connection) if read_version(connection, place=place) else 1
     except sqlite3.Error as error:
         raise refusal(place, error) from error
 
 
-def read_shares(connection: sqlite3.Connection) -> int:
+def read_shards(connection: sqlite3.Connection) -> int:
     """The same over an open `state.db`."""
     rows = connection.execute("SELECT value FROM meta WHERE key = 'shares'").fetchall()
     return int(rows[0][0]) if rows else 1
 
 
-def write_shares(connection: sqlite3.Connection, shares: int) -> None:
+def write_shards(connection: sqlite3.Connection, shards: int) -> None:
     """Says it, in the transaction that is open."""
-    connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('shares', ?)", (shares,))
+    connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('shares', ?)", (shards,))
 
 
-def check_shares(connection: sqlite3.Connection, folder: Path, shares: int) -> None:
-    """Raises StoreRefused where `folder` is not divided into `shares`: some of its jobs would be missed."""
-    kept = read_shares(connection)
-    if kept == DIVIDING:
+def check_shards(connection: sqlite3.Connection, folder: Path, shards: int) -> None:
+    """Raises StoreRefused where `folder` is not divided into `shards`: some of its jobs would be missed."""
+    kept = read_shards(connection)
+    if kept == RESHARDING:
         raise StoreRefused(
             f"The data folder {folder} is being divided anew, and that has not ended. "
             "Start the service: it goes on with it."
         )
-    if kept != shares:
+    if kept != shards:
         raise StoreRefused(
-            f"The data folder {folder} is divided into {kept} shares, not {shares}: its jobs lie in "
+            f"The data folder {folder} is divided into {kept} shards, not {shards}: its jobs lie in "
             f"{kept} files. Start the service, which divides it as its number of workers wants."
         )
 
 
-def check_files(folder: Path, shares: int) -> None:
-    """Raises StoreDamaged where a file of the `shares` is missing: its jobs would be lost in silence."""
-    missing = [name for name in name_files(folder, shares)[1:] if not (folder / name).is_file()]
+def check_files(folder: Path, shards: int) -> None:
+    """Raises StoreDamaged where a file of the `shards` is missing: its jobs would be lost in silence."""
+    missing = [name for name in name_files(folder, shards)[1:] if not (folder / name).is_file()]
     if missing:
         raise StoreDamaged(
-            f"The data folder {folder} is divided into {shares} shares, and {', '.join(missing)} is missing. "
+            f"The data folder {folder} is divided into {shards} shards, and {', '.join(missing)} is missing. "
             "Put the file back, or copies of all files of the folder that were made together."
         )
 
 
-def name_files(folder: Path, shares: int) -> list[str]:
-    """The names of the files that hold the jobs of a folder of so many shares, `state.db` first."""
-    return [state_file(folder, share).name for share in range(max(shares, 1))]
+def name_files(folder: Path, shards: int) -> list[str]:
+    """The names of the files that hold the jobs of a folder of so many shards, `state.db` first."""
+    return [state_file(folder, shard).name for shard in range(max(shards, 1))]

@@ -9,8 +9,8 @@ from typing import Any, Self
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
-from scheduler_service.persistence.sqlite.files import Files, Opening, open_memory, open_share
-from scheduler_service.persistence.sqlite.folder import PATIENCE, FolderLock
+from scheduler_service.persistence.sqlite.files import Files, Opening, open_memory, open_shard
+from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
 from scheduler_service.persistence.sqlite.journal import Journal
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
 from scheduler_service.persistence.sqlite.reader import Reader
@@ -25,7 +25,7 @@ _CLOCK_SKEW = "clock_skew"
 
 
 class SqliteStateStore:
-    """ports.StateStore over `state.db` in a folder (a share of it: `state-K.db`), or over memory alone.
+    """ports.StateStore over `state.db` in a folder (a shard of it: `state-K.db`), or over memory alone.
 
     `boot` counts the openings of the file from 1 and is durable before anything else is written; `node_id`
     is this node's name; `catalogue` answers lists, `queues` has the parts. Over a destroyed job a commit
@@ -33,7 +33,7 @@ class SqliteStateStore:
     """
 
     def __init__(
-        self, *, files: Files, size: int, tap: FaultPoints | None, loop: asyncio.AbstractEventLoop
+        self, *, files: Files, size: int, faults: FaultPoints | None, loop: asyncio.AbstractEventLoop
     ) -> None:
         self.boot = files.boot
         self.node_id = files.node_id
@@ -46,7 +46,7 @@ class SqliteStateStore:
             place=files.place,
             guard=guard,
             size=size,
-            tap=tap,
+            faults=faults,
             written=files.note_write,
             loop=loop,
         )
@@ -71,29 +71,29 @@ class SqliteStateStore:
         durability: str = "full",
         node_id: str = "",
         size: int = 1000,
-        tap: FaultPoints | None = None,
-        share: int = 0,
-        shares: int = 1,
+        faults: FaultPoints | None = None,
+        shard: int = 0,
+        shards: int = 1,
         lock: FolderLock | None = None,
-        patience: float = PATIENCE,
+        lock_wait: float = LOCK_WAIT_SECONDS,
     ) -> Self:
         """Opens the store in `folder`, making it where it is missing; None keeps nothing (memory).
 
         `durability` "full" outlives a power loss, "process" the end of the process. `node_id` empty: the
         name kept from the last start, or a new one. `size` is the most writes of one group.
 
-        `share` 0 is `state.db` under the folder's lock, or under the `lock` on the folder that the caller
-        has claimed: the store takes it over, a failure lets it go. The folder must be divided into `shares`.
-        `share` K is `state-K.db` under a lock of its own; a worker process of an earlier service that has it
+        `shard` 0 is `state.db` under the folder's lock, or under the `lock` on the folder that the caller
+        has claimed: the store takes it over, a failure lets it go. The folder must be divided into `shards`.
+        `shard` K is `state-K.db` under a lock of its own; a worker process of an earlier service that has it
         is waited for, `patience` seconds. Raises StoreRefused: StoreLocked, FolderUnusable, StoreDamaged,
         StoreTooNew.
         """
         if folder is None:
             files = await asyncio.to_thread(open_memory, durability, node_id)
         else:
-            opening = Opening(folder, durability, node_id, share, shares, lock, patience)
-            files = await asyncio.to_thread(open_share, opening)
-        return cls(files=files, size=size, tap=tap, loop=asyncio.get_running_loop())
+            opening = Opening(folder, durability, node_id, shard, shards, lock, lock_wait)
+            files = await asyncio.to_thread(open_shard, opening)
+        return cls(files=files, size=size, faults=faults, loop=asyncio.get_running_loop())
 
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, destroyed ones too, or None. Raises StoreUnavailable."""
@@ -107,7 +107,7 @@ class SqliteStateStore:
 
     def commit(self, commit: Commit) -> Awaitable[None]:
         """Writes one turn; returns at once an awaitable that ends when it is durable. Raises StoreError."""
-        return self._writer.put(commit, patient=commit.patient)
+        return self._writer.put(commit, may_wait=commit.may_wait)
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
         """Writes the turns of many jobs in one group; for each None, or the error that is its own."""

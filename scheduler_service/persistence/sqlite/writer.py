@@ -21,8 +21,8 @@ _ONE_WRITES_FAULT = (
     sqlite3.ProgrammingError,
 )
 
-REST = 3.0
-"""How long nobody has to write before turns go from the journal into the tables, in seconds.
+IDLE_SECONDS = 3.0
+"""How long nothing must be written before turns go from the journal into the tables.
 
 An execution that takes longer has its two turns written into the row of its job one by one.
 """
@@ -58,7 +58,7 @@ class Writer:
         place: str,
         guard: AbstractContextManager[Any],
         size: int,
-        tap: FaultPoints | None,
+        faults: FaultPoints | None,
         written: Callable[[], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -66,24 +66,25 @@ class Writer:
         self._journal = journal
         self._place = place
         self._guard = guard
-        self._tap = tap
+        self._faults = faults
         self._written = written
         self._points = WRITING
-        self._lane: WriteThread[Write] = WriteThread(
-            name="state-writer", serve=self._serve, size=size, rest=self._rest, pause=REST, loop=loop
-        )
+        self._thread: WriteThread[Write] = WriteThread(
+            name="state-writer", serve=self._serve, size=size, loop=loop,
+            on_idle=self._fold_some, idle_seconds=IDLE_SECONDS,
+        )  # fmt: skip
 
-    def put(self, write: Write, *, patient: bool = False) -> asyncio.Future[Any]:
+    def put(self, write: Write, *, may_wait: bool = False) -> asyncio.Future[Any]:
         """Hands `write` in and returns at once; the future ends when it is durable, or raises StoreError."""
-        return self._lane.put(write, patient=patient)
+        return self._thread.put(write, may_wait=may_wait)
 
     def put_all(self, writes: Sequence[Write]) -> asyncio.Future[list[Verdict]]:
         """Hands in writes of one group; the future has for each its result or its StoreError."""
-        return self._lane.put_all(writes)
+        return self._thread.put_all(writes)
 
     async def close(self) -> None:
         """Returns when all that was handed in is answered."""
-        await self._lane.close()
+        await self._thread.close()
 
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         with self._guard:
@@ -101,7 +102,7 @@ class Writer:
             return self._unload()
         return None
 
-    def _rest(self) -> bool:
+    def _fold_some(self) -> bool:
         """Folds a part of the journal while nobody writes; whether there is more."""
         if self._journal.has_folds:
             verdict = self._serve([Fold()])[0]
@@ -185,9 +186,9 @@ class Writer:
         )
 
     def _before(self, point: FaultPoint | None) -> None:
-        if self._tap is not None and point is not None:
-            self._tap.before(point)
+        if self._faults is not None and point is not None:
+            self._faults.before(point)
 
     def _after(self, point: FaultPoint | None) -> None:
-        if self._tap is not None and point is not None:
-            self._tap.after(point)
+        if self._faults is not None and point is not None:
+            self._faults.after(point)

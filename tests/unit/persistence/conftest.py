@@ -26,7 +26,7 @@ async def _open_redis(request: pytest.FixtureRequest, _: Path) -> OpenStore:
 
 OPENERS: dict[str, Opener] = {
     "sqlite file": lambda _, folder: SqliteStateStore.open(folder=folder),
-    "sqlite share": lambda _, folder: SqliteStateStore.open(folder=folder, share=3),
+    "sqlite shard": lambda _, folder: SqliteStateStore.open(folder=folder, shard=3),
     "sqlite memory": lambda _, folder: SqliteStateStore.open(folder=None),
     "redis": _open_redis,
 }

@@ -48,8 +48,8 @@ async def open_at(place: str, passage: int) -> OpenStore:
     """The store in a folder, or at the address of a Redis database."""
     if place.startswith("redis:"):
         address = read_address(place)
-        return await RedisStateStore.open(address=address, durability="process", tap=Killer(passage))
-    return await SqliteStateStore.open(folder=Path(place), tap=Killer(passage))
+        return await RedisStateStore.open(address=address, durability="process", faults=Killer(passage))
+    return await SqliteStateStore.open(folder=Path(place), faults=Killer(passage))
 
 
 async def write_turns(place: str, passage: int, turns: int) -> None:
@@ -94,9 +94,9 @@ async def _come_to(store: SqliteStateStore, job_id: str) -> str:
     return "written"
 
 
-def hold_share(folder: Path, share: int) -> None:
-    """Has the lock of a share until it is killed."""
-    lock = FolderLock.claim_share(folder, share)
+def hold_share(folder: Path, shard: int) -> None:
+    """Has the lock of a shard until it is killed."""
+    lock = FolderLock.claim_shard(folder, shard)
     print("held", flush=True)
     signal.pause()
     lock.release()

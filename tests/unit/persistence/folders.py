@@ -19,7 +19,7 @@ from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.resharding import reshard
-from scheduler_service.persistence.sqlite.shard_files import find_shares, state_file
+from scheduler_service.persistence.sqlite.shard_files import find_shards, state_file
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
@@ -35,18 +35,18 @@ TABLES = {
 Place = tuple[str, tuple[object, ...]]
 
 
-def homes(shares: int) -> Callable[[str], int]:
-    """Which share a job lives in."""
-    return lambda job_id: zlib.crc32(job_id.encode()) % shares
+def homes(shards: int) -> Callable[[str], int]:
+    """Which shard a job lives in."""
+    return lambda job_id: zlib.crc32(job_id.encode()) % shards
 
 
 def split(
     folder: Path,
-    shares: int,
+    shards: int,
     *,
-    tap: FaultPoints | None = None,
-    at_once: int = 3,
-    patience: float = 10.0,
+    faults: FaultPoints | None = None,
+    batch_size: int = 3,
+    lock_wait: float = 10.0,
     begun: threading.Event | None = None,
 ) -> list[str]:
     """Divides as the service does at its start. Returns what was told; sets `begun` when it has begun."""
@@ -60,8 +60,8 @@ def split(
     lock = FolderLock.claim(folder)
     try:
         reshard(
-            folder, shares=shares, home=homes(shares), durability="full", patience=patience,
-            tell=tell, at_once=at_once, tap=tap,
+            folder, shards=shards, shard_of=homes(shards), durability="full", lock_wait=lock_wait,
+            log=tell, batch_size=batch_size, faults=faults,
         )  # fmt: skip
     finally:
         lock.release()
@@ -126,7 +126,7 @@ def contents(folder: Path) -> dict[str, list[Place]]:
             for table, columns in TABLES.items()
             for row in query(folder / name, f"SELECT {columns} FROM {table}")
         ]
-        for name in (state_file(folder, share).name for share in (0, *find_shares(folder)))
+        for name in (state_file(folder, shard).name for shard in (0, *find_shards(folder)))
     }
 
 
@@ -152,15 +152,15 @@ def owner_of(place: Place) -> str:
     return ""
 
 
-def check_division(folder: Path, shares: int, whole: list[Place]) -> None:
-    """Each row of `whole` is there once, equal, in the file of its job's share; and there is nothing else."""
+def check_division(folder: Path, shards: int, whole: list[Place]) -> None:
+    """Each row of `whole` is there once, equal, in the file of its job's shard; and there is nothing else."""
     found = contents(folder)
-    assert list(found) == [state_file(folder, share).name for share in range(shares)]
+    assert list(found) == [state_file(folder, shard).name for shard in range(shards)]
     there, wanted = Counter(place for name in found for place in found[name]), Counter(whole)
     assert not there - wanted
     assert not wanted - there
-    for share, name in enumerate(found):
+    for shard, name in enumerate(found):
         owners = {owner_of(place) for place in found[name]} - {""}
-        assert {homes(shares)(owner) for owner in owners} <= {share}
+        assert {homes(shards)(owner) for owner in owners} <= {shard}
         assert query(folder / name, "SELECT count(*) FROM journal") == [(0,)]
-    assert query(folder / "state.db", "SELECT value FROM meta WHERE key = 'shares'") == [(shares,)]
+    assert query(folder / "state.db", "SELECT value FROM meta WHERE key = 'shares'") == [(shards,)]

@@ -131,7 +131,7 @@ class Gate:
 async def test_what_waits_together_is_committed_together(tmp_path: Path) -> None:
     """One commit, and with it one wait for the disk, for all that came while the disk was busy."""
     gate = Gate()
-    store = await SqliteStateStore.open(folder=tmp_path, tap=gate)
+    store = await SqliteStateStore.open(folder=tmp_path, faults=gate)
     first = store.commit(creation(0))
     rest = [store.commit(creation(number)) for number in range(1, 200)]
     gate.is_open.set()

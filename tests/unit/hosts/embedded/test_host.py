@@ -212,13 +212,13 @@ async def test_only_an_end_that_nothing_follows_is_patient(qos: int) -> None:
     await house.trigger()
     await house.trigger()
     await house.settle()
-    assert not any(commit.patient for commit in house.disk.commits)
+    assert not any(commit.may_wait for commit in house.disk.commits)
     house.sender.release(URL)
     await house.settle()
     *before, last = house.disk.commits
     assert house.executions() == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
-    assert not any(commit.patient for commit in before)
-    assert last.patient
+    assert not any(commit.may_wait for commit in before)
+    assert last.may_wait
 
 
 async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:

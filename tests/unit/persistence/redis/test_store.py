@@ -11,7 +11,6 @@ import pytest
 
 from scheduler_service.persistence.redis.address import Address, read_address
 from scheduler_service.persistence.redis.errors import LeaseLost, ServerUnfit
-from scheduler_service.persistence.redis.hooks import Hooks
 from scheduler_service.persistence.redis.lease import (
     Claimant,
     LeaseKeeper,
@@ -20,7 +19,7 @@ from scheduler_service.persistence.redis.lease import (
     this_process,
 )
 from scheduler_service.persistence.redis.server import Server, check
-from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.persistence.redis.store import Hooks, RedisStateStore
 from scheduler_service.persistence.redis.wire import Wire
 from scheduler_service.ports.errors import StoreLocked, StoreTooNew, StoreUnavailable
 from tests.redis_server import RedisServer

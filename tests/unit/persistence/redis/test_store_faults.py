@@ -307,7 +307,7 @@ async def test_a_failure_says_whether_anything_was_written(
     redis: RedisServer, point: FaultPoint, when: str
 ) -> None:
     """Before the commit has ended nothing was written; after it, the answer is: unknown."""
-    store = await open_at(redis, tap=Breaking(f"{when} {point}"))
+    store = await open_at(redis, faults=Breaking(f"{when} {point}"))
     is_written = (point, when) == (FaultPoint.COMMIT, "after")
     with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
         await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))

@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Breaking:
-    """A tap that raises once, at one place, and counts."""
+    """Raises once, at one place, and counts."""
 
     def __init__(self, place: str = "") -> None:
         self.place: str | None = place
@@ -144,11 +144,11 @@ async def test_an_old_turn_is_refused_over_one_in_the_journal(folder: Path) -> N
 
 async def test_a_doubt_about_a_page_ends_by_what_the_file_holds(folder: Path) -> None:
     """Where the end of a commit is unknown, the next load tells the truth, and turns go on over it."""
-    tap = Breaking()
-    store = await SqliteStateStore.open(folder=folder, tap=tap)
+    faults = Breaking()
+    store = await SqliteStateStore.open(folder=folder, faults=faults)
     await store.commit(commit())
     await store.commit(turn())
-    tap.place = f"after {FaultPoint.COMMIT}"
+    faults.place = f"after {FaultPoint.COMMIT}"
     with pytest.raises(StoreUncertain):
         await store.commit(turn(over=2, document=b"doubted"))
     stored = await store.load("job")
@@ -163,8 +163,8 @@ async def test_a_doubt_about_a_page_ends_by_what_the_file_holds(folder: Path) ->
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_fold_that_fails_costs_nothing(folder: Path, when: str) -> None:
     """The turns stay in the journal or are in the table; whoever waited may ask again (SPEC section 8)."""
-    tap = Breaking(f"{when} {FaultPoint.FOLD}")
-    store = await SqliteStateStore.open(folder=folder, tap=tap)
+    faults = Breaking(f"{when} {FaultPoint.FOLD}")
+    store = await SqliteStateStore.open(folder=folder, faults=faults)
     await store.commit(commit())
     await store.commit(turn())
     with pytest.raises((StoreUnavailable, StoreUncertain)):

@@ -1,4 +1,4 @@
-"""What the queues of a share show of themselves before anybody claims (ports.instances.ShareQueues)."""
+"""What the queues of a shard show of themselves before anybody claims (ports.queues.ShardQueues)."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,16 +28,16 @@ class Counted:
 
 
 @pytest.fixture
-def tap() -> Counted:
+def faults() -> Counted:
     return Counted()
 
 
 @pytest.fixture(params=["file", "memory"])
 async def store(
-    request: pytest.FixtureRequest, tmp_path: Path, tap: Counted
+    request: pytest.FixtureRequest, tmp_path: Path, faults: Counted
 ) -> AsyncIterator[SqliteStateStore]:
     folder = tmp_path if request.param == "file" else None
-    store = await SqliteStateStore.open(folder=folder, durability="process", tap=tap)
+    store = await SqliteStateStore.open(folder=folder, durability="process", faults=faults)
     yield store
     await store.close()
 
@@ -93,10 +93,10 @@ async def test_a_look_sees_what_was_just_written(store: SqliteStateStore, bench:
         await bench.claim("b")
 
 
-async def test_a_look_writes_nothing(store: SqliteStateStore, bench: Bench, tap: Counted) -> None:
+async def test_a_look_writes_nothing(store: SqliteStateStore, bench: Bench, faults: Counted) -> None:
     """No transaction of the writer is begun, whether or not there is something to see."""
     for _ in range(2):
-        begun = tap.begun
+        begun = faults.begun
         await look(store)
-        assert tap.begun == begun
+        assert faults.begun == begun
         await bench.publish()

@@ -1,4 +1,4 @@
-"""A folder that is divided among worker processes: every row once, in the file of its job's share."""
+"""A folder that is divided among worker processes: every row once, in the file of its job's shard."""
 
 import asyncio
 import fcntl
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.sqlite import shard_files as shares_module
+from scheduler_service.persistence.sqlite import shard_files as shard_files
 from scheduler_service.persistence.sqlite.database import open_reading
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
-from scheduler_service.persistence.sqlite.shard_files import count_shares
+from scheduler_service.persistence.sqlite.shard_files import count_shards
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import (
     FolderUnusable,
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Camera:
-    """A tap that copies the folder before and after each commit."""
+    """Copies the folder before and after each commit."""
 
     def __init__(self, folder: Path, images: Path) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ class Camera:
 
 
 class Failing:
-    """A tap that fails before the n-th commit, counted from 1."""
+    """Fails before the n-th commit, counted from 1."""
 
     def __init__(self, commit: int) -> None:
         self._left = commit
@@ -95,13 +95,13 @@ async def whole(crashed: Path, tmp_path: Path) -> list[Place]:
 
 
 async def test_every_row_goes_where_its_job_lives(crashed: Path, whole: list[Place]) -> None:
-    """1, 2, 3 and 1 share again: what a job has is with it, nothing lost, nothing twice, all as it was."""
+    """1, 2, 3 and 1 shard again: what a job has is with it, nothing lost, nothing twice, all as it was."""
     assert {table for table, _ in whole} == set(TABLES)
     owned = Counter(owner_of(place) for place in whole)
     assert all(owned[job_id] == 7 for job_id in JOBS)
-    for shares in (2, 3, 1):
-        assert split(crashed, shares) == ["dividing", "divided"]
-        check_division(crashed, shares, whole)
+    for shards in (2, 3, 1):
+        assert split(crashed, shards) == ["dividing", "divided"]
+        check_division(crashed, shards, whole)
     assert [file.name for file in crashed.iterdir() if "-1" in file.name or "-2" in file.name] == []
 
 
@@ -109,7 +109,7 @@ async def test_turns_in_a_journal_go_with_their_job(crashed: Path, tmp_path: Pat
     """What a worker process had only in its journal when it was killed is in the job's new file."""
     job_id = next(job_id for job_id in JOBS if homes(2)(job_id) == 1)
     split(crashed, 2)
-    store = await SqliteStateStore.open(folder=crashed, share=1)
+    store = await SqliteStateStore.open(folder=crashed, shard=1)
     await store.commit(turn(job_id, 2))
     copy(crashed, tmp_path / "killed")
     await store.close()
@@ -133,10 +133,10 @@ async def test_a_division_that_was_cut_off_is_gone_on_with(
     if before > 1:
         split(crashed, before)
     camera = Camera(crashed, tmp_path / "images")
-    split(crashed, wanted, tap=camera, at_once=100)
+    split(crashed, wanted, faults=camera, batch_size=100)
     assert len(camera.taken) > 20
     for image in camera.taken[1:]:  # at the first one nothing was begun
-        split(image, again, at_once=100)
+        split(image, again, batch_size=100)
         check_division(image, again, whole)
 
 
@@ -145,12 +145,12 @@ async def test_a_second_crash_does_no_more_harm_than_the_first(
 ) -> None:
     """Cut off on the way to 2, cut off again on the way to 3, then started with 2."""
     first = Camera(crashed, tmp_path / "first")
-    split(crashed, 2, tap=first, at_once=100)
+    split(crashed, 2, faults=first, batch_size=100)
     middle = first.taken[len(first.taken) // 2]
     second = Camera(middle, tmp_path / "second")
-    split(middle, 3, tap=second, at_once=100)
+    split(middle, 3, faults=second, batch_size=100)
     for image in second.taken[::3]:
-        split(image, 2, at_once=100)
+        split(image, 2, batch_size=100)
         check_division(image, 2, whole)
 
 
@@ -158,18 +158,18 @@ async def test_a_second_crash_does_no_more_harm_than_the_first(
 async def test_a_full_disk_is_told_and_gone_on_from(crashed: Path, whole: list[Place], commit: int) -> None:
     """What fails on the way refuses the start in words; the next start ends what was begun."""
     with pytest.raises(FolderUnusable, match="disk is full"):
-        split(crashed, 2, tap=Failing(commit))
+        split(crashed, 2, faults=Failing(commit))
     split(crashed, 2)
     check_division(crashed, 2, whole)
 
 
-@pytest.mark.parametrize("shares", [1, 3])
+@pytest.mark.parametrize("shards", [1, 3])
 async def test_a_folder_that_is_divided_rightly_is_left_alone(
-    crashed: Path, shares: int, monkeypatch: pytest.MonkeyPatch
+    crashed: Path, shards: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No table of jobs is read, no home asked for, nothing written: whatever its size, it costs the same."""
-    if shares > 1:
-        split(crashed, shares)
+    if shards > 1:
+        split(crashed, shards)
     asked: list[str] = []
 
     def listen(place: str) -> sqlite3.Connection:
@@ -177,8 +177,8 @@ async def test_a_folder_that_is_divided_rightly_is_left_alone(
         connection.set_trace_callback(asked.append)
         return connection
 
-    monkeypatch.setattr(shares_module, "open_reading", listen)
-    assert split(crashed, shares) == []
+    monkeypatch.setattr(shard_files, "open_reading", listen)
+    assert split(crashed, shards) == []
     assert len(asked) == 4
     assert [text for text in asked if "PRAGMA" not in text] == [
         "SELECT count(*) FROM sqlite_schema",
@@ -192,7 +192,7 @@ async def test_a_new_folder_is_divided_too(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "one").iterdir()] == ["lock"]
     split(tmp_path / "three", 3)
     check_division(tmp_path / "three", 3, [])
-    store = await SqliteStateStore.open(folder=tmp_path / "three", shares=3)
+    store = await SqliteStateStore.open(folder=tmp_path / "three", shards=3)
     assert store.boot == 1
     await store.close()
 
@@ -205,7 +205,7 @@ async def test_starts_are_counted_on_from_the_highest(tmp_path: Path) -> None:
         await store.close()
     split(tmp_path, 2)
     for boot in (5, 6, 7):
-        store = await SqliteStateStore.open(folder=tmp_path, share=1)
+        store = await SqliteStateStore.open(folder=tmp_path, shard=1)
         assert (store.boot, await store.clock_skew()) == (boot, 77)
         await store.close()
     split(tmp_path, 1)
@@ -216,47 +216,47 @@ async def test_starts_are_counted_on_from_the_highest(tmp_path: Path) -> None:
 
 async def test_of_two_answers_under_one_key_the_later_stays(tmp_path: Path) -> None:
     """As it is in one file: whoever answered last is repeated (SPEC section 10)."""
-    ids = [next(job_id for job_id in JOBS if homes(2)(job_id) == share) for share in (0, 1)]
+    ids = [next(job_id for job_id in JOBS if homes(2)(job_id) == shard) for shard in (0, 1)]
     for later in (0, 1):
         folder = tmp_path / str(later)
         split(folder, 2)
-        for share in (0, 1):
-            store = await SqliteStateStore.open(folder=folder, share=share, shares=2)
-            at = 2_000 if share == later else 1_000
-            await store.remember(Remembered("scope", "key", b"d", b"a", at, ids[share]))
+        for shard in (0, 1):
+            store = await SqliteStateStore.open(folder=folder, shard=shard, shards=2)
+            at = 2_000 if shard == later else 1_000
+            await store.remember(Remembered("scope", "key", b"d", b"a", at, ids[shard]))
             await store.close()
         split(folder, 1)
         assert query(folder / "state.db", "SELECT job_id FROM remembered") == [(ids[later],)]
 
 
 async def test_a_divided_folder_is_not_opened_as_if_it_were_whole(crashed: Path) -> None:
-    """Who opens share 0 alone, or as one of another number, is refused; the lock is free again."""
+    """Who opens shard 0 alone, or as one of another number, is refused; the lock is free again."""
     split(crashed, 3)
-    for shares in (1, 2):
-        with pytest.raises(StoreRefused, match=f"divided into 3 shares, not {shares}"):
-            await SqliteStateStore.open(folder=crashed, shares=shares)
-    await (await SqliteStateStore.open(folder=crashed, shares=3)).close()
+    for shards in (1, 2):
+        with pytest.raises(StoreRefused, match=f"divided into 3 shards, not {shards}"):
+            await SqliteStateStore.open(folder=crashed, shards=shards)
+    await (await SqliteStateStore.open(folder=crashed, shards=3)).close()
     with pytest.raises(FolderUnusable):
-        split(crashed, 2, tap=Failing(3))
-    assert count_shares(crashed) == 0
+        split(crashed, 2, faults=Failing(3))
+    assert count_shards(crashed) == 0
     with pytest.raises(StoreRefused, match="being divided"):
-        await SqliteStateStore.open(folder=crashed, shares=3)
+        await SqliteStateStore.open(folder=crashed, shards=3)
 
 
 async def test_a_program_of_before_refuses_the_folder(tmp_path: Path) -> None:
-    """It knows nothing of shares, and would not see the jobs of the others."""
+    """It knows nothing of shards, and would not see the jobs of the others."""
     split(tmp_path, 2)
     with closing(sqlite3.connect(tmp_path / "state.db")) as connection, pytest.raises(StoreTooNew):
         upgrade(connection, place="state.db", migrations=MIGRATIONS[:-1])
 
 
 async def test_a_missing_file_is_named(crashed: Path) -> None:
-    """A share whose file is away is not made anew, without its jobs."""
+    """A shard whose file is away is not made anew, without its jobs."""
     split(crashed, 3)
     (crashed / "state-2.db").rename(crashed / "away")
-    for shares in (3, 2):
+    for shards in (3, 2):
         with pytest.raises(StoreDamaged, match=r"state-2\.db is missing"):
-            split(crashed, shares)
+            split(crashed, shards)
     (crashed / "away").rename(crashed / "state-2.db")
     assert split(crashed, 3) == []
 
@@ -270,9 +270,9 @@ async def test_a_row_that_cannot_be_read_is_told_with_its_file(crashed: Path) ->
         split(crashed, 1)
 
 
-def holding(folder: Path, share: int) -> "subprocess.Popen[str]":
-    """Another process that has the lock of a share, until it is killed."""
-    child = start("hold", folder, share)
+def holding(folder: Path, shard: int) -> "subprocess.Popen[str]":
+    """Another process that has the lock of a shard, until it is killed."""
+    child = start("hold", folder, shard)
     assert child.stdout is not None
     child.stdout.readline()
     return child
@@ -285,7 +285,7 @@ async def test_a_share_that_is_let_go_of_late_is_waited_for(crashed: Path) -> No
     begun = threading.Event()
     waiting = asyncio.ensure_future(asyncio.to_thread(split, crashed, 1, begun=begun))
     assert await asyncio.to_thread(begun.wait, 20)
-    assert count_shares(crashed) == 2
+    assert count_shards(crashed) == 2
     assert not waiting.done()
     child.kill()
     assert await waiting == ["dividing", "divided"]
@@ -295,7 +295,7 @@ async def test_a_share_that_is_let_go_of_late_is_waited_for(crashed: Path) -> No
 async def test_opening_a_share_waits_too(tmp_path: Path) -> None:
     """So does the opening by the new worker process."""
     child = holding(tmp_path, 1)
-    opening = asyncio.ensure_future(SqliteStateStore.open(folder=tmp_path, share=1))
+    opening = asyncio.ensure_future(SqliteStateStore.open(folder=tmp_path, shard=1))
     await asyncio.wait([opening], timeout=0.05)
     assert not opening.done()
     child.kill()
@@ -308,10 +308,10 @@ async def test_a_share_that_stays_held_is_refused(crashed: Path) -> None:
     split(crashed, 2)
     child = holding(crashed, 1)
     with pytest.raises(StoreLocked, match=rf"worker process of an earlier service.*kill {child.pid}"):
-        await SqliteStateStore.open(folder=crashed, share=1, patience=0.1)
+        await SqliteStateStore.open(folder=crashed, shard=1, lock_wait=0.1)
     with pytest.raises(StoreLocked, match=str(child.pid)):
-        split(crashed, 1, patience=0.1)
-    assert count_shares(crashed) == 2
+        split(crashed, 1, lock_wait=0.1)
+    assert count_shards(crashed) == 2
     child.kill()
     child.communicate()
     split(crashed, 1)
@@ -321,8 +321,8 @@ async def test_shares_of_a_folder_are_open_together(crashed: Path) -> None:
     """Each has a lock of its own; the folder's lock may have been claimed before."""
     split(crashed, 2)
     lock = FolderLock.claim(crashed)
-    first = await SqliteStateStore.open(folder=crashed, shares=2, lock=lock)
-    second = await SqliteStateStore.open(folder=crashed, share=1)
+    first = await SqliteStateStore.open(folder=crashed, shards=2, lock=lock)
+    second = await SqliteStateStore.open(folder=crashed, shard=1)
     with pytest.raises(StoreLocked):
         FolderLock.claim(crashed)
     for job_id in JOBS:
@@ -336,7 +336,7 @@ async def test_shares_of_a_folder_are_open_together(crashed: Path) -> None:
 async def test_a_lock_whose_file_was_taken_away_counts_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who waits for a share that a division does away with gets the lock of the new file, or none."""
+    """Who waits for a shard that a division does away with gets the lock of the new file, or none."""
     locked: list[int] = []
 
     def remove_first(descriptor: int, operation: int) -> None:
@@ -347,8 +347,8 @@ async def test_a_lock_whose_file_was_taken_away_counts_for_nothing(
 
     flock = fcntl.flock
     monkeypatch.setattr(fcntl, "flock", remove_first)
-    held = FolderLock.claim_share(tmp_path, 1)
+    held = FolderLock.claim_shard(tmp_path, 1)
     assert len(locked) == 2
     with pytest.raises(StoreLocked):
-        FolderLock.claim_share(tmp_path, 1, patience=0.0)
+        FolderLock.claim_shard(tmp_path, 1, lock_wait=0.0)
     held.release()

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Gate:
-    """A tap that holds the writer before its commit until it is let through."""
+    """Holds the writer before its commit until it is let through."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -45,7 +45,7 @@ class Gate:
 async def test_reads_never_wait_for_the_writer(tmp_path: Path) -> None:
     """While a group is being written, reads answer with what was committed before."""
     gate = Gate()
-    store = await SqliteStateStore.open(folder=tmp_path, tap=gate)
+    store = await SqliteStateStore.open(folder=tmp_path, faults=gate)
     answer = asyncio.ensure_future(store.commit(commit()))
     assert await asyncio.to_thread(gate.reached.wait, 20)
     assert await store.load("job") is None
@@ -60,7 +60,7 @@ async def test_reads_never_wait_for_the_writer(tmp_path: Path) -> None:
 async def test_what_waits_is_written_as_one_group(tmp_path: Path) -> None:
     """Writes that wait share a commit, at most `size` of them."""
     gate = Gate()
-    store = await SqliteStateStore.open(folder=tmp_path, tap=gate, size=50)
+    store = await SqliteStateStore.open(folder=tmp_path, faults=gate, size=50)
     first = asyncio.ensure_future(store.commit(commit("first")))
     assert await asyncio.to_thread(gate.reached.wait, 20)
     rest = [store.commit(commit(f"job-{i}")) for i in range(100)]
@@ -71,7 +71,7 @@ async def test_what_waits_is_written_as_one_group(tmp_path: Path) -> None:
 
 
 class Break:
-    """A tap that raises once after a commit, when it is told to: nobody knows what the file has."""
+    """Raises once after a commit, when it is told to: nobody knows what the file has."""
 
     is_set = False
 
@@ -86,10 +86,10 @@ class Break:
 
 async def test_after_a_doubt_the_table_is_asked_how_rows_stand(tmp_path: Path) -> None:
     """What memory knew of a row that was written in doubt would refuse the next turn."""
-    tap = Break()
-    store = await SqliteStateStore.open(folder=tmp_path, tap=tap)
+    faults = Break()
+    store = await SqliteStateStore.open(folder=tmp_path, faults=faults)
     await store.commit(commit("job", expected=NOTHING, sequence=1, definition=b"1"))
-    tap.is_set = True
+    faults.is_set = True
     with pytest.raises(StoreUncertain):
         await store.commit(commit("job", expected=1, sequence=2, definition=b"2", revision=2))
     found = await store.load("job")

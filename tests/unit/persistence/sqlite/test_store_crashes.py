@@ -94,7 +94,7 @@ async def test_a_full_file_refuses_the_group_and_goes_on_with_room(tmp_path: Pat
 
 
 class Breaking:
-    """A tap that raises once, at one place."""
+    """Raises once, at one place."""
 
     def __init__(self, place: str) -> None:
         self._place: str | None = place
@@ -117,7 +117,7 @@ async def test_a_failure_says_whether_anything_was_written(
     tmp_path: Path, point: FaultPoint, when: str
 ) -> None:
     """Before the commit has ended nothing was written; after it, the answer is: unknown."""
-    store = await SqliteStateStore.open(folder=tmp_path, tap=Breaking(f"{when} {point}"))
+    store = await SqliteStateStore.open(folder=tmp_path, faults=Breaking(f"{when} {point}"))
     is_written = (point, when) == (FaultPoint.COMMIT, "after")
     with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
         await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
@@ -129,7 +129,7 @@ async def test_a_failure_says_whether_anything_was_written(
 
 async def test_a_conflict_stays_a_conflict_where_the_group_fails(tmp_path: Path) -> None:
     """Who was late is told so, whatever became of the others."""
-    store = await SqliteStateStore.open(folder=tmp_path, tap=Breaking(f"after {FaultPoint.COMMIT}"))
+    store = await SqliteStateStore.open(folder=tmp_path, faults=Breaking(f"after {FaultPoint.COMMIT}"))
     answers = [store.commit(commit("late", expected=9)), store.commit(commit("job"))]
     failures = await asyncio.gather(*answers, return_exceptions=True)
     assert isinstance(failures[0], StoreConflict)
