@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from client_sdk.errors import NotWanted, SdkError
-from client_sdk.target.reporting import Report, Reporter, Silence
+from client_sdk.target.reporting import AttemptReport, NoReporter, Reporter
 
 LOG = logging.getLogger("client_sdk")
 INTERVAL = 1.0
@@ -47,7 +47,7 @@ class Execution:
         self.shard_index = shard_index
         self.shard_total = shard_total
         self.loop = loop
-        self._reporter = reporter or Silence()
+        self._reporter = reporter or NoReporter()
         self._clock = clock
 
     def progress(self, total: int, *, message: str | None = None) -> "Progress":
@@ -67,13 +67,13 @@ class Execution:
         synchronous call, whose answer says everything.
         """
         try:
-            await self._reporter.report(Report(progress=progress, message=message, data=data))
+            await self._reporter.report(AttemptReport(progress=progress, message=message, data=data))
         except NotWanted:
             raise
         except SdkError as error:
             LOG.warning("progress of %s was not taken: %s", self.job_id, error)
 
-    async def conclude(self, verdict: Report) -> None:
+    async def conclude(self, verdict: AttemptReport) -> None:
         """Tells how the work ended; the SDK does it when the function has. Raises NotWanted, SdkError."""
         await self._reporter.report(verdict)
 

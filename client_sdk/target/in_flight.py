@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 
-class Name(NamedTuple):
+class AttemptName(NamedTuple):
     """Names a piece of work. `key` is its Idempotency-Key, empty where it came with none."""
 
     job_id: str
@@ -17,14 +17,14 @@ class AttemptsInFlight:
     """Tasks by what they work at. A call that repeats one, as after a crash of the scheduler, joins it."""
 
     def __init__(self) -> None:
-        self._tasks: dict[Name, asyncio.Task[Any]] = {}
+        self._tasks: dict[AttemptName, asyncio.Task[Any]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def start(self, name: Name, work: Callable[[], Coroutine[Any, Any, Any]]) -> asyncio.Task[Any]:
+    def start(self, name: AttemptName, work: Callable[[], Coroutine[Any, Any, Any]]) -> asyncio.Task[Any]:
         """The task that does this work: the one that runs already, or a new one."""
         known = self._find(name)
         if known is not None:
@@ -57,14 +57,14 @@ class AttemptsInFlight:
                 task.cancel()
             await self._idle.wait()
 
-    def _find(self, name: Name) -> asyncio.Task[Any] | None:
+    def _find(self, name: AttemptName) -> asyncio.Task[Any] | None:
         """A retry of a synchronous job has another attempt, but the same key."""
         if not name.key:
             return None
         same = (task for one, task in self._tasks.items() if (one.job_id, one.key) == (name.job_id, name.key))
         return next(same, None)
 
-    def _forget(self, name: Name) -> None:
+    def _forget(self, name: AttemptName) -> None:
         self._tasks.pop(name, None)
         if not self._tasks:
             self._idle.set()

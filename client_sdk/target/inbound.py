@@ -18,11 +18,11 @@ from client_sdk.target.declaration import (
     Declaration,
 )
 from client_sdk.target.execution import Execution
-from client_sdk.target.in_flight import AttemptsInFlight, Name
+from client_sdk.target.in_flight import AttemptName, AttemptsInFlight
 from client_sdk.target.invoke import INTERRUPTED, LOG, End, hold, refused, run
 from client_sdk.target.messages import InboundCall, OutboundAnswer, refuse
 from client_sdk.target.parameters import WrongParameters
-from client_sdk.target.reporting import Feedback, Reporter, Silence
+from client_sdk.target.reporting import FeedbackReporter, NoReporter, Reporter
 
 STOPPED = End(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
 LAST_ANSWERS = 5.0
@@ -64,7 +64,7 @@ class InboundCalls:
             return refuse(422, f"the body does not fit {job_id}: {wrong}", flaws=wrong.flaws)
         except ValueError as error:
             return refuse(422, str(error))
-        name = Name(job_id, execution.request_counts, execution.idempotency_key)
+        name = AttemptName(job_id, execution.request_counts, execution.idempotency_key)
         if declaration.is_asynchronous:
             self.running.start(name, lambda: self._report(declaration, arguments, execution))
             return OutboundAnswer(202, b'{"status":""}')
@@ -128,11 +128,11 @@ class InboundCalls:
 
     def _reporter(self, declaration: Declaration[..., Any], headers: Mapping[str, str]) -> Reporter:
         if not declaration.is_asynchronous:
-            return Silence()
+            return NoReporter()
         url = headers.get(FEEDBACK_HEADER.lower())
         if not url:
             raise ValueError(f"an asynchronous job reports by feedback: send {FEEDBACK_HEADER}")
-        return Feedback(connection=self._connection, url=url)
+        return FeedbackReporter(connection=self._connection, url=url)
 
     async def _work(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution

@@ -13,7 +13,7 @@ from client_sdk.errors import Invalid, JobFailed
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import write_data
-from client_sdk.target.reporting import FAILED, SUCCEED, Report
+from client_sdk.target.reporting import FAILED, SUCCEED, AttemptReport
 
 LONGEST_HOLD = 3_600.0
 """In seconds. No work is handed out earlier than this (SPEC section 2, leadSeconds)."""
@@ -40,10 +40,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     is_unexpected: bool = False
 
     @property
-    def report(self) -> Report:
+    def report(self) -> AttemptReport:
         """The end as a verdict by feedback."""
         said = SUCCEED if self.error is None else FAILED
-        return Report(status=said, error=self.error, message=self.message, data=self.data)
+        return AttemptReport(status=said, error=self.error, message=self.message, data=self.data)
 
 
 async def hold(

@@ -17,7 +17,7 @@ PASSING = Patience(retries=1)
 """Progress is told once more at most: the work does not wait for it, and the next report says more."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is told, in the one form of SPEC section 5. `status` empty: it goes on."""
 
     status: str = ""
@@ -40,18 +40,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class Reporter(Protocol):
     """The way of an execution's reports."""
 
-    async def report(self, report: Report) -> None:
+    async def report(self, report: AttemptReport) -> None:
         """Tells it once. Raises NotWanted where nobody waits for this attempt any more, other SdkError."""
 
 
-class Silence:
+class NoReporter:
     """Nobody is told: the answer of a synchronous call says everything."""
 
-    async def report(self, report: Report) -> None:
+    async def report(self, report: AttemptReport) -> None:
         """Does nothing."""
 
 
-class Feedback:
+class FeedbackReporter:
     """Feedback of one attempt, posted to the scheduler that `connection` knows.
 
     Of the feedback URL that came with the call only what names the attempt is used, never its host: whoever
@@ -62,7 +62,7 @@ class Feedback:
         self._connection = connection
         self._path, self._query = read_feedback_url(url)
 
-    async def report(self, report: Report) -> None:
+    async def report(self, report: AttemptReport) -> None:
         """Posts it. Raises NotWanted, other SdkError."""
         try:
             await self._connection.send(

@@ -29,7 +29,7 @@ from client_sdk.target.messages import (
     send_answer,
 )
 from client_sdk.target.registration import REGISTRATION, Registration
-from client_sdk.target.signals import Farewell
+from client_sdk.target.signals import SignalDrain
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,7 +90,7 @@ class Service:
             heartbeat=heartbeat_seconds,
             registration=registration_seconds,
         )
-        self._farewell = Farewell(numbers=signals, stop=self.stop)
+        self._farewell = SignalDrain(numbers=signals, stop=self.stop)
         self._is_running = False
         self.add(*jobs)
 

@@ -10,7 +10,7 @@ from typing import Any
 Stop = Callable[[], Awaitable[None]]
 
 
-class Farewell:
+class SignalDrain:
     """Puts `stop` before the handlers of `numbers`, which come to their turn when it is done.
 
     A server closes its socket as soon as it is told to end, so that whoever still calls finds nobody; the

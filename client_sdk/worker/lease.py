@@ -9,7 +9,7 @@ from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.errors import Absent, Conflict, LimitReached, NotWanted, Problem, SdkError
 from client_sdk.models import Completion, answers
-from client_sdk.target.reporting import Report
+from client_sdk.target.reporting import AttemptReport
 
 LOG = logging.getLogger("client_sdk")
 ONCE = Patience(retries=0)
@@ -68,7 +68,7 @@ class Lease:
                     raise NotWanted("the lease ended before it could be renewed") from error
                 LOG.warning("a lease could not be renewed yet: %s", error)
 
-    async def report(self, report: Report) -> None:
+    async def report(self, report: AttemptReport) -> None:
         """Progress goes out with a renewal. Raises NotWanted."""
         self._progress, self._message = report.progress or self._progress, report.message
         await self._renew()

@@ -24,7 +24,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Definition, Deliver
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
-from scheduler_service.services.drift import Drift
+from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.registry import Registry
@@ -155,7 +155,7 @@ class ApiDependencies:
     clock: Clock
     registry: Registry
     scan: Reconcile
-    drift: Drift
+    drift: DriftReport
     flush: Callable[[], Awaitable[None]]
     ready: Callable[[], Awaitable[Sequence[str]]]
     version: str

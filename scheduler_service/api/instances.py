@@ -18,7 +18,7 @@ from scheduler_service.api.services import name_of
 from scheduler_service.api.shapes import instance_line
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.services.instances import Instance
-from scheduler_service.services.registry import Declaration, digest_of
+from scheduler_service.services.registry import TimerDeclaration, digest_of
 
 _ID = re.compile(INSTANCE_ID[1:-1])
 _FORM_OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
@@ -95,7 +95,7 @@ def instance_of(call: ApiRequest) -> str:
 
 def _declared(
     parts: ApiDependencies, name: str, said: InstanceRegistration, raw: bytes
-) -> tuple[Declaration | None, tuple[Flaw, ...]]:
+) -> tuple[TimerDeclaration | None, tuple[Flaw, ...]]:
     """What it declares; a repetition of what is in force was checked when it came first."""
     posted = read_timers(raw)
     if posted is None or said.timers is None:
@@ -103,9 +103,9 @@ def _declared(
     digest = digest_of(posted)
     service = parts.registry.find(parts.surroundings.tenant, name)
     if service is not None and service.digest == digest:
-        return Declaration(digest), ()
+        return TimerDeclaration(digest), ()
     text, warnings = check_timers(parts, posted, said.timers, name)
-    return Declaration(digest, text), warnings
+    return TimerDeclaration(digest, text), warnings
 
 
 def _no_instance(name: str, instance_id: str) -> ApiProblem:

@@ -19,7 +19,7 @@ from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
 from scheduler_service.persistence.common.cursor import read_cursor, write_cursor
-from scheduler_service.services.registry import Declaration, digest_of
+from scheduler_service.services.registry import TimerDeclaration, digest_of
 
 _ServicePlace = tuple[Literal["services"], str]
 _DriftPlace = tuple[Literal["drift"], str]
@@ -106,12 +106,12 @@ def _read_place(cursor: str | None, kind: Any) -> str:
 
 def _declared(
     parts: ApiDependencies, name: str, said: ServiceDeclaration, raw: bytes
-) -> tuple[Declaration | None, tuple[Flaw, ...]]:
+) -> tuple[TimerDeclaration | None, tuple[Flaw, ...]]:
     posted = read_timers(raw)
     if posted is None or said.timers is None:
         return None, ()
     text, warnings = check_timers(parts, posted, said.timers, name)
-    return Declaration(digest_of(posted), text), warnings
+    return TimerDeclaration(digest_of(posted), text), warnings
 
 
 def _as_service(parts: ApiDependencies, name: str, said: ServiceDeclaration, address: str) -> Service:

@@ -227,7 +227,7 @@ class Container:
         return rfc3339(self._base.clock.now().wall)
 
     def _take_up_share(self, share: int) -> None:
-        self._queues.take_up_again(self._remotes[share - 1].queues)
+        self._queues.recover(self._remotes[share - 1].queues)
 
     def _host_worker(self) -> ParentService:
         services = self.services

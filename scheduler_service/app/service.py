@@ -58,7 +58,7 @@ class Service:
         """
         grace = 0 if self._rooms.watch.is_lost else grace
         self._log("draining", graceMs=grace, running=self._rooms.host.running)
-        self._rooms.services.hand_out_no_more()
+        self._rooms.services.stop_claims()
         await asyncio.gather(self._rooms.host.stop(grace), self._rooms.workers.stop(grace))
         await self._rooms.sender.close()
         await self._rooms.reads.close()

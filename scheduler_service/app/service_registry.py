@@ -11,14 +11,14 @@ from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.services.declarations import Declarations
-from scheduler_service.services.directory import Directory
-from scheduler_service.services.drift import Drift
+from scheduler_service.services.directory import RegistryDirectory
+from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry
-from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.services.routing import RANDOM
 from scheduler_service.settings.model import Services
 
@@ -32,7 +32,7 @@ class ServiceRegistry:
     """
 
     scan: Reconcile
-    drift: Drift
+    drift: DriftReport
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class ServiceRegistry:
         self.registry = Registry(table=self._table, instances=instances, clock=clock)
         static = {name: bases[0] for name, bases in settings.static.items() if bases}
         self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
-        self.router = Router(roster=instances, terms=self._terms, clock=clock)
-        self.directory = Directory(registry=self.registry, static=static, clock=clock, tenant=tenant)
+        self.router = MemoryRouter(roster=instances, terms=self._terms, clock=clock)
+        self.directory = RegistryDirectory(registry=self.registry, static=static, clock=clock, tenant=tenant)
 
     async def attach(
         self,
@@ -66,7 +66,7 @@ class ServiceRegistry:
     ) -> None:
         """Reads the services that are known, and binds the scan to the jobs. Raises StoreUnavailable."""
         await self.registry.load()
-        survey = ReconcileInputs(
+        inputs = ReconcileInputs(
             declarations=Declarations(registry=self.registry),
             table=self._table,
             entries=catalogue.some,
@@ -76,9 +76,9 @@ class ServiceRegistry:
             clock=self._clock,
         )
         self.scan = Reconcile(
-            registry=self.registry, table=self._table, survey=survey, deliver=deliver, clock=self._clock
+            registry=self.registry, table=self._table, inputs=inputs, deliver=deliver, clock=self._clock
         )
-        self.drift = Drift(survey=survey)
+        self.drift = DriftReport(inputs=inputs)
 
     def locate(self, name: str) -> tuple[str | None, bool]:
         """Where a service is, and whether instances of it may come back in a moment."""
@@ -87,17 +87,17 @@ class ServiceRegistry:
     def stir(self, write: QueueWrite) -> None:
         """A turn has written into the queues."""
         if self.queues is not None:
-            self.queues.stir(write)
+            self.queues.wake_for(write)
 
     async def start_queues(self, deliver: Deliver) -> None:
         """Takes up what an earlier process left in them. Raises StoreError."""
         if self.queues is not None:
             await self.queues.start(deliver, self._allowance)
 
-    def hand_out_no_more(self) -> None:
+    def stop_claims(self) -> None:
         """The node stops: leases are renewed and completed, but nothing is claimed any more."""
         if self.queues is not None:
-            self.queues.hand_out_no_more()
+            self.queues.stop_claims()
 
     def fall_back_to(self, address_of: Callable[[str], str | None]) -> None:
         """Where no instance takes work and the service names no address, `address_of` its name is asked."""

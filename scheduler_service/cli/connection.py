@@ -14,7 +14,7 @@ TIMEOUT = 30.0
 NOTHING_OPEN = httpx.Limits(max_keepalive_connections=0)
 
 
-class Connection:
+class ApiConnection:
     """One service. Every answer that is no success becomes a CommandError in words."""
 
     def __init__(self, *, url: str, key: str | None) -> None:
@@ -60,9 +60,9 @@ class Connection:
         return _read(answer)
 
 
-def connect(url: str | None, key: str | None) -> Connection:
+def connect(url: str | None, key: str | None) -> ApiConnection:
     """The service that `--url` and `--key`, else PUNCTUAL_URL and PUNCTUAL_KEY, name."""
-    return Connection(
+    return ApiConnection(
         url=url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL,
         key=key or os.environ.get("PUNCTUAL_KEY"),
     )

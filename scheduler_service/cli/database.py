@@ -7,7 +7,7 @@ import typer
 
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config
-from scheduler_service.cli.output import tell
+from scheduler_service.cli.output import note
 from scheduler_service.cli.serving import read_settings
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.settings import Settings
@@ -33,7 +33,7 @@ def migrate(data: Data = None, config: Config = None) -> None:
             migrate_history(folder, history)
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
-    tell(f"{folder} is up to date")
+    note(f"{folder} is up to date")
 
 
 @app.command("check")
@@ -52,7 +52,7 @@ def check(data: Data = None, config: Config = None) -> None:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     if wrong:
         raise CommandError("; ".join(wrong) + "; run 'punctual db migrate'")
-    tell(f"{folder} is up to date")
+    note(f"{folder} is up to date")
 
 
 def _settings(data: str | None, config: Path | None) -> tuple[Settings, Path]:

@@ -21,7 +21,7 @@ JSON5_SUFFIXES = frozenset({".json5", ".jsonc"})
 _CONSTANTS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?(?:NaN|Infinity))', re.DOTALL)
 
 
-class Document(NamedTuple):
+class DefinitionFile(NamedTuple):
     """What a file holds. `places`: JSON Pointer to (line, column), both from 1."""
 
     name: str
@@ -36,7 +36,7 @@ class Document(NamedTuple):
         return f"{line}:{column}"
 
 
-def read_document(source: Path) -> Document:
+def read_document(source: Path) -> DefinitionFile:
     """The file, or standard input where `source` is `-`; its ending says what it is, JSON else.
 
     Raises CommandError with the line and column of what is wrong.
@@ -61,7 +61,7 @@ def _read_text(source: Path, name: str) -> str:
         raise CommandError(message, Exit.USAGE) from error
 
 
-def _read_json(name: str, text: str) -> Document:
+def _read_json(name: str, text: str) -> DefinitionFile:
     try:
         json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -84,14 +84,16 @@ def _refuse_constant(constant: str) -> None:
     raise _NoNumber(constant)
 
 
-def _read_json5(name: str, text: str) -> Document:
+def _read_json5(name: str, text: str) -> DefinitionFile:
     reader = Json5Reader(text)
     try:
         value = reader.read()
     except Json5Error as error:
         raise _wrong(name, "JSON", error.message, *_position(_lines(text), error.at)) from error
     lines = _lines(text)
-    return Document(name, value, {pointer: _position(lines, at) for pointer, at in reader.places.items()})
+    return DefinitionFile(
+        name, value, {pointer: _position(lines, at) for pointer, at in reader.places.items()}
+    )
 
 
 def _lines(text: str) -> list[int]:
@@ -104,7 +106,7 @@ def _position(lines: list[int], at: int) -> tuple[int, int]:
     return line, at - lines[line - 1] + 1
 
 
-def _read_yaml(name: str, text: str) -> Document:
+def _read_yaml(name: str, text: str) -> DefinitionFile:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -124,7 +126,7 @@ def _read_yaml(name: str, text: str) -> Document:
     places: dict[str, tuple[int, int]] = {}
     if node is not None:
         _locate(name, node, "", places)
-    return Document(name, value, places)
+    return DefinitionFile(name, value, places)
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:

@@ -6,7 +6,7 @@ import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Timeout, Url, Wait, read_pairs
-from scheduler_service.cli.output import Format, show, show_page, tell
+from scheduler_service.cli.output import Format, note, show, show_page
 from scheduler_service.cli.waiting import place, show_end
 
 app = typer.Typer(no_args_is_help=True, help="What ran, what runs, and how to stop or repeat it.")
@@ -72,7 +72,7 @@ def cancel(
     """
     body = {} if reason is None else {"reason": reason}
     connect(url, key).send("POST", f"{place(execution_id)}/cancel", body=body)
-    tell(f"{execution_id} is cancelled")
+    note(f"{execution_id} is cancelled")
 
 
 @app.command("replay")

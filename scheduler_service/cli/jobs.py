@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import typer
 
-from scheduler_service.cli.connection import Connection, connect
+from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.declarations import compare, read_definitions
 from scheduler_service.cli.documents import read_document
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
@@ -23,7 +23,7 @@ from scheduler_service.cli.options import (
     Wait,
     read_pairs,
 )
-from scheduler_service.cli.output import Format, show, show_page, tell, tell_warnings
+from scheduler_service.cli.output import Format, note, note_warnings, show, show_page
 from scheduler_service.cli.waiting import show_end
 
 app = typer.Typer(no_args_is_help=True, help="Create, read, change and set off jobs.")
@@ -71,7 +71,7 @@ def create_job(file: Source, url: Url = None, key: Key = None, output: Output = 
     """
     definition = _one(read_document(file).value)
     envelope = connect(url, key).exchange("POST", place(definition["jobId"]), body=definition)
-    tell_warnings(envelope)
+    note_warnings(envelope)
     show(envelope["data"], output)
 
 
@@ -84,12 +84,12 @@ def apply_jobs(file: Source, url: Url = None, key: Key = None, output: Output = 
     given = read_document(file).value
     body = given if isinstance(given, list) else [_one(given)]
     answer = connect(url, key).exchange("POST", "/jobs", query={"onExisting": "update"}, body=body)
-    tell_warnings(answer)
+    note_warnings(answer)
     items = answer["data"]["items"]
     show(items, output, ("jobId", "status"))
     refused = [item for item in items if item["status"] == "refused"]
     for item in refused:
-        tell(f"{item['jobId']}: {json.dumps(item['problem'], ensure_ascii=False)}")
+        note(f"{item['jobId']}: {json.dumps(item['problem'], ensure_ascii=False)}")
     if refused:
         raise CommandError(f"{len(refused)} of {len(items)} jobs were refused")
 
@@ -120,7 +120,7 @@ def delete_job(job_id: JobId, url: Url = None, key: Key = None) -> None:
     Example: punctual jobs delete nightly
     """
     connect(url, key).send("DELETE", place(job_id))
-    tell(f"{job_id} is destroyed")
+    note(f"{job_id} is destroyed")
 
 
 @app.command("pause")
@@ -135,7 +135,7 @@ def pause_job(
     Example: punctual jobs pause nightly --drain
     """
     connect(url, key).send("PUT", place(job_id), query={"active": 0, "drain": "true" if drain else None})
-    tell(f"{job_id} is paused")
+    note(f"{job_id} is paused")
 
 
 @app.command("resume")
@@ -152,7 +152,7 @@ def resume_job(
     Example: punctual jobs resume nightly --misfire fire_once
     """
     answer = connect(url, key).send("PUT", place(job_id), query={"active": 1, "misfire": misfire}) or {}
-    tell(f"{job_id} is active; {answer.get('missed', 0)} firings fell into the pause")
+    note(f"{job_id} is active; {answer.get('missed', 0)} firings fell into the pause")
 
 
 @app.command("trigger")
@@ -223,7 +223,7 @@ def place(job_id: str) -> str:
     return f"/jobs/{quote(job_id, safe=':')}"
 
 
-def _ended(connection: Connection, job_id: str, seen: set[str]) -> list[str]:
+def _ended(connection: ApiConnection, job_id: str, seen: set[str]) -> list[str]:
     items = connection.get(f"{place(job_id)}/executions", limit=50)["items"]
     fresh = [item for item in reversed(items) if item["endedAt"] and item["executionId"] not in seen]
     seen.update(item["executionId"] for item in fresh)
@@ -239,7 +239,7 @@ def _one(value: Any) -> dict[str, Any]:
     return value
 
 
-def _diff_one(connection: Connection, given: dict[str, Any], name: str) -> list[str]:
+def _diff_one(connection: ApiConnection, given: dict[str, Any], name: str) -> list[str]:
     try:
         stored = connection.get(place(given["jobId"]))["definition"]
     except AbsentError:

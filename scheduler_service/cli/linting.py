@@ -8,9 +8,9 @@ import typer
 
 from client_sdk.models import ModelError, parse_definition, point_to_posted
 from client_sdk.models import Problem as ModelProblem
-from scheduler_service.cli.documents import Document, read_document
+from scheduler_service.cli.documents import DefinitionFile, read_document
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.output import tell
+from scheduler_service.cli.output import note
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
@@ -40,7 +40,7 @@ def lint(
         _print_all(document, prefix, "warning", warnings)
     if wrong:
         raise CommandError(f"{wrong} of {len(definitions)} definitions are wrong", Exit.REFUSED)
-    tell(f"{len(definitions)} definition{'s are' if len(definitions) != 1 else ' is'} right")
+    note(f"{len(definitions)} definition{'s are' if len(definitions) != 1 else ' is'} right")
 
 
 def _check_repeated(definition: Any, seen: set[str]) -> list[Found]:
@@ -54,7 +54,7 @@ def _check_repeated(definition: Any, seen: set[str]) -> list[Found]:
     return []
 
 
-def _print_all(document: Document, prefix: str, grade: str, found: list[Found]) -> None:
+def _print_all(document: DefinitionFile, prefix: str, grade: str, found: list[Found]) -> None:
     """`jobs.json:3:14: error: /request/0/url: …`, so that editors find the place."""
     for pointer, code, message in found:
         place = document.place_of(prefix + pointer)

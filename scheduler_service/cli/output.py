@@ -38,7 +38,7 @@ def show_page(page: dict[str, Any], form: Format, columns: Sequence[str]) -> Non
         return
     show(page["items"], form, columns)
     if page["nextCursor"]:
-        tell(f"there is more: --cursor {page['nextCursor']}")
+        note(f"there is more: --cursor {page['nextCursor']}")
 
 
 def show_rows(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> None:
@@ -62,15 +62,15 @@ def text_of(value: Any) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def tell(text: str) -> None:
+def note(text: str) -> None:
     """A line for a person, beside the result."""
     print(text, file=sys.stderr)
 
 
-def tell_warnings(envelope: dict[str, Any]) -> None:
+def note_warnings(envelope: dict[str, Any]) -> None:
     """The warnings of an answer."""
     for warning in envelope.get("warnings") or []:
-        tell(f"warning: {warning.get('pointer') or '/'}: {warning.get('message')} [{warning.get('code')}]")
+        note(f"warning: {warning.get('pointer') or '/'}: {warning.get('message')} [{warning.get('code')}]")
 
 
 def _print_table(header: Sequence[str], rows: list[list[str]]) -> None:

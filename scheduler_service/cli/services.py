@@ -5,12 +5,12 @@ from urllib.parse import quote
 
 import typer
 
-from scheduler_service.cli.connection import Connection, connect
+from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.declarations import read_declaration
 from scheduler_service.cli.documents import read_document
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Source, Timeout, Url, Wait
-from scheduler_service.cli.output import Format, show, show_page, tell, tell_warnings
+from scheduler_service.cli.output import Format, note, note_warnings, show, show_page
 from scheduler_service.cli.waiting import check_success, wait_for
 
 app = typer.Typer(no_args_is_help=True, help="Register services, and see how their jobs differ.")
@@ -66,12 +66,12 @@ def apply_service(
     query = {"force": "true" if force else None}
     body = _complete(connection, name, read_document(file).value)
     envelope = connection.exchange("PUT", place(name), query=query, body=body)
-    tell_warnings(envelope)
+    note_warnings(envelope)
     if wait:
         started = connection.send("POST", "/jobs/check-timers/trigger")
         check_success(wait_for(connection, started["executionId"], timeout))
     elif not force:
-        tell("check-timers brings its jobs to it within its period; --wait runs it now")
+        note("check-timers brings its jobs to it within its period; --wait runs it now")
     show(envelope["data"], output)
 
 
@@ -97,7 +97,7 @@ def show_drift(
         raise typer.Exit(Exit.REFUSED)
 
 
-def _complete(connection: Connection, name: str, given: Any) -> dict[str, Any]:
+def _complete(connection: ApiConnection, name: str, given: Any) -> dict[str, Any]:
     """What to register. A list says nothing but its timers: all else stays as the service has it."""
     said = read_declaration(given)
     if not isinstance(given, list):

@@ -6,7 +6,7 @@ import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.options import Key, Output, Url
-from scheduler_service.cli.output import Format, show, tell, tell_warnings
+from scheduler_service.cli.output import Format, note, note_warnings, show
 
 app = typer.Typer(no_args_is_help=True, help="What a timer would do, without a job.")
 FIRINGS = ("utc", "local", "note")
@@ -31,11 +31,11 @@ def preview(
     answer = connect(url, key).exchange("POST", "/timers/preview", body=body)
     found = answer["data"]
     if output is Format.TABLE:
-        tell(f"{found['description']} ({found['kind']}{', ' + found['dialect'] if found['dialect'] else ''})")
+        note(f"{found['description']} ({found['kind']}{', ' + found['dialect'] if found['dialect'] else ''})")
         show(found["firings"], output, FIRINGS)
     else:
         show(found, output)
-    tell_warnings(answer)
+    note_warnings(answer)
 
 
 @app.callback()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from scheduler_service.cli.connection import Connection
+from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.output import Format, show
 from scheduler_service.engine.states import TERMINAL
@@ -15,14 +15,14 @@ POLL_SECONDS = 0.2
 RECORDED_SECONDS = 2.0
 
 
-def show_end(connection: Connection, execution_id: str, timeout: float, output: Format) -> None:
+def show_end(connection: ApiConnection, execution_id: str, timeout: float, output: Format) -> None:
     """Waits for the execution and shows it. Raises CommandError: time is over, or it did not succeed."""
     ended = wait_for(connection, execution_id, timeout)
     show(ended, output)
     check_success(ended)
 
 
-def wait_for(connection: Connection, execution_id: str, timeout: float) -> dict[str, Any]:
+def wait_for(connection: ApiConnection, execution_id: str, timeout: float) -> dict[str, Any]:
     """The execution, when it has ended. Raises CommandError when `timeout` seconds are over."""
     deadline = time.monotonic() + timeout
     shown = ""
@@ -50,7 +50,7 @@ def place(execution_id: str) -> str:
     return f"/executions/{quote(execution_id, safe='')}"
 
 
-def watch_execution(connection: Connection, execution_id: str) -> Iterator[dict[str, Any] | None]:
+def watch_execution(connection: ApiConnection, execution_id: str) -> Iterator[dict[str, Any] | None]:
     """The execution again and again; None while it is not in the history yet (SPEC section 10: a second).
 
     Raises CommandError for one that is not there later either.

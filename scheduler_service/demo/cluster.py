@@ -14,12 +14,12 @@ import msgspec
 from scheduler_service.demo.postgres import Postgres
 from scheduler_service.demo.programs import (
     PYTHON,
-    Part,
+    Program,
+    describe_missing,
     find_programs,
     free_ports,
     is_ready,
     listens,
-    tell_missing,
 )
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.ports.errors import StoreRefused
@@ -71,8 +71,8 @@ class LocalCluster:
         self.placement = self._placement()
         self.scheduler = self._scheduler()
         self.postgres: Postgres | None = None
-        self.apps: dict[str, Part] = {}
-        self.sidecars: dict[str, Part] = {}
+        self.apps: dict[str, Program] = {}
+        self.sidecars: dict[str, Program] = {}
 
     def add_database(self) -> Postgres:
         """One database for all nodes that are added from now on; without it they share files."""
@@ -81,7 +81,7 @@ class LocalCluster:
         self._environ["PUNCTUAL_DATABASE__URL"] = self.postgres.url
         return self.postgres
 
-    def add_node(self, name: str, api: int | None = None) -> tuple[Part, Part]:
+    def add_node(self, name: str, api: int | None = None) -> tuple[Program, Program]:
         """A node and its sidecar, not started yet."""
         free = free_ports(5)
         ports = self.nodes[name] = NodePorts(api or free[0], *free[1:])
@@ -89,7 +89,7 @@ class LocalCluster:
         self.sidecars[name] = self.sidecar(f"daprd-{name}", APP_ID, ports)
         return self.apps[name], self.sidecars[name]
 
-    def sidecar(self, name: str, app_id: str, ports: NodePorts) -> Part:
+    def sidecar(self, name: str, app_id: str, ports: NodePorts) -> Program:
         """A daprd for the application on `ports.app`."""
         given = {
             "app-id": app_id,
@@ -116,14 +116,14 @@ class LocalCluster:
         for option, value in given.items():
             command += [f"--{option}", str(value)]
         environ = {"DAPR_HOST_IP": "127.0.0.1"}
-        return Part(name, command, folder=self.folder, is_up=listens(ports.http), environ=environ)
+        return Program(name, command, folder=self.folder, is_up=listens(ports.http), environ=environ)
 
-    def shared(self) -> list[Part]:
+    def shared(self) -> list[Program]:
         """The parts that all nodes share, in the order of their start."""
         database = [] if self.postgres is None else [self.postgres]
         return [self.redis, *database, self.placement, self.scheduler]
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Program]:
         """All parts, in the order of their start."""
         pairs = zip(self.apps.values(), self.sidecars.values(), strict=True)
         return [*self.shared(), *(part for pair in pairs for part in pair)]
@@ -141,7 +141,7 @@ class LocalCluster:
         for part in self.parts():
             part.send(signal.SIGKILL)
 
-    def _app(self, name: str, ports: NodePorts) -> Part:
+    def _app(self, name: str, ports: NodePorts) -> Program:
         command = [PYTHON, "-m", "scheduler_service", "serve", "--runtime", "dapr"]
         command += ["--port", str(ports.api), "--data", str(self.folder / "data")]
         environ = {
@@ -151,24 +151,24 @@ class LocalCluster:
             "PUNCTUAL_DAPR__GRPC_PORT": str(ports.grpc),
             **self._environ,
         }
-        return Part(name, command, folder=self.folder, is_up=is_ready(ports.api), environ=environ)
+        return Program(name, command, folder=self.folder, is_up=is_ready(ports.api), environ=environ)
 
-    def _redis(self) -> Part:
+    def _redis(self) -> Program:
         data = self.folder / "redis"
         data.mkdir(exist_ok=True)
         command = [self._programs["redis-server"], "--bind", "127.0.0.1", "--port", str(self.ports.redis)]
         command += ["--appendonly", "yes", "--save", "", "--dir", str(data)]
-        return Part("redis", command, folder=self.folder, is_up=listens(self.ports.redis))
+        return Program("redis", command, folder=self.folder, is_up=listens(self.ports.redis))
 
-    def _placement(self) -> Part:
+    def _placement(self) -> Program:
         ports = self.ports
         command = [self._programs["placement"], "--listen-address", "127.0.0.1", "--enable-metrics=false"]
         command += ["--port", str(ports.placement), "--healthz-listen-address", "127.0.0.1"]
         command += ["--healthz-port", str(ports.placement_health), "--log-level", "warn"]
         command += ["--initial-cluster", f"dapr-placement-0=127.0.0.1:{ports.placement_raft}"]
-        return Part("placement", command, folder=self.folder, is_up=listens(ports.placement))
+        return Program("placement", command, folder=self.folder, is_up=listens(ports.placement))
 
-    def _scheduler(self) -> Part:
+    def _scheduler(self) -> Program:
         ports = self.ports
         command = [self._programs["scheduler"], "--listen-address", "127.0.0.1", "--enable-metrics=false"]
         command += ["--port", str(ports.scheduler), "--healthz-listen-address", "127.0.0.1"]
@@ -177,7 +177,7 @@ class LocalCluster:
         command += ["--etcd-data-dir", str(self.folder / "etcd"), "--log-level", "warn"]
         peer = f"dapr-scheduler-server-0=http://127.0.0.1:{ports.etcd_peer}"
         command += ["--etcd-initial-cluster", peer]
-        return Part("scheduler", command, folder=self.folder, is_up=listens(ports.scheduler))
+        return Program("scheduler", command, folder=self.folder, is_up=listens(ports.scheduler))
 
     def _write_resources(self) -> None:
         """The files of the checkout, with the addresses of this cluster."""
@@ -204,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """`./scripts/cluster`: two nodes until Ctrl-C; an exit code."""
     asked = _read(arguments)
     found = find_programs(own_environ())
-    missing = tell_missing(found)
+    missing = describe_missing(found)
     if missing:
         print("\n".join(missing))
         return 2
@@ -270,7 +270,7 @@ def _start(cluster: LocalCluster) -> bool:
     return True
 
 
-def _tell(part: Part, is_up: bool) -> bool:
+def _tell(part: Program, is_up: bool) -> bool:
     """A line per part with its state; the end of its log where it is not up."""
     print(f"{part.name:10} {f'up, process {part.pid}' if is_up else 'did not start:'}", flush=True)
     if not is_up:

@@ -38,7 +38,7 @@ def _report(target: str) -> dict[str, Any]:
         "request": [{"method": "POST", "url": f"{target}/report"}],
         "checkUrl": f"{target}/report/${{schedulingExecuteNumber}}",
         "checkRateSeconds": 1,
-        "notification": [{"url": f"{target}/told", "stateEquals": ["finalSucceed", "finalFailed"]}],
+        "notification": [{"url": f"{target}/notified", "stateEquals": ["finalSucceed", "finalFailed"]}],
     }
 
 

@@ -8,7 +8,7 @@ from scheduler_service.engine.states import TERMINAL
 from scheduler_service.ports.history import Batch, History
 
 
-class ToldHistory:
+class PrintingHistory:
     """A history that tells of each end on its way: `History` in front of another one."""
 
     def __init__(self, *, history: History, write: Callable[[str], None]) -> None:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from scheduler_service.demo.programs import PATIENCE, Part
+from scheduler_service.demo.programs import PATIENCE, Program
 
 USER = "punctual"
 # PostgreSQL refuses to be root: root's runs as the user that the distribution made for it, and may go through
@@ -17,7 +17,7 @@ AS_SERVER_USER = ("--reuid", SERVER_USER, "--regid", SERVER_USER, "--init-groups
 MAY_PASS = ("--inh-caps", "+dac_override", "--ambient-caps", "+dac_override")
 
 
-class Postgres(Part):
+class Postgres(Program):
     """A server on loopback that trusts whoever reaches it there; what it keeps outlives it."""
 
     def __init__(self, *, initdb: str, folder: Path, port: int) -> None:

@@ -40,7 +40,7 @@ def _version_of(folder: Path) -> int:
     return int(folder.parent.name) if folder.parent.name.isdecimal() else 0
 
 
-def tell_missing(found: Mapping[str, str]) -> list[str]:
+def describe_missing(found: Mapping[str, str]) -> list[str]:
     """What to install, a line for each program that is not there."""
     return [f"{name} is missing: {where}" for name, where in WHERE.items() if name not in found]
 
@@ -58,7 +58,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def held_back(number: int) -> Iterator[None]:
+def delay_signal(number: int) -> Iterator[None]:
     """A signal that comes meanwhile comes afterwards: nothing is started that nobody knows of.
 
     Other threads than the main one hear of no signal anyway.
@@ -76,7 +76,7 @@ def held_back(number: int) -> Iterator[None]:
         signal.raise_signal(number)
 
 
-class Part:
+class Program:
     """One program, its log in a file. `is_up` asks whether it answers."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Part:
 
     def start(self) -> None:
         """Starts it; returns at once."""
-        with self.log.open("ab") as log, held_back(signal.SIGINT):
+        with self.log.open("ab") as log, delay_signal(signal.SIGINT):
             self._process = subprocess.Popen(  # noqa: S603 - a program that was looked up by name
                 self.command, stdout=log, stderr=log, env=self.environ, start_new_session=True
             )

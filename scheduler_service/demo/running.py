@@ -7,7 +7,7 @@ import uvloop
 
 from scheduler_service.app.server import listen, make_server, serve
 from scheduler_service.demo.jobs import demo_jobs
-from scheduler_service.demo.lines import ToldHistory
+from scheduler_service.demo.lines import PrintingHistory
 from scheduler_service.demo.target import DemoTarget
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.ports.history import History
@@ -45,7 +45,7 @@ async def _run(loaded: Loaded) -> None:
 
 
 def _tell(history: History) -> History:
-    return ToldHistory(history=history, write=_say)
+    return PrintingHistory(history=history, write=_say)
 
 
 def _say(line: str) -> None:

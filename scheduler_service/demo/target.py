@@ -12,7 +12,7 @@ FAILURES_BEFORE_SUCCESS = 2
 
 
 class DemoTarget:
-    """Answers the demo jobs: `/price`, `/order`, `/report` (work that takes a while), `/flaky`, `/told`."""
+    """Answers the demo jobs: `/price`, `/order`, `/report` (takes a while), `/flaky` and `/notified`."""
 
     def __init__(self) -> None:
         self._checks: dict[str, int] = {}
@@ -41,7 +41,7 @@ class DemoTarget:
                 return self._report(argument) if argument else (202, {"accepted": True})
             case "flaky":
                 return self._flaky(argument)
-            case "told":
+            case "notified":
                 return 200, {}
             case _:
                 return 404, {"error": f"the demo target has no {path}"}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.services import Service
-from scheduler_service.services.declared import Declared
+from scheduler_service.services.declared import DeclaredJob
 from scheduler_service.services.registry import Registry
 
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -19,9 +19,9 @@ class Declarations:
 
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry
-        self._known: dict[tuple[str, str], tuple[bytes, Mapping[str, Declared]]] = {}
+        self._known: dict[tuple[str, str], tuple[bytes, Mapping[str, DeclaredJob]]] = {}
 
-    async def read(self, service: Service) -> Mapping[str, Declared]:
+    async def read(self, service: Service) -> Mapping[str, DeclaredJob]:
         """The declared jobs by their ids."""
         if service.removed_at is not None:
             self._known.pop((service.tenant, service.name), None)
@@ -40,10 +40,10 @@ class Declarations:
         return {str(msgspec.json.decode(raw)["jobId"]): bytes(raw) for raw in raws}
 
 
-def _describe(text: bytes) -> Declared:
+def _describe(text: bytes) -> DeclaredJob:
     value: dict[str, Any] = msgspec.json.decode(text)
     active = value.get("active")
-    return Declared(
+    return DeclaredJob(
         job_id=value["jobId"],
         digest=sha256(_CANONICAL.encode(value)).digest(),
         active=None if active is None else bool(active),

@@ -8,7 +8,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.services import Applied, Service
 
 
-class Declared(msgspec.Struct, frozen=True, gc=False):
+class DeclaredJob(msgspec.Struct, frozen=True, gc=False):
     """A job as a service declares it. `digest` is equal for declarations that say the same.
 
     `active` None: it says nothing of it. `manual`: it is created paused, and a person starts it.
@@ -25,7 +25,7 @@ class Declared(msgspec.Struct, frozen=True, gc=False):
         return self.active is not False and not self.manual
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
+class StoredJob(msgspec.Struct, frozen=True, gc=False):
     """A job that is there. `owner` is the service that made it, empty: somebody else did.
 
     `equal`: its definition is that of the declaration; asked for only where `must_compare` says so.
@@ -38,7 +38,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     equal: bool = True
 
 
-class Kind(StrEnum):
+class DriftKind(StrEnum):
     """How a job stands to its declaration; all but `same` are shown as drift."""
 
     SAME = "same"
@@ -72,9 +72,9 @@ class Case(msgspec.Struct, frozen=True):
 
     service: Service
     job_id: str
-    declared: Declared | None
+    declared: DeclaredJob | None
     applied: Applied | None
-    stored: Stored | None
+    stored: StoredJob | None
     now: int
     force: bool = False
 
@@ -85,13 +85,13 @@ class Verdict(msgspec.Struct, frozen=True):
     `active` is what an update says. After CREATE and UPDATE the note gets the job's new uid and revision.
     """
 
-    kind: Kind
+    kind: DriftKind
     action: Action = Action.NONE
     active: bool | None = None
     noted: Applied | None = None
 
 
-def must_compare(declared: Declared | None, applied: Applied | None, stored: Stored | None) -> bool:
+def must_compare(declared: DeclaredJob | None, applied: Applied | None, stored: StoredJob | None) -> bool:
     """Whether the definitions have to be read: not while neither side has moved since they were equal."""
     if declared is None or stored is None:
         return False
@@ -109,23 +109,23 @@ def judge(case: Case) -> Verdict:
     return _judge_present(case, case.declared, case.stored)
 
 
-def _judge_absent(case: Case, declared: Declared) -> Verdict:
+def _judge_absent(case: Case, declared: DeclaredJob) -> Verdict:
     done = case.applied
     if done is not None and done.finished and done.digest == declared.digest and not case.force:
-        return Verdict(Kind.FINISHED, noted=done)
+        return Verdict(DriftKind.FINISHED, noted=done)
     noted = _note(case, declared.digest, "", 0)
-    return Verdict(Kind.MISSING if done is None else Kind.LOST, Action.CREATE, noted=noted)
+    return Verdict(DriftKind.MISSING if done is None else DriftKind.LOST, Action.CREATE, noted=noted)
 
 
-def _judge_foreign(case: Case, declared: Declared, stored: Stored) -> Verdict:
+def _judge_foreign(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verdict:
     """A person's job, or another service's: it is left alone unless somebody means it."""
     if not case.force:
-        return Verdict(Kind.FOREIGN)
+        return Verdict(DriftKind.FOREIGN)
     noted = _note(case, declared.digest, stored.uid, stored.revision)
-    return Verdict(Kind.FOREIGN, Action.UPDATE, _said(declared), noted)
+    return Verdict(DriftKind.FOREIGN, Action.UPDATE, _said(declared), noted)
 
 
-def _judge_present(case: Case, declared: Declared, stored: Stored) -> Verdict:
+def _judge_present(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verdict:
     done = case.applied
     was_paused = _is_paused_by_us(done) and declared.active is not False
     is_changed = done is None or done.digest != declared.digest
@@ -134,49 +134,55 @@ def _judge_present(case: Case, declared: Declared, stored: Stored) -> Verdict:
         return _switch(case, declared, stored, noted, was_paused=was_paused, is_changed=is_changed)
     if case.service.keeps and not case.force:
         noted = _note(case, b"", stored.uid, stored.revision, stored.state)
-        return Verdict(Kind.KEPT, Action.ACTIVATE if was_paused else Action.NONE, noted=noted)
+        return Verdict(DriftKind.KEPT, Action.ACTIVATE if was_paused else Action.NONE, noted=noted)
     if not (is_changed or case.force):
         assert done is not None
         noted = msgspec.structs.replace(
             done, removed_at=None, paused=False, finished=stored.state is JobState.FINISHED
         )
-        return Verdict(Kind.OVERRIDDEN, Action.ACTIVATE if was_paused else Action.NONE, noted=noted)
+        return Verdict(DriftKind.OVERRIDDEN, Action.ACTIVATE if was_paused else Action.NONE, noted=noted)
     active = True if was_paused or (case.force and declared.wants_to_run) else _said(declared)
     noted = _note(case, declared.digest, stored.uid, stored.revision)
-    return Verdict(Kind.CHANGED if is_changed else Kind.OVERRIDDEN, Action.UPDATE, active, noted)
+    return Verdict(DriftKind.CHANGED if is_changed else DriftKind.OVERRIDDEN, Action.UPDATE, active, noted)
 
 
 def _switch(
-    case: Case, declared: Declared, stored: Stored, noted: Applied, *, was_paused: bool, is_changed: bool
+    case: Case,
+    declared: DeclaredJob,
+    stored: StoredJob,
+    noted: Applied,
+    *,
+    was_paused: bool,
+    is_changed: bool,
 ) -> Verdict:
     """The definition is as declared: whether the job runs is all that may be left to do."""
     if stored.state is JobState.PAUSED:
         is_said = is_changed and case.applied is not None and _said(declared) is True
         if was_paused or is_said or (case.force and declared.wants_to_run):
-            return Verdict(Kind.CHANGED, Action.ACTIVATE, noted=noted)
-        return Verdict(Kind.PAUSED if declared.wants_to_run else Kind.SAME, noted=noted)
+            return Verdict(DriftKind.CHANGED, Action.ACTIVATE, noted=noted)
+        return Verdict(DriftKind.PAUSED if declared.wants_to_run else DriftKind.SAME, noted=noted)
     if declared.active is not False:
-        return Verdict(Kind.SAME, noted=noted)
+        return Verdict(DriftKind.SAME, noted=noted)
     if case.force or (is_changed and case.applied is not None):
-        return Verdict(Kind.CHANGED, Action.PAUSE, noted=noted)
+        return Verdict(DriftKind.CHANGED, Action.PAUSE, noted=noted)
     is_running = stored.state is JobState.ACTIVE
-    return Verdict(Kind.STARTED if is_running else Kind.SAME, noted=noted)
+    return Verdict(DriftKind.STARTED if is_running else DriftKind.SAME, noted=noted)
 
 
 def _judge_undeclared(case: Case) -> Verdict:
     done, stored = case.applied, case.stored
     if done is None or stored is None or not _is_ours(case, stored):
-        return Verdict(Kind.SAME)
+        return Verdict(DriftKind.SAME)
     if done.removed_at is None:
         is_running = stored.state is JobState.ACTIVE
         noted = msgspec.structs.replace(done, removed_at=case.now, paused=is_running)
-        return Verdict(Kind.REMOVED, Action.PAUSE if is_running else Action.NONE, noted=noted)
+        return Verdict(DriftKind.REMOVED, Action.PAUSE if is_running else Action.NONE, noted=noted)
     if case.now >= done.removed_at + case.service.grace:
-        return Verdict(Kind.EXPIRED, Action.DESTROY)
-    return Verdict(Kind.REMOVED, noted=done)
+        return Verdict(DriftKind.EXPIRED, Action.DESTROY)
+    return Verdict(DriftKind.REMOVED, noted=done)
 
 
-def _is_ours(case: Case, stored: Stored) -> bool:
+def _is_ours(case: Case, stored: StoredJob) -> bool:
     done = case.applied
     return stored.owner == case.service.name or (done is not None and done.uid == stored.uid)
 
@@ -185,11 +191,11 @@ def _is_paused_by_us(done: Applied | None) -> bool:
     return done is not None and done.removed_at is not None and done.paused
 
 
-def _is_edited(done: Applied, stored: Stored) -> bool:
+def _is_edited(done: Applied, stored: StoredJob) -> bool:
     return (done.uid, done.revision) != (stored.uid, stored.revision)
 
 
-def _said(declared: Declared) -> bool | None:
+def _said(declared: DeclaredJob) -> bool | None:
     """What an update says of `active`: a person starts a manual job, so nothing but a pause is said of it."""
     return None if declared.manual and declared.active else declared.active
 

@@ -6,7 +6,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.services.registry import Registry
 
 
-class Directory:
+class RegistryDirectory:
     """The base address for a call to a service of one tenant. Raises nothing.
 
     A name in `services.static` is what the operator says and nothing else: whoever may register cannot draw

@@ -10,40 +10,42 @@ from scheduler_service.domain.differences import Difference, find_differences
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.services import Service
-from scheduler_service.services.declared import Case, Kind
-from scheduler_service.services.reconcile_inputs import ReconcileInput, ReconcileInputs
+from scheduler_service.services.declared import Case, DriftKind
+from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 
-REASONS: Mapping[Kind, str] = {
-    Kind.MISSING: "it is declared and not made yet; the next scan creates it",
-    Kind.LOST: "it was made and is gone; the next scan creates it again",
-    Kind.FINISHED: "it had finished before it was destroyed; force it to run it again",
-    Kind.CHANGED: "the declaration has changed; the next scan brings the job to it",
-    Kind.OVERRIDDEN: "the job was edited; the edit stays until the declaration changes, or force it",
-    Kind.KEPT: "they differ, and onChange 'keep' lets the job win; force it to apply the declaration",
-    Kind.PAUSED: "the job is paused; start it again, or force it",
-    Kind.STARTED: "it is declared with active 0 and was started; pause it, or force it",
-    Kind.FOREIGN: "the job was made elsewhere and is left alone; destroy it or force it",
-    Kind.REMOVED: "it is declared no more and stays paused until its end, unless it is declared again",
-    Kind.EXPIRED: "it is declared no more, and its grace period is over; the next scan destroys it",
-    Kind.REFUSED: "this version of the scheduler does not take the declared definition; correct it",
+REASONS: Mapping[DriftKind, str] = {
+    DriftKind.MISSING: "it is declared and not made yet; the next scan creates it",
+    DriftKind.LOST: "it was made and is gone; the next scan creates it again",
+    DriftKind.FINISHED: "it had finished before it was destroyed; force it to run it again",
+    DriftKind.CHANGED: "the declaration has changed; the next scan brings the job to it",
+    DriftKind.OVERRIDDEN: "the job was edited; the edit stays until the declaration changes, or force it",
+    DriftKind.KEPT: "they differ, and onChange 'keep' lets the job win; force it to apply the declaration",
+    DriftKind.PAUSED: "the job is paused; start it again, or force it",
+    DriftKind.STARTED: "it is declared with active 0 and was started; pause it, or force it",
+    DriftKind.FOREIGN: "the job was made elsewhere and is left alone; destroy it or force it",
+    DriftKind.REMOVED: "it is declared no more and stays paused until its end, unless it is declared again",
+    DriftKind.EXPIRED: "it is declared no more, and its grace period is over; the next scan destroys it",
+    DriftKind.REFUSED: "this version of the scheduler does not take the declared definition; correct it",
 }
-SWITCHED = frozenset({Kind.PAUSED, Kind.STARTED})
-COMPARED = frozenset({Kind.CHANGED, Kind.OVERRIDDEN, Kind.KEPT, Kind.FOREIGN})
+SWITCHED = frozenset({DriftKind.PAUSED, DriftKind.STARTED})
+COMPARED = frozenset({DriftKind.CHANGED, DriftKind.OVERRIDDEN, DriftKind.KEPT, DriftKind.FOREIGN})
 
 
-class Drift:
+class DriftReport:
     """What `GET /services/{name}/drift` answers."""
 
-    def __init__(self, *, survey: ReconcileInputs) -> None:
-        self._survey = survey
+    def __init__(self, *, inputs: ReconcileInputs) -> None:
+        self._inputs = inputs
 
     async def read(self, service: Service, *, after: str, limit: int) -> list[dict[str, Any]]:
         """Of the jobs with an id above `after` the first `limit` that differ, by id. Raises StoreError."""
-        findings = await self._survey.look(service)
-        differing = [one for one in findings if one.verdict.kind is not Kind.SAME and one.case.job_id > after]
+        findings = await self._inputs.look(service)
+        differing = [
+            one for one in findings if one.verdict.kind is not DriftKind.SAME and one.case.job_id > after
+        ]
         return [_write(one, await self._compare(one)) for one in differing[:limit]]
 
-    async def _compare(self, finding: ReconcileInput) -> list[Difference]:
+    async def _compare(self, finding: Finding) -> list[Difference]:
         """What differs in the definitions, defaults filled in on both sides, and in whether the job runs."""
         kind = finding.verdict.kind
         if kind not in COMPARED | SWITCHED:
@@ -51,13 +53,13 @@ class Drift:
         switched = _compare_switch(finding.case)
         if kind in SWITCHED or finding.definition is None:
             return switched
-        stored = await self._survey.stored_text(finding)
+        stored = await self._inputs.stored_text(finding)
         if stored is None:
             return switched
         return [*find_differences(_fill(finding.definition.text), _fill(stored)), *switched]
 
 
-def _write(finding: ReconcileInput, differences: list[Difference]) -> dict[str, Any]:
+def _write(finding: Finding, differences: list[Difference]) -> dict[str, Any]:
     case, kind = finding.case, finding.verdict.kind
     return {
         "jobId": case.job_id,
@@ -69,7 +71,7 @@ def _write(finding: ReconcileInput, differences: list[Difference]) -> dict[str, 
     }
 
 
-def _end_of(finding: ReconcileInput) -> str | None:
+def _end_of(finding: Finding) -> str | None:
     noted = finding.verdict.noted
     if noted is None or noted.removed_at is None:
         return None

@@ -74,14 +74,14 @@ class PullQueues:
         self._has_started = True
         await self._take_up(self._table)
 
-    def hand_out_no_more(self) -> None:
+    def stop_claims(self) -> None:
         """Those who wait get nothing, nor does anybody else; leases go on, and parts may be completed."""
         self._is_stopping = True
         self._stir_all()
 
     async def stop(self) -> None:
         """Ends that are on their way to their jobs are taken up by the next start."""
-        self.hand_out_no_more()
+        self.stop_claims()
         if self._alarm is not None:
             self._alarm.cancel()
         tasks = list(self._tasks)
@@ -146,7 +146,7 @@ class PullQueues:
             self._wake(self._waiting.get((said.end.instance,), set()))  # it has room again
         return bool(said)
 
-    def stir(self, write: QueueWrite) -> None:
+    def wake_for(self, write: QueueWrite) -> None:
         """A turn has written into the queues: those who wait for work look again."""
         if isinstance(write, PublishParts):
             self.wake({(part.tenant, part.queue) for part in write.parts})
@@ -162,7 +162,7 @@ class PullQueues:
         for key in keys:
             self._wake(self._waiting.get(key, set()))
 
-    def take_up_again(self, part: Queues) -> None:
+    def recover(self, part: Queues) -> None:
         """A part of the table was away: its leases get their whole length, its ends go to their jobs."""
         if self._has_started:
             self._spawn(self._insist(lambda: self._take_up(part)))

@@ -14,8 +14,8 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
-from scheduler_service.services.declared import Action, Kind
-from scheduler_service.services.reconcile_inputs import ReconcileInput, ReconcileInputs
+from scheduler_service.services.declared import Action, DriftKind
+from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 from scheduler_service.services.registry import Registry
 
 AT_ONCE = 50
@@ -39,13 +39,13 @@ class Reconcile:
         *,
         registry: Registry,
         table: ServiceTable,
-        survey: ReconcileInputs,
+        inputs: ReconcileInputs,
         deliver: Deliver,
         clock: Clock,
     ) -> None:
         self._registry = registry
         self._table = table
-        self._survey = survey
+        self._inputs = inputs
         self._deliver = deliver
         self._clock = clock
         self._turn = asyncio.Lock()
@@ -66,7 +66,7 @@ class Reconcile:
     async def apply(self, service: Service, *, force: bool = False) -> Mapping[str, int]:
         """One service now; `force`: overrides, and jobs that others made, give way. Raises StoreError."""
         async with self._turn:
-            findings = await self._survey.look(service, force=force)
+            findings = await self._inputs.look(service, force=force)
             counts: Counter[str] = Counter()
             for start in range(0, len(findings), AT_ONCE):
                 counts.update(await self._apply_some(findings[start : start + AT_ONCE]))
@@ -86,7 +86,7 @@ class Reconcile:
         if not await self._table.applied(service.tenant, service.name):
             await self._registry.forget(service)
 
-    async def _apply_some(self, findings: list[ReconcileInput]) -> Counter[str]:
+    async def _apply_some(self, findings: list[Finding]) -> Counter[str]:
         results = await asyncio.gather(*map(self._apply_one, findings), return_exceptions=True)
         counts: Counter[str] = Counter()
         kept: list[Applied] = []
@@ -106,7 +106,7 @@ class Reconcile:
         await self._table.note(kept, dropped)
         return counts
 
-    async def _apply_one(self, finding: ReconcileInput) -> Applied | None:
+    async def _apply_one(self, finding: Finding) -> Applied | None:
         """Does what was found to be done; what is noted of the job then. Raises StoreError."""
         verdict, case = finding.verdict, finding.case
         event = _event_of(finding)
@@ -122,15 +122,15 @@ class Reconcile:
                 return msgspec.structs.replace(verdict.noted, revision=verdict.noted.revision + 1)
         return verdict.noted
 
-    async def _note_creation(self, finding: ReconcileInput) -> Applied | None:
-        uid = await self._survey.identity(finding.case.job_id)
+    async def _note_creation(self, finding: Finding) -> Applied | None:
+        uid = await self._inputs.identity(finding.case.job_id)
         noted = finding.verdict.noted
         if uid is None or noted is None:
             return finding.case.applied
         return msgspec.structs.replace(noted, uid=uid, revision=1)
 
 
-def _event_of(finding: ReconcileInput) -> Event | None:
+def _event_of(finding: Finding) -> Event | None:
     case, verdict = finding.case, finding.verdict
     owner = case.service.name
     match verdict.action:
@@ -149,8 +149,8 @@ def _event_of(finding: ReconcileInput) -> Event | None:
             return Destroyed()
 
 
-def _count(finding: ReconcileInput) -> dict[str, int]:
-    if finding.verdict.kind is Kind.REFUSED:
+def _count(finding: Finding) -> dict[str, int]:
+    if finding.verdict.kind is DriftKind.REFUSED:
         return {"refused": 1}
     done = COUNTED.get(finding.verdict.action)
     return {} if done is None else {done: 1}

@@ -18,9 +18,9 @@ from scheduler_service.services.declarations import Declarations
 from scheduler_service.services.declared import (
     Action,
     Case,
-    Declared,
-    Kind,
-    Stored,
+    DeclaredJob,
+    DriftKind,
+    StoredJob,
     Verdict,
     judge,
     must_compare,
@@ -34,7 +34,7 @@ ReadDefinition = Callable[[str, int], Awaitable[bytes | None]]
 ReadJob = Callable[[str], Awaitable[Job | None]]
 
 
-class ReconcileInput(msgspec.Struct, frozen=True):
+class Finding(msgspec.Struct, frozen=True):
     """One job and what is to be done about it. `definition`: the declared one, where it had to be read.
 
     `trouble` says why this version does not take it.
@@ -72,7 +72,7 @@ class ReconcileInputs:
         self._compile = compile_text
         self._clock = clock
 
-    async def look(self, service: Service, *, force: bool = False) -> list[ReconcileInput]:
+    async def look(self, service: Service, *, force: bool = False) -> list[Finding]:
         """A finding per job that is declared or was, by id. Raises StoreError."""
         declared = await self._declarations.read(service)
         applied = {one.job_id: one for one in await self._table.applied(service.tenant, service.name)}
@@ -90,7 +90,7 @@ class ReconcileInputs:
                 await asyncio.sleep(0)
         return found
 
-    async def stored_text(self, finding: ReconcileInput) -> bytes | None:
+    async def stored_text(self, finding: Finding) -> bytes | None:
         """The definition of the job as it is stored, or None. Raises StoreUnavailable."""
         stored = finding.case.stored
         return None if stored is None else await self._definition(stored.uid, stored.revision)
@@ -100,31 +100,31 @@ class ReconcileInputs:
         entry = (await self._entries([job_id])).get(job_id)
         return None if entry is None or entry.state is JobState.DESTROYED else entry.uid
 
-    async def _describe(self, entry: CatalogueEntry | None, done: Applied | None) -> Stored | None:
+    async def _describe(self, entry: CatalogueEntry | None, done: Applied | None) -> StoredJob | None:
         if entry is None or entry.state is JobState.DESTROYED:
             return None
         owner = ""
         if done is None or done.uid != entry.uid:
             job = await self._read_job(entry.job_id)
             owner = job.document.head.owner if job is not None and job.document is not None else ""
-        return Stored(entry.uid, entry.revision, entry.state, owner)
+        return StoredJob(entry.uid, entry.revision, entry.state, owner)
 
-    async def _judge(self, case: Case, texts: "_Texts") -> ReconcileInput:
+    async def _judge(self, case: Case, texts: "_Texts") -> Finding:
         compares = must_compare(case.declared, case.applied, case.stored)
         if not compares and judge(case).action not in (Action.CREATE, Action.UPDATE):
-            return ReconcileInput(case, judge(case))
+            return Finding(case, judge(case))
         assert case.declared is not None
         try:
             text = await texts.of(case.declared)
             definition = Definition(text, self._compile(text))
         except (DefinitionError, ModelError) as error:
-            return ReconcileInput(case, Verdict(Kind.REFUSED, noted=case.applied), trouble=str(error))
+            return Finding(case, Verdict(DriftKind.REFUSED, noted=case.applied), trouble=str(error))
         if compares and case.stored is not None:
             equal = await self._is_equal(case.stored, definition)
             case = msgspec.structs.replace(case, stored=msgspec.structs.replace(case.stored, equal=equal))
-        return ReconcileInput(case, judge(case), definition)
+        return Finding(case, judge(case), definition)
 
-    async def _is_equal(self, stored: Stored, definition: Definition) -> bool:
+    async def _is_equal(self, stored: StoredJob, definition: Definition) -> bool:
         text = await self._definition(stored.uid, stored.revision)
         if text is None:
             return False
@@ -144,7 +144,7 @@ class _Texts:
         self._service = service
         self._known: Mapping[str, bytes] | None = None
 
-    async def of(self, declared: Declared) -> bytes:
+    async def of(self, declared: DeclaredJob) -> bytes:
         if self._known is None:
             self._known = await self._declarations.texts(self._service)
         return self._known[declared.job_id]

@@ -12,7 +12,7 @@ from scheduler_service.ports.services import ServiceTable
 from scheduler_service.services.instances import Instance, Instances
 
 
-class Declaration(msgspec.Struct, frozen=True):
+class TimerDeclaration(msgspec.Struct, frozen=True):
     """The timers that a service declares: a JSON array of checked definitions, as they are kept.
 
     `digest` tells one declaration, as it was posted, from another. `text` None: it is the one in force, and
@@ -28,7 +28,7 @@ def digest_of(posted: bytes) -> bytes:
     return sha256(posted).digest()
 
 
-NOTHING = Declaration(digest_of(b"[]"), b"[]")
+NOTHING = TimerDeclaration(digest_of(b"[]"), b"[]")
 
 
 class Registry:
@@ -82,7 +82,7 @@ class Registry:
         """The timers that a service declares, as a JSON array. Raises StoreUnavailable."""
         return await self._table.timers(tenant, name)
 
-    async def register(self, said: Service, timers: Declaration | None) -> tuple[Service, bool]:
+    async def register(self, said: Service, timers: TimerDeclaration | None) -> tuple[Service, bool]:
         """Takes up what a service says of itself; its timers stay where it says nothing of them.
 
         Answers what is kept, and whether the service is new. Raises StoreUnavailable.
@@ -114,7 +114,7 @@ class Registry:
                 await self._table.drop(*key)
                 del self._services[key]
 
-    async def announce(self, instance: Instance, timers: Declaration | None) -> tuple[Instance, bool]:
+    async def announce(self, instance: Instance, timers: TimerDeclaration | None) -> tuple[Instance, bool]:
         """Takes up an instance, its service where that is unknown, and the timers where they are news.
 
         Answers what is kept, and whether the instance is new. Raises StoreUnavailable.
@@ -136,7 +136,7 @@ class Registry:
         others = [one for one in online if one.instance_id != said.instance_id]
         return is_news(service.digest, said.declares, known, others)
 
-    async def _keep(self, said: Service, timers: Declaration | None) -> tuple[Service, bool]:
+    async def _keep(self, said: Service, timers: TimerDeclaration | None) -> tuple[Service, bool]:
         now = self._clock.now().wall
         known = self.find(said.tenant, said.name)
         before = said if known is None else known

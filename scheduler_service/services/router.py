@@ -45,7 +45,7 @@ class Roster(Protocol):
         """It takes no more work. False where it is not known."""
 
 
-class Router:
+class MemoryRouter:
     """Implements `ports.Router` in the memory of one process.
 
     `terms` says what is known of a service by tenant and name. Who waits is let through in order: searches

@@ -35,14 +35,14 @@ class Site(msgspec.Struct, frozen=True, gc=False):
     address: Address | None = None
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class Target(msgspec.Struct, frozen=True, gc=False):
     """A whole target: the site, and the path with query as it is written on the wire."""
 
     site: Site
     path: str
 
 
-def read_url(url: str) -> Place:
+def read_url(url: str) -> Target:
     """Reads an absolute `http` or `https` URL; the fragment is dropped.
 
     Characters outside ASCII in path and query are percent-encoded as UTF-8. Raises RefusedTarget for
@@ -50,7 +50,7 @@ def read_url(url: str) -> Place:
     hosts that are odd spellings of numbers, percent-encoded, or not ASCII.
     """
     scheme, authority, rest = split_url(url)
-    return Place(read_site(scheme, authority), rest)
+    return Target(read_site(scheme, authority), rest)
 
 
 def split_url(url: str) -> tuple[str, str, str]:

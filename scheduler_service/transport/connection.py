@@ -12,14 +12,14 @@ from scheduler_service.transport.response_parser import ParsedResponse, Response
 class ConnectionOwner(Protocol):
     """Who keeps a connection while it is not in use."""
 
-    def release(self, connection: "Connection") -> None:
+    def release(self, connection: "HttpConnection") -> None:
         """The exchange is over and the connection can carry another one."""
 
-    def lose(self, connection: "Connection") -> None:
+    def lose(self, connection: "HttpConnection") -> None:
         """The connection is closed."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Carries one exchange after the other, never two at once, and never sends anything twice.
 
     After an answer that was cut, an unexpected byte, a failure or a timeout it closes. `is_silent` asks its

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from scheduler_service.transport.connection import Connection
+from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.errors import TimedOut
 from scheduler_service.transport.resolver import Route
 
@@ -27,10 +27,10 @@ class Waiter:
     __slots__ = ("_origin", "given")
 
     def __init__(self, origin: str, loop: asyncio.AbstractEventLoop) -> None:
-        self.given: asyncio.Future[Connection | TimedOut | None] = loop.create_future()
+        self.given: asyncio.Future[HttpConnection | TimedOut | None] = loop.create_future()
         self._origin = origin
 
-    def give(self, connection: Connection | None) -> bool:
+    def give(self, connection: HttpConnection | None) -> bool:
         """Whether somebody still waited here."""
         if self.given.done():
             return False
@@ -61,8 +61,8 @@ class ConnectionLimit:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.route = route
-        self.idle: list[Connection] = []
-        self.open: set[Connection] = set()
+        self.idle: list[HttpConnection] = []
+        self.open: set[HttpConnection] = set()
         self.opening = 0
         self.waiting: deque[Waiter] = deque()
         self._loop = loop

@@ -8,7 +8,7 @@ from functools import cached_property
 from ipaddress import IPv4Address
 
 from scheduler_service.transport.addresses import Address, Site
-from scheduler_service.transport.connection import Connection
+from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, TimedOut
@@ -49,7 +49,7 @@ class Pool:
         self._idle_seconds = idle_seconds
         self._age_seconds = age_seconds
         self._lines: dict[tuple[str, bool], ConnectionLimit] = {}
-        self._homes: dict[Connection, ConnectionLimit] = {}
+        self._homes: dict[HttpConnection, ConnectionLimit] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     @cached_property
@@ -57,7 +57,7 @@ class Pool:
         """To ask for the running one takes a system call each time."""
         return asyncio.get_running_loop()
 
-    def take(self, site: Site, trusted: bool) -> Connection | None:
+    def take(self, site: Site, trusted: bool) -> HttpConnection | None:
         """The idle connection that was used last, alive as far as this machine knows; or None."""
         line = self._lines.get((site.origin, trusted))
         if line is None or not line.idle:
@@ -70,7 +70,7 @@ class Pool:
             connection.abandon()
         return None
 
-    async def get(self, route: Route, deadline: float) -> Connection:
+    async def get(self, route: Route, deadline: float) -> HttpConnection:
         """A connection to a judged address, by `deadline`; it may take a wait in line. Raises TransportError.
 
         Who waits in line does so without a task and a timer of its own: of a crowd most do.
@@ -85,7 +85,7 @@ class Pool:
             given = await self._queue(line, deadline)
             if given is not None:
                 return given
-        opened: asyncio.Task[Connection] | None = None
+        opened: asyncio.Task[HttpConnection] | None = None
         try:
             # A task of its own: timeouts need one, and the caller may have none.
             opened = asyncio.create_task(self._open(line, deadline))
@@ -100,7 +100,7 @@ class Pool:
             line.opening -= 1
             self._pass_on(line)
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: HttpConnection) -> None:
         """Takes a connection back after its exchange: for the next in line, or to keep."""
         line = self._homes.get(connection)
         now = self._loop.time()
@@ -116,7 +116,7 @@ class Pool:
         if self._sweep is None:
             self._schedule()
 
-    def lose(self, connection: Connection) -> None:
+    def lose(self, connection: HttpConnection) -> None:
         """Forgets a closed connection; its place goes to the next in line."""
         line = self._homes.pop(connection, None)
         if line is None:
@@ -134,7 +134,7 @@ class Pool:
         for connection in tuple(self._homes):
             connection.fail(reason)
 
-    async def _queue(self, line: ConnectionLimit, deadline: float) -> Connection | None:
+    async def _queue(self, line: ConnectionLimit, deadline: float) -> HttpConnection | None:
         """A live connection, or None: then a place is ours, counted in `opening`. Raises TimedOut."""
         waiter = Waiter(line.route.site.origin, self._loop)
         line.waiting.append(waiter)
@@ -164,7 +164,7 @@ class Pool:
             line.waiting.remove(waiter)  # mostly near the front: who came first runs out of time first
         elif not waiter.given.cancelled():
             given = waiter.given.result()
-            if isinstance(given, Connection):
+            if isinstance(given, HttpConnection):
                 self.release(given)
             elif given is None:
                 line.opening -= 1
@@ -178,14 +178,14 @@ class Pool:
         if line.is_empty():
             self._lines.pop((line.route.site.origin, line.route.trusted), None)
 
-    async def _open(self, line: ConnectionLimit, deadline: float) -> Connection:
+    async def _open(self, line: ConnectionLimit, deadline: float) -> HttpConnection:
         try:
             async with asyncio.timeout_at(deadline):
                 return await self._reach(line)
         except TimeoutError:
             raise unreached(line.route.site.origin) from None
 
-    async def _reach(self, line: ConnectionLimit) -> Connection:
+    async def _reach(self, line: ConnectionLimit) -> HttpConnection:
         """Tries the judged addresses in turn. Raises RefusedTarget, or ConnectFailed with the last reason."""
         addresses = await self._guard.admit(line.route)
         for address in addresses[:-1]:
@@ -196,7 +196,7 @@ class Pool:
                 continue
         return await self._connect(line, addresses[-1])
 
-    async def _connect(self, line: ConnectionLimit, address: Address) -> Connection:
+    async def _connect(self, line: ConnectionLimit, address: Address) -> HttpConnection:
         site = line.route.site
         family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
         raw = socket.socket(family, socket.SOCK_STREAM)
@@ -211,10 +211,10 @@ class Pool:
             raw.close()
             raise
 
-    async def _adopt(self, line: ConnectionLimit, raw: socket.socket) -> Connection:
+    async def _adopt(self, line: ConnectionLimit, raw: socket.socket) -> HttpConnection:
         """Lets the protocol take over a connected socket; with TLS, the name checked is that of the URL."""
         site = line.route.site
-        connection = Connection(
+        connection = HttpConnection(
             origin=site.origin,
             keeper=self,
             deadlines=self._deadlines,

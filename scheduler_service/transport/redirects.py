@@ -4,7 +4,7 @@ import re
 from urllib.parse import urljoin
 
 from scheduler_service.domain.wire import Headers
-from scheduler_service.transport.addresses import Place, read_url
+from scheduler_service.transport.addresses import Target, read_url
 from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.request_bytes import Hop
 from scheduler_service.transport.response_parser import ParsedResponse
@@ -25,8 +25,8 @@ def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
     location = dict(reply.headers).get("location") if reply.status in _FOLLOWED else None
     if location is None:
         return None
-    place = _read_location(hop.place, location)
-    is_same_site = place.site.origin == hop.place.site.origin
+    place = _read_location(hop.target, location)
+    is_same_site = place.site.origin == hop.target.site.origin
     headers = hop.headers if is_same_site else _without(hop.headers, _CREDENTIALS)
     trusted = hop.trusted and is_same_site
     if reply.status in (307, 308):
@@ -35,12 +35,12 @@ def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
     return Hop(method, place, _without(headers, _OF_BODY), None, trusted)
 
 
-def write_url(place: Place) -> str:
+def write_url(place: Target) -> str:
     """The URL of a place."""
     return place.site.origin + place.path
 
 
-def _read_location(base: Place, location: str) -> Place:
+def _read_location(base: Target, location: str) -> Target:
     # urljoin drops some control characters in silence: they are refused before it sees them.
     if _FORBIDDEN.search(location):
         raise RefusedTarget(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from scheduler_service.domain.wire import Headers
-from scheduler_service.transport.addresses import Place
+from scheduler_service.transport.addresses import Target
 from scheduler_service.transport.errors import ConnectFailed
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -23,7 +23,7 @@ class Hop(msgspec.Struct, frozen=True, gc=False):
     """One exchange of a call: the first, or a redirect's."""
 
     method: str
-    place: Place
+    target: Target
     headers: Headers
     body: bytes | None
     trusted: bool
@@ -50,7 +50,7 @@ class RequestWriter:
         """
         if hop.method not in _COMMON and (not _TOKEN.fullmatch(hop.method) or hop.method == "CONNECT"):
             raise ConnectFailed(f"The method {hop.method[:40]!r} cannot be sent: use another one.")
-        lines = [f"{hop.method} {hop.place.path} HTTP/1.1\r\nHost: {hop.place.site.authority}\r\n"]
+        lines = [f"{hop.method} {hop.target.path} HTTP/1.1\r\nHost: {hop.target.site.authority}\r\n"]
         present = self._add(lines, hop.headers)
         if present.isdisjoint(self._defaults):
             lines.append(self._all_defaults)

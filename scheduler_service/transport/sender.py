@@ -9,7 +9,7 @@ from functools import cached_property
 from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, NotSent, always
-from scheduler_service.transport.addresses import Place, read_url
+from scheduler_service.transport.addresses import Target, read_url
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, NotBack, TimedOut, TransportError
 from scheduler_service.transport.guard import EgressPolicy
@@ -68,7 +68,7 @@ class HttpSender:
             idle_seconds=idle_seconds,
             age_seconds=age_seconds,
         )
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, Target] = {}
         self._is_closed = False
 
     @cached_property
@@ -122,9 +122,9 @@ class HttpSender:
             hop = following
             # It has left: to say that it has not would have it sent again.
             reply = await self._exchange(hop, request.trace, deadline, always)
-        return reply, request.url if hop.place is place and not is_service else write_url(hop.place)
+        return reply, request.url if hop.target is place and not is_service else write_url(hop.target)
 
-    async def _find(self, request: OutboundRequest, deadline: float) -> Place:
+    async def _find(self, request: OutboundRequest, deadline: float) -> Target:
         """Where the service is; after a start of ours, as soon as one of its instances is back in time."""
         while True:
             try:
@@ -141,7 +141,7 @@ class HttpSender:
         except TimeoutError:
             raise TimedOut(f"{request.url} did not end in time: raise timeoutSeconds.") from None
 
-    def _read(self, url: str) -> Place:
+    def _read(self, url: str) -> Target:
         """Reads a URL that is not among the places yet, and remembers it there."""
         place = read_url(url)
         if len(self._places) >= _REMEMBERED:
@@ -152,9 +152,9 @@ class HttpSender:
 
     async def _exchange(self, hop: Hop, trace: str, deadline: float, may_go: MayGo) -> ParsedResponse:
         data = self._scribe.write(hop, trace)
-        connection = self._pool.take(hop.place.site, hop.trusted)
+        connection = self._pool.take(hop.target.site, hop.trusted)
         if connection is None:
-            connection = await self._pool.get(Route(hop.place.site, hop.trusted), deadline)
+            connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline)
         if not may_go():
             self._pool.release(connection)
             raise NotSent

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from scheduler_service.language.authority import is_service_name
-from scheduler_service.transport.addresses import Place, read_url, write_path
+from scheduler_service.transport.addresses import Target, read_url, write_path
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget
 
 _SERVICE = re.compile(r"(?i:service):(?://([^/?#]*))?(/[^#]*)?(?:#.*)?", re.DOTALL)
@@ -50,7 +50,7 @@ class ServiceUrls:
         self._owner_url = owner_url
         self._gateway = gateway
 
-    def locate(self, url: str, base: str = "") -> Place:
+    def locate(self, url: str, base: str = "") -> Target:
         """The target of a `service:` URL. Raises NoInstance for an unknown service, NotBack for one whose
         instances may come back in a moment, else RefusedTarget.
 
@@ -65,7 +65,7 @@ class ServiceUrls:
         if _DOTS.search(path.partition("?")[0]):
             raise RefusedTarget("A service URL may not have . or .. as a path segment: write the path out.")
         there = read_url(base or self._base(name))
-        return Place(there.site, there.path.partition("?")[0].rstrip("/") + write_path(path))
+        return Target(there.site, there.path.partition("?")[0].rstrip("/") + write_path(path))
 
     def _base(self, name: str | None) -> str:
         match name:

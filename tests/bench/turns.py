@@ -23,7 +23,7 @@ from scheduler_service.ports.sending import MayGo, always
 from scheduler_service.ports.state import Commit
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
 from tests.unit.hosts.memory_store import Disk, MemoryStore
@@ -112,7 +112,7 @@ async def main(qos: int) -> None:
         store=store,
         history=history,
         sender=Target(),
-        router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
+        router=MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
         clock=clock,
         redact=Masking().redact_all,
         count=count_missed,

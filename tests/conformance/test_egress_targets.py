@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.transport.addresses import Address, Place, read_url
+from scheduler_service.transport.addresses import Address, Target, read_url
 from scheduler_service.transport.errors import TransportError
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.redirects import follow
@@ -54,16 +54,16 @@ def _admit(row: dict[str, Any], guard: Guard) -> list[Address]:
     is_service = url[:8].lower() == "service:"
     place = _SERVICES.locate(url) if is_service else read_url(url)
     hop = Hop("GET", place, (), None, is_service)
-    addresses = asyncio.run(_addresses(guard, hop.place, hop.trusted))
+    addresses = asyncio.run(_addresses(guard, hop.target, hop.trusted))
     for location in row.get("redirect_chain", [])[1:]:
         following = follow(hop, ParsedResponse(302, (("location", location),), b"", False))
         assert following is not None
         hop = following
-        addresses = asyncio.run(_addresses(guard, hop.place, hop.trusted))
+        addresses = asyncio.run(_addresses(guard, hop.target, hop.trusted))
     return addresses
 
 
-async def _addresses(guard: Guard, place: Place, trusted: bool) -> list[Address]:
+async def _addresses(guard: Guard, place: Target, trusted: bool) -> list[Address]:
     return list(await guard.admit(Route(place.site, trusted)))
 
 

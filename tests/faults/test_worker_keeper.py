@@ -20,7 +20,7 @@ from scheduler_service.hosts.processes.worker_supervisor import WatchLimits, Wor
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings import Loaded, Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -41,7 +41,7 @@ class Ward:
         self.log: list[str] = []
         self.exits: list[object] = []
         self.back = asyncio.Event()
-        self._router = Router(roster=Instances(), terms=lambda _, __: Terms(), clock=clock)
+        self._router = MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=clock)
         self.keeper = WorkerSupervisor(
             branch=self.branch,
             launched=launched,

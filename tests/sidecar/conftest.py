@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from scheduler_service.demo.programs import find_programs, tell_missing
+from scheduler_service.demo.programs import describe_missing, find_programs
 
 VERSION = "1.18.3"
 
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def programs() -> dict[str, str]:
     """name → path; skips where one is missing, and fails instead under PUNCTUAL_REQUIRE_DAPR=1."""
     found = find_programs(os.environ)
-    missing = tell_missing(found)
+    missing = describe_missing(found)
     if missing:
         message = "; ".join(missing)
         if os.environ.get("PUNCTUAL_REQUIRE_DAPR") == "1":

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from scheduler_service.demo.cluster import LocalCluster
-from scheduler_service.demo.programs import Part
+from scheduler_service.demo.programs import Program
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.persistence.history.detail_blob import decode_entries
 
@@ -149,7 +149,7 @@ def until(condition: Callable[[], bool], patience: float) -> bool:
     return condition()
 
 
-def comes_up(part: Part) -> bool:
+def comes_up(part: Program) -> bool:
     """PostgreSQL refuses to start while a process of the server that was killed is still ending."""
     part.start()
     return part.wait()

@@ -17,7 +17,7 @@ import httpx
 from redis import Redis
 
 from scheduler_service.demo.cluster import APP_ID, LocalCluster
-from scheduler_service.demo.programs import Part, find_programs, free_ports, tell_missing
+from scheduler_service.demo.programs import Program, describe_missing, find_programs, free_ports
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, STATE
 from tests.bench.stage import ROOT
 from tests.sidecar.stage import Stage
@@ -133,7 +133,7 @@ class Bench:
 def measured(*names: str) -> Iterator[Bench]:
     """A cluster of these nodes over a fresh folder, gone afterwards. Says what to install where it cannot."""
     programs = find_programs(os.environ)
-    if missing := tell_missing(programs):
+    if missing := describe_missing(programs):
         raise SystemExit("\n".join(missing))
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(BareTarget()) as target:
         cluster = LocalCluster(folder=Path(folder), programs=programs)
@@ -148,7 +148,7 @@ def measured(*names: str) -> Iterator[Bench]:
             cluster.stop()
 
 
-def tell_metrics(part: Part, port: int) -> None:
+def tell_metrics(part: Program, port: int) -> None:
     """Makes a program of Dapr tell its counters on `port`."""
     part.command.remove("--enable-metrics=false")
     part.command += ["--metrics-listen-address", "127.0.0.1", "--metrics-port", str(port)]
@@ -165,6 +165,6 @@ def each(spent: Mapping[str, float], before: Mapping[str, float], count: int) ->
     return {f"{name}_cpu_ms": round((spent[name] - before[name]) / count * 1_000, 2) for name in spent}
 
 
-def _cpu(part: Part) -> float:
+def _cpu(part: Program) -> float:
     fields = Path(f"/proc/{part.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -20,7 +20,7 @@ from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.history import Batch
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.process import (
     Points,
@@ -116,7 +116,7 @@ class DaprHouse(Handles):
             sidecar=Sidecar(client=client, patience=PATIENCE),
             history=history,
             sender=ProcessSender(lambda: self.sender, process),
-            router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
+            router=MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
             clock=clock,
             redact=Masking().redact_all,
             count=count_missed,

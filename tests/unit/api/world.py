@@ -27,7 +27,7 @@ from scheduler_service.ports.delivery import Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 from scheduler_service.services.declarations import Declarations
-from scheduler_service.services.drift import Drift
+from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
@@ -55,7 +55,7 @@ class World:
         self.cleaned: list[tuple[bool, int]] = []
         self.table = MemoryTable()
         self.registry = Registry(table=self.table, instances=Instances(), clock=self)
-        self.survey = ReconcileInputs(
+        self.inputs = ReconcileInputs(
             declarations=Declarations(registry=self.registry),
             table=self.table,
             entries=self.shelf.some,
@@ -67,7 +67,7 @@ class World:
             clock=self,
         )
         self.scan = Reconcile(
-            registry=self.registry, table=self.table, survey=self.survey, deliver=self.deliver, clock=self
+            registry=self.registry, table=self.table, inputs=self.inputs, deliver=self.deliver, clock=self
         )
         self.api = create_api(self._parts(settings))
 
@@ -205,7 +205,7 @@ class World:
                 "clock": self,
                 "registry": self.registry,
                 "scan": self.scan,
-                "drift": Drift(survey=self.survey),
+                "drift": DriftReport(inputs=self.inputs),
                 "flush": flush,
                 "ready": ready,
                 "version": "1.2.3",

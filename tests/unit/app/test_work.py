@@ -32,7 +32,7 @@ from scheduler_service.ports.sending import MayGo, always
 from scheduler_service.ports.state import Commit
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.unit.hosts.house import CORE, SKEW, START, describe, until
 
@@ -92,7 +92,7 @@ class Works:
             store=store,
             history=history,
             sender=self.sender,
-            router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=self.clock),
+            router=MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=self.clock),
             clock=self.clock,
             redact=Masking().redact_all,
             count=count_missed,

@@ -7,14 +7,14 @@ import pytest
 
 from scheduler_service.demo.cluster import LocalCluster
 from scheduler_service.demo.postgres import Postgres
-from scheduler_service.demo.programs import find_programs, free_ports, tell_missing
+from scheduler_service.demo.programs import describe_missing, find_programs, free_ports
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate
 from scheduler_service.ports.errors import StoreUnavailable
 
 
 def test_the_newest_version_is_found_where_debian_keeps_them(tmp_path: Path) -> None:
     """10 is newer than 9; what is missing is named with the package that has it."""
-    assert "initdb is missing: Debian, Ubuntu: apt-get install postgresql" in tell_missing({})
+    assert "initdb is missing: Debian, Ubuntu: apt-get install postgresql" in describe_missing({})
     for version in ("9", "15", "10"):
         program = tmp_path / version / "bin" / "initdb"
         program.parent.mkdir(parents=True)
@@ -22,14 +22,14 @@ def test_the_newest_version_is_found_where_debian_keeps_them(tmp_path: Path) -> 
         program.chmod(0o755)
     found = find_programs({"PATH": str(tmp_path)}, versions=tmp_path)
     assert found["initdb"] == str(tmp_path / "15" / "bin" / "initdb")
-    assert not any("initdb" in line for line in tell_missing(found))
+    assert not any("initdb" in line for line in describe_missing(found))
 
 
 def test_what_it_keeps_outlives_it(tmp_path: Path) -> None:
     """Its files are made at the first start alone; a start answers when connections are taken."""
     initdb = find_programs(os.environ).get("initdb")
     if initdb is None:
-        pytest.skip(tell_missing({})[1])
+        pytest.skip(describe_missing({})[1])
     (port, *_) = free_ports(1)
     folder = tmp_path / "cluster"
     for life in range(2):
@@ -52,7 +52,7 @@ def test_a_folder_that_cannot_be_made_into_a_database_is_told(tmp_path: Path) ->
     """The part does not come up, and the end of its log says why."""
     initdb = find_programs(os.environ).get("initdb")
     if initdb is None:
-        pytest.skip(tell_missing({})[1])
+        pytest.skip(describe_missing({})[1])
     (tmp_path / "postgres" / "data").mkdir(parents=True)
     (tmp_path / "postgres" / "data" / "other").write_text("not empty")
     (port,) = free_ports(1)

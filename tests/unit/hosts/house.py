@@ -26,7 +26,7 @@ from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.state import StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore
 from tests.unit.hosts.scripted_sender import ScriptedSender
@@ -190,7 +190,7 @@ class House(Handles):
         self.history = MemoryHistory(self.store, self.journal)
         self.sender = ScriptedSender(self.journal)
         # Who runs is in the memory of a process, and heard of anew after a start; here at once.
-        self.router = Router(roster=self.instances, terms=self._terms, clock=self.clock)
+        self.router = MemoryRouter(roster=self.instances, terms=self._terms, clock=self.clock)
         ground = EmbeddedParts(
             core=CORE,
             store=self.store,

@@ -15,7 +15,7 @@ from scheduler_service.hosts.send_guard import OpenSendGuard
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.router import MemoryRouter, Terms
 from tests.unit.hosts.scripted_sender import ScriptedSender
 
 pytestmark = pytest.mark.anyio
@@ -198,7 +198,7 @@ async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
     bridge, gate = Bridge(), ClosedGate()
     instances = Instances()
     instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
-    router = Router(roster=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
+    router = MemoryRouter(roster=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
     insistence = Redelivery(take=bridge._take, clock=bridge.clock)
     parts = PartsInFlight(
         sender=bridge.sender,

@@ -12,9 +12,9 @@ from scheduler_service.domain.services import Applied, Service
 from scheduler_service.services.declared import (
     Action,
     Case,
-    Declared,
-    Kind,
-    Stored,
+    DeclaredJob,
+    DriftKind,
+    StoredJob,
     Verdict,
     judge,
     must_compare,
@@ -23,20 +23,20 @@ from scheduler_service.services.declared import (
 GRACE = 1_000
 SERVICE = Service(tenant="default", name="billing", grace=GRACE)
 KEEPING = msgspec.structs.replace(SERVICE, keeps=True)
-DECLARED = Declared("job", b"one")
-OFF = Declared("job", b"one", active=False)
+DECLARED = DeclaredJob("job", b"one")
+OFF = DeclaredJob("job", b"one", active=False)
 DONE = Applied("default", "billing", "job", b"one", "uid", 1)
 ACTIVE, PAUSED, FINISHED = JobState.ACTIVE, JobState.PAUSED, JobState.FINISHED
-STORED = Stored("uid", 1, ACTIVE, "billing")
-EDITED = Stored("uid", 2, ACTIVE, "billing", equal=False)
-CHANGED = Declared("job", b"two")
+STORED = StoredJob("uid", 1, ACTIVE, "billing")
+EDITED = StoredJob("uid", 2, ACTIVE, "billing", equal=False)
+CHANGED = DeclaredJob("job", b"two")
 GONE = msgspec.structs.replace(DONE, removed_at=100, paused=True)
 
 
 def verdict(
-    declared: Declared | None,
+    declared: DeclaredJob | None,
     applied: Applied | None,
-    stored: Stored | None,
+    stored: StoredJob | None,
     *,
     service: Service = SERVICE,
     now: int = 100,
@@ -48,31 +48,35 @@ def verdict(
 @pytest.mark.parametrize(
     ("declared", "applied", "stored", "kind", "action"),
     [
-        (DECLARED, None, None, Kind.MISSING, Action.CREATE),
-        (DECLARED, DONE, None, Kind.LOST, Action.CREATE),
-        (DECLARED, DONE, STORED, Kind.SAME, Action.NONE),
-        (DECLARED, None, STORED, Kind.SAME, Action.NONE),
-        (CHANGED, DONE, msgspec.structs.replace(STORED, equal=False), Kind.CHANGED, Action.UPDATE),
-        (CHANGED, DONE, STORED, Kind.SAME, Action.NONE),
-        (DECLARED, DONE, EDITED, Kind.OVERRIDDEN, Action.NONE),
-        (DECLARED, DONE, msgspec.structs.replace(EDITED, equal=True), Kind.SAME, Action.NONE),
-        (CHANGED, DONE, EDITED, Kind.CHANGED, Action.UPDATE),
-        (DECLARED, None, EDITED, Kind.CHANGED, Action.UPDATE),
-        (DECLARED, DONE, msgspec.structs.replace(STORED, state=PAUSED), Kind.PAUSED, Action.NONE),
-        (OFF, DONE, STORED, Kind.STARTED, Action.NONE),
-        (OFF, DONE, msgspec.structs.replace(STORED, state=PAUSED), Kind.SAME, Action.NONE),
-        (OFF, DONE, msgspec.structs.replace(STORED, state=FINISHED), Kind.SAME, Action.NONE),
-        (DECLARED, None, Stored("other", 1, ACTIVE, ""), Kind.FOREIGN, Action.NONE),
-        (DECLARED, DONE, Stored("other", 1, ACTIVE, "shop"), Kind.FOREIGN, Action.NONE),
-        (None, DONE, STORED, Kind.REMOVED, Action.PAUSE),
-        (None, DONE, msgspec.structs.replace(STORED, state=PAUSED), Kind.REMOVED, Action.NONE),
-        (None, GONE, STORED, Kind.REMOVED, Action.NONE),
-        (None, DONE, None, Kind.SAME, Action.NONE),
-        (None, DONE, Stored("other", 1, ACTIVE, ""), Kind.SAME, Action.NONE),
+        (DECLARED, None, None, DriftKind.MISSING, Action.CREATE),
+        (DECLARED, DONE, None, DriftKind.LOST, Action.CREATE),
+        (DECLARED, DONE, STORED, DriftKind.SAME, Action.NONE),
+        (DECLARED, None, STORED, DriftKind.SAME, Action.NONE),
+        (CHANGED, DONE, msgspec.structs.replace(STORED, equal=False), DriftKind.CHANGED, Action.UPDATE),
+        (CHANGED, DONE, STORED, DriftKind.SAME, Action.NONE),
+        (DECLARED, DONE, EDITED, DriftKind.OVERRIDDEN, Action.NONE),
+        (DECLARED, DONE, msgspec.structs.replace(EDITED, equal=True), DriftKind.SAME, Action.NONE),
+        (CHANGED, DONE, EDITED, DriftKind.CHANGED, Action.UPDATE),
+        (DECLARED, None, EDITED, DriftKind.CHANGED, Action.UPDATE),
+        (DECLARED, DONE, msgspec.structs.replace(STORED, state=PAUSED), DriftKind.PAUSED, Action.NONE),
+        (OFF, DONE, STORED, DriftKind.STARTED, Action.NONE),
+        (OFF, DONE, msgspec.structs.replace(STORED, state=PAUSED), DriftKind.SAME, Action.NONE),
+        (OFF, DONE, msgspec.structs.replace(STORED, state=FINISHED), DriftKind.SAME, Action.NONE),
+        (DECLARED, None, StoredJob("other", 1, ACTIVE, ""), DriftKind.FOREIGN, Action.NONE),
+        (DECLARED, DONE, StoredJob("other", 1, ACTIVE, "shop"), DriftKind.FOREIGN, Action.NONE),
+        (None, DONE, STORED, DriftKind.REMOVED, Action.PAUSE),
+        (None, DONE, msgspec.structs.replace(STORED, state=PAUSED), DriftKind.REMOVED, Action.NONE),
+        (None, GONE, STORED, DriftKind.REMOVED, Action.NONE),
+        (None, DONE, None, DriftKind.SAME, Action.NONE),
+        (None, DONE, StoredJob("other", 1, ACTIVE, ""), DriftKind.SAME, Action.NONE),
     ],
 )
 def test_each_case_has_its_verdict(
-    declared: Declared | None, applied: Applied | None, stored: Stored | None, kind: Kind, action: Action
+    declared: DeclaredJob | None,
+    applied: Applied | None,
+    stored: StoredJob | None,
+    kind: DriftKind,
+    action: Action,
 ) -> None:
     """Created, updated, kept as an override, paused, left alone (SPEC section 11)."""
     found = verdict(declared, applied, stored)
@@ -84,7 +88,7 @@ def test_a_removed_job_is_destroyed_when_its_grace_is_over() -> None:
     paused = msgspec.structs.replace(STORED, state=PAUSED)
     assert verdict(None, GONE, paused, now=100 + GRACE - 1).action is Action.NONE
     ended = verdict(None, GONE, paused, now=100 + GRACE)
-    assert (ended.kind, ended.action, ended.noted) == (Kind.EXPIRED, Action.DESTROY, None)
+    assert (ended.kind, ended.action, ended.noted) == (DriftKind.EXPIRED, Action.DESTROY, None)
 
 
 def test_a_job_that_comes_back_runs_again_unless_a_person_had_paused_it() -> None:
@@ -95,14 +99,14 @@ def test_a_job_that_comes_back_runs_again_unless_a_person_had_paused_it() -> Non
     assert verdict(DECLARED, by_person, paused).action is Action.NONE
     changed = verdict(CHANGED, GONE, msgspec.structs.replace(EDITED, state=PAUSED))
     assert (changed.action, changed.active) == (Action.UPDATE, True)
-    stays = verdict(Declared("job", b"two", active=False), GONE, paused)
+    stays = verdict(DeclaredJob("job", b"two", active=False), GONE, paused)
     assert stays.action is Action.NONE
 
 
 def test_keep_lets_the_stored_definition_win() -> None:
     """`onChange: keep`, as 000 and 002 have it (SPEC section 11); what is lost is made again all the same."""
     found = verdict(CHANGED, DONE, EDITED, service=KEEPING)
-    assert (found.kind, found.action) == (Kind.KEPT, Action.NONE)
+    assert (found.kind, found.action) == (DriftKind.KEPT, Action.NONE)
     assert verdict(CHANGED, found.noted, EDITED, service=KEEPING) == found
     assert verdict(DECLARED, DONE, None, service=KEEPING).action is Action.CREATE
     assert verdict(None, DONE, STORED, service=KEEPING).action is Action.PAUSE
@@ -114,22 +118,22 @@ def test_force_ends_overrides_pauses_and_foreign_jobs() -> None:
     assert verdict(DECLARED, DONE, EDITED, force=True).action is Action.UPDATE
     paused = msgspec.structs.replace(STORED, state=PAUSED)
     assert verdict(DECLARED, DONE, paused, force=True).action is Action.ACTIVATE
-    foreign = Stored("other", 7, ACTIVE, "shop", equal=False)
+    foreign = StoredJob("other", 7, ACTIVE, "shop", equal=False)
     taken = verdict(DECLARED, None, foreign, force=True)
     assert (taken.action, taken.noted and taken.noted.revision) == (Action.UPDATE, 7)
     assert verdict(OFF, None, STORED, force=True).action is Action.PAUSE
-    manual = Declared("job", b"one", manual=True)
+    manual = DeclaredJob("job", b"one", manual=True)
     assert verdict(manual, DONE, paused, force=True).action is Action.NONE
 
 
 def test_one_that_has_finished_is_not_lost() -> None:
     """Unless it is declared anew or forced, it does not run a second time (SPEC section 11)."""
     finished = verdict(DECLARED, DONE, msgspec.structs.replace(STORED, state=FINISHED))
-    assert (finished.kind, finished.action) == (Kind.SAME, Action.NONE)
+    assert (finished.kind, finished.action) == (DriftKind.SAME, Action.NONE)
     assert finished.noted is not None
     assert finished.noted.finished
     gone = verdict(DECLARED, finished.noted, None)
-    assert (gone.kind, gone.action, gone.noted) == (Kind.FINISHED, Action.NONE, finished.noted)
+    assert (gone.kind, gone.action, gone.noted) == (DriftKind.FINISHED, Action.NONE, finished.noted)
     assert verdict(CHANGED, finished.noted, None).action is Action.CREATE
     assert verdict(DECLARED, finished.noted, None, force=True).action is Action.CREATE
 
@@ -137,15 +141,15 @@ def test_one_that_has_finished_is_not_lost() -> None:
 @pytest.mark.parametrize(
     ("declared", "state", "action"),
     [
-        (Declared("job", b"two", active=True), PAUSED, Action.ACTIVATE),
-        (Declared("job", b"two", active=False), ACTIVE, Action.PAUSE),
-        (Declared("job", b"two"), PAUSED, Action.NONE),
-        (Declared("job", b"two", active=True, manual=True), PAUSED, Action.NONE),
-        (Declared("job", b"two", active=False), PAUSED, Action.NONE),
+        (DeclaredJob("job", b"two", active=True), PAUSED, Action.ACTIVATE),
+        (DeclaredJob("job", b"two", active=False), ACTIVE, Action.PAUSE),
+        (DeclaredJob("job", b"two"), PAUSED, Action.NONE),
+        (DeclaredJob("job", b"two", active=True, manual=True), PAUSED, Action.NONE),
+        (DeclaredJob("job", b"two", active=False), PAUSED, Action.NONE),
     ],
 )
 def test_a_changed_declaration_switches_what_it_says_outright(
-    declared: Declared, state: JobState, action: Action
+    declared: DeclaredJob, state: JobState, action: Action
 ) -> None:
     """`active` is no part of the definition's comparison (SPEC section 10), and not forgotten either."""
     assert verdict(declared, DONE, msgspec.structs.replace(STORED, state=state)).action is action
@@ -185,15 +189,15 @@ class World:
         stored = None
         if self.state is not None:
             same = self.noted is not None and self.noted.uid == str(self.uid)
-            stored = Stored(str(self.uid), self.revision, self.state, "" if same else self.owner)
+            stored = StoredJob(str(self.uid), self.revision, self.state, "" if same else self.owner)
             if must_compare(declared, self.noted, stored):
                 stored = msgspec.structs.replace(stored, equal=self.text == self.declared)
         return Case(self.service, "job", declared, self.noted, stored, self.now, force)
 
-    def declaration(self) -> Declared | None:
+    def declaration(self) -> DeclaredJob | None:
         if self.declared is None:
             return None
-        return Declared("job", f"{self.declared}{self.active}".encode(), self.active)
+        return DeclaredJob("job", f"{self.declared}{self.active}".encode(), self.active)
 
     def scan(self, *, force: bool = False, forgets: bool = False) -> Verdict:
         """One scan; `forgets`: the process dies between what is done and its note."""
@@ -280,7 +284,7 @@ def test_whatever_happened_a_scan_settles(steps: list[tuple[object, ...]], keeps
     assert again.action is Action.NONE
     assert (world.noted, world.updates) == (noted, updates)
     if world.declared is not None and world.state is None:
-        assert again.kind is Kind.FINISHED
+        assert again.kind is DriftKind.FINISHED
     if world.declared is None and world.state is not None and world.owner == "billing":
         assert world.noted is None or world.noted.removed_at is not None
 
@@ -296,7 +300,7 @@ def test_force_leaves_no_difference(steps: list[tuple[object, ...]]) -> None:
     world.scan(force=True)
     assert world.state is not None
     assert world.text == 1
-    assert world.scan().kind in (Kind.SAME, Kind.PAUSED)
+    assert world.scan().kind in (DriftKind.SAME, DriftKind.PAUSED)
 
 
 @settings(deadline=None, max_examples=200)

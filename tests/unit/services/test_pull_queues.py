@@ -16,6 +16,6 @@ async def test_who_claims_before_the_start_is_told_to_ask_again() -> None:
     queues = PullQueues(table=store.queues, clock=ManualClock(), log=lambda event, /, **keys: None)
     with pytest.raises(StoreUnavailable, match="ask again"):
         await queues.claim("default", "work", "one", most=1, wait=0)
-    queues.take_up_again(store.queues)
+    queues.recover(store.queues)
     await queues.stop()
     await store.close()

@@ -5,16 +5,16 @@ import pytest
 
 from scheduler_service.domain.services import Service
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.services.directory import Directory
+from scheduler_service.services.directory import RegistryDirectory
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.registry import NOTHING, Declaration, Registry, digest_of
+from scheduler_service.services.registry import NOTHING, Registry, TimerDeclaration, digest_of
 from tests.unit.services.tables import START, MemoryTable, StandingClock
 
 pytestmark = pytest.mark.anyio
 TENANT, NAME = "default", "billing"
 SAID = Service(tenant=TENANT, name=NAME, address="http://billing.test")
-OLD = Declaration(digest_of(b'[{"jobId":"a"}]'), b'[{"jobId":"a"}]')
-NEW = Declaration(digest_of(b'[{"jobId":"b"}]'), b'[{"jobId":"b"}]')
+OLD = TimerDeclaration(digest_of(b'[{"jobId":"a"}]'), b'[{"jobId":"a"}]')
+NEW = TimerDeclaration(digest_of(b'[{"jobId":"b"}]'), b'[{"jobId":"b"}]')
 
 
 def instance(instance_id: str, clock: StandingClock, **said: object) -> Instance:
@@ -167,7 +167,7 @@ async def test_a_service_is_where_settings_say_else_an_instance_else_its_own_add
 ) -> None:
     """What `service://name/` reaches (SPEC section 9)."""
     static = {"static": "http://static.test"}
-    directory = Directory(registry=registry, static=static, clock=clock, tenant=TENANT)
+    directory = RegistryDirectory(registry=registry, static=static, clock=clock, tenant=TENANT)
     assert directory.address(NAME) is None
     await registry.register(SAID, None)
     assert directory.address(NAME) == "http://billing.test"

@@ -12,7 +12,7 @@ from scheduler_service.domain.services import RateLimit
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.router import AVOIDED, Router, Terms
+from scheduler_service.services.router import AVOIDED, MemoryRouter, Terms
 
 pytestmark = pytest.mark.anyio
 Found = tuple[tuple[Chosen, ...], str]
@@ -30,7 +30,7 @@ class Scene:
         self.clock = ManualClock(wall=1_000_000)
         self.instances = Instances()
         self.terms = Terms()
-        self.router = Router(roster=self.instances, terms=lambda _, __: self.terms, clock=self.clock)
+        self.router = MemoryRouter(roster=self.instances, terms=lambda _, __: self.terms, clock=self.clock)
         self.serial = 0
         self.tasks: list[asyncio.Task[Any]] = []
 

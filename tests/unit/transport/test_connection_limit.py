@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scheduler_service.transport.addresses import read_url
-from scheduler_service.transport.connection import Connection
+from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.resolver import Route
@@ -18,10 +18,10 @@ ORIGIN = "http://127.0.0.1:1"
 class Nobody:
     """Keeps no connection."""
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: HttpConnection) -> None:
         """Nothing to keep."""
 
-    def lose(self, connection: Connection) -> None:
+    def lose(self, connection: HttpConnection) -> None:
         """Nothing to forget."""
 
 
@@ -36,7 +36,7 @@ class Lines:
         self.line = ConnectionLimit(route, loop, most, self._hear, lambda: self.seconds)
         for _ in range(open_now):
             self.line.open.add(
-                Connection(
+                HttpConnection(
                     origin=ORIGIN,
                     keeper=Nobody(),
                     deadlines=Deadlines(),

@@ -17,7 +17,7 @@ import uvicorn
 from client_sdk import Client
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
 from client_sdk.target.registration import Registration
-from client_sdk.target.signals import Farewell
+from client_sdk.target.signals import SignalDrain
 
 WORK = "/main/resultHandleSchool"
 ANSWERS: dict[str, object] = {
@@ -127,7 +127,7 @@ async def main(name: str, url: str, timers: Path) -> None:
         serving = asyncio.create_task(uvicorn.Server(config).serve([listener]))
         for one in registrations:
             await one.start()
-        Farewell(numbers=[signal.SIGTERM], stop=stop).install()
+        SignalDrain(numbers=[signal.SIGTERM], stop=stop).install()
         say("ready", address=address)
         await serving
 

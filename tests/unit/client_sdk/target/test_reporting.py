@@ -12,7 +12,7 @@ from client_sdk import Client, JobFailed, NotWanted
 from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from client_sdk.target import Execution, Service
-from client_sdk.target.reporting import Feedback, Report, read_feedback_url
+from client_sdk.target.reporting import AttemptReport, FeedbackReporter, read_feedback_url
 from tests.unit.client_sdk.lines import LossyLine, Waits, problem, serving
 from tests.unit.client_sdk.registry import Registry
 from tests.wire.service import SERVED, World, running
@@ -152,7 +152,7 @@ async def test_a_function_in_a_thread_reports_too() -> None:
         assert (ended.state, ended.progress) == ("succeeded", "3/3")
 
 
-def feedback(registry: Registry, *fates: str | httpx.Response) -> tuple[Feedback, Waits, LossyLine]:
+def feedback(registry: Registry, *fates: str | httpx.Response) -> tuple[FeedbackReporter, Waits, LossyLine]:
     waits, line = Waits(), LossyLine(registry.transport, fates)
     connection = Connection(
         url="http://scheduler.test/base",
@@ -164,18 +164,18 @@ def feedback(registry: Registry, *fates: str | httpx.Response) -> tuple[Feedback
         chance=lambda: 0.0,
     )
     url = "http://elsewhere.test:1/x/jobs/a%3Ab/feedback/7?token=t&shard=2"
-    return Feedback(connection=connection, url=url), waits, line
+    return FeedbackReporter(connection=connection, url=url), waits, line
 
 
 async def test_an_end_is_told_until_it_is_taken() -> None:
     """The scheduler may be starting anew; progress is not worth such a wait."""
     told, waits, _ = feedback(Registry(), *["before"] * 10)
     with pytest.raises(Exception, match="no service answers"):
-        await told.report(Report(progress="1/2"))
+        await told.report(AttemptReport(progress="1/2"))
     assert len(waits.seconds) == 1
     told, waits, line = feedback(Registry(), *["before"] * 10, *[problem(503, "unavailable")] * 10)
     line.inner = httpx.ASGITransport(_taking)
-    await told.report(Report(status="succeed", data={"rows": 1}))
+    await told.report(AttemptReport(status="succeed", data={"rows": 1}))
     assert len(waits.seconds) == 20
     assert str(line.sent[-1].url) == "http://scheduler.test/base/jobs/a:b/feedback/7?token=t&shard=2"
 
@@ -200,7 +200,7 @@ async def test_progress_is_told_once_a_second() -> None:
     clock, told = [0.0], []
 
     class Book:
-        async def report(self, report: Report) -> None:
+        async def report(self, report: AttemptReport) -> None:
             told.append((report.progress, report.message))
 
     execution = Execution(job_id="one", reporter=Book(), clock=lambda: clock[0])
@@ -220,7 +220,7 @@ async def test_progress_of_what_failed_is_not_rounded_up() -> None:
     told: list[Any] = []
 
     class Book:
-        async def report(self, report: Report) -> None:
+        async def report(self, report: AttemptReport) -> None:
             told.append(report.progress)
 
     async def work(execution: Execution) -> None:

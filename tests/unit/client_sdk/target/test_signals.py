@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from client_sdk.target.signals import Farewell
+from client_sdk.target.signals import SignalDrain
 
 pytestmark = pytest.mark.anyio
 NUMBER = signal.SIGUSR1
@@ -43,7 +43,7 @@ async def test_the_signal_waits_until_the_work_is_done(heard: Heard) -> None:
         begun.set()
         await go.wait()
 
-    farewell = Farewell(numbers=[NUMBER], stop=stop)
+    farewell = SignalDrain(numbers=[NUMBER], stop=stop)
     farewell.install()
     signal.raise_signal(NUMBER)
     await begun.wait()
@@ -62,7 +62,7 @@ async def test_a_second_signal_is_passed_on_at_once(heard: Heard) -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    farewell = Farewell(numbers=[NUMBER], stop=stop)
+    farewell = SignalDrain(numbers=[NUMBER], stop=stop)
     farewell.install()
     signal.raise_signal(NUMBER)
     await begun.wait()
@@ -76,12 +76,12 @@ async def test_handlers_are_given_back(heard: Heard) -> None:
 
     async def stop() -> None: ...
 
-    farewell = Farewell(numbers=[NUMBER], stop=stop)
+    farewell = SignalDrain(numbers=[NUMBER], stop=stop)
     farewell.install()
     assert signal.getsignal(NUMBER) != before
     farewell.remove()
     assert signal.getsignal(NUMBER) == before
-    thread = threading.Thread(target=Farewell(numbers=[NUMBER], stop=stop).install)
+    thread = threading.Thread(target=SignalDrain(numbers=[NUMBER], stop=stop).install)
     thread.start()
     thread.join()
     assert signal.getsignal(NUMBER) == before

@@ -25,7 +25,7 @@ from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings.model import Defaults
 from scheduler_service.timing.misfire import count_missed
 from tests.unit.api.shelves import START
@@ -83,7 +83,7 @@ class Share:
             store=store,
             history=self.history,
             sender=ScriptedSender([]),
-            router=Router(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
+            router=MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
             clock=clock,
             redact=Masking().redact_all,
             count=count_missed,

@@ -22,7 +22,7 @@ from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.router import Router, Terms
+from scheduler_service.services.router import MemoryRouter, Terms
 
 pytestmark = pytest.mark.anyio
 REQUEST = OutboundRequest("POST", "service://shop/x", (("a", "b"),), b"body")
@@ -34,7 +34,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = ManualClock(wall=1_000_000)
         self.instances = Instances()
-        self.places = Router(roster=self.instances, terms=lambda _, __: Terms(), clock=self.clock)
+        self.places = MemoryRouter(roster=self.instances, terms=lambda _, __: Terms(), clock=self.clock)
         self.addresses: dict[str, tuple[str | None, bool]] = {}
         self.asked: list[str] = []
         self.stirred: list[Any] = []
