@@ -43,23 +43,23 @@ class Checks:
 
     def __init__(self, parts: ApiDependencies) -> None:
         self._parts = parts
-        self._recognition = BatchLookup(moulds=parts.moulds, now=parts.clock.now().wall)
+        self._lookup = BatchLookup(cache=parts.compile_cache, now=parts.clock.now().wall)
 
     def check(self, raw: bytes, job_id: str | None = None) -> Posted:
         """As `check_posted`."""
         given = _read_given(self._parts, raw, job_id)
-        return self._cast(raw, given) or self._compile(raw, given)
+        return self._find(raw, given) or self._compile(raw, given)
 
     def recognize(self, raw: bytes) -> Posted | None:
         """As `check`, where that is quickly known; else None."""
-        return self._cast(raw, _read_given(self._parts, raw, None))
+        return self._find(raw, _read_given(self._parts, raw, None))
 
-    def _cast(self, raw: bytes, given: "_Given") -> Posted | None:
+    def _find(self, raw: bytes, given: "_Given") -> Posted | None:
         """The short way, for a definition like others before it."""
-        cast = self._recognition.recognize(given.members)
-        if cast is None or given.job_id not in (None, cast.program.job_id):
+        found = self._lookup.find(given.members)
+        if found is None or given.job_id not in (None, found.program.job_id):
             return None
-        return _conclude(raw, given, cast)
+        return _conclude(raw, given, found)
 
     def _compile(self, raw: bytes, given: "_Given") -> Posted:
         """The long way, which also says what is wrong."""
@@ -75,9 +75,9 @@ class Checks:
             compiled = parts.compile_definition(parsed, parts.surroundings)
         except DefinitionError as error:
             raise invalid_all(_point(error.problems, value)) from None
-        cast = CachedDefinition(compiled.program, compiled.warnings, posted_active(parsed))
-        parts.moulds.keep(given.members, compiled, active=cast.active)
-        return _conclude(raw, given, self._recognition.complete(cast))
+        found = CachedDefinition(compiled.program, compiled.warnings, posted_active(parsed))
+        parts.compile_cache.add(given.members, compiled, active=found.active)
+        return _conclude(raw, given, self._lookup.complete(found))
 
 
 class Unchecked(msgspec.Struct, frozen=True, gc=False):
@@ -129,12 +129,12 @@ def _left_out(
     return {name: msgspec.json.encode(text) for name, text in known.items() if is_absent(name)}
 
 
-def _conclude(raw: bytes, given: _Given, cast: CachedDefinition) -> Posted:
+def _conclude(raw: bytes, given: _Given, found: CachedDefinition) -> Posted:
     return Posted(
-        cast.program.job_id,
-        Definition(put_in(raw, given.added), cast.program),
-        _point(cast.warnings, msgspec.json.decode(raw)) if cast.warnings else (),
-        cast.active,
+        found.program.job_id,
+        Definition(put_in(raw, given.added), found.program),
+        _point(found.warnings, msgspec.json.decode(raw)) if found.warnings else (),
+        found.active,
     )
 
 

@@ -129,7 +129,7 @@ class ApiDependencies:
     """Everything that the API uses.
 
     `peek` gives the line of a job as its latest commit left it, where memory has it; `read_job` a job as its
-    latest turn left it, None where there is none, and raises StoreError. `moulds` are those of definitions.
+    latest turn left it, None where there is none, and raises StoreError. `compile_cache` keeps programs.
     `flush` returns when all that turns recorded so far can be read, and raises StoreUnavailable.
     `admin_key` None: only loopback is served (SPEC section 14). `ready` names what is not ready yet, nothing
     when all is. `options` are the effective defaults of a job's options by their names on the wire, where
@@ -145,7 +145,7 @@ class ApiDependencies:
     peek: Callable[[str], CatalogueEntry | None]
     read_job: Callable[[str], Awaitable[Job | None]]
     compile_definition: CompileDefinition
-    moulds: CompileCache
+    compile_cache: CompileCache
     surroundings: Surroundings
     catalogue: Catalogue
     store: Store

@@ -180,7 +180,7 @@ class Container:
             peek=self.jobs.peek,
             read_job=self.jobs.read,
             compile_definition=self.compiler.posted,
-            moulds=self.compiler.moulds,
+            compile_cache=self.compiler.compile_cache,
             surroundings=base.surroundings,
             catalogue=self.whole.catalogue,
             store=self.whole,

@@ -247,7 +247,7 @@ def _api_parts(
         peek=held.host.peek,
         read_job=held.host.read,
         compile_definition=held.compiler.posted,
-        moulds=held.compiler.moulds,
+        compile_cache=held.compiler.compile_cache,
         surroundings=surroundings,
         catalogue=SharedCatalogue(database=held.shared),
         store=held.host.store,

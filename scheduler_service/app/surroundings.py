@@ -51,7 +51,7 @@ class Compiler:
         }
         self._surroundings = surroundings
         self._history_detail = history_detail
-        self.moulds = CompileCache(default_zone=surroundings.default_zone)
+        self.compile_cache = CompileCache(default_zone=surroundings.default_zone)
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
         """A definition on its way in. Raises DefinitionError."""
@@ -60,14 +60,14 @@ class Compiler:
     def stored(self, text: bytes) -> Program:
         """A definition from the store. Raises DefinitionError, ModelError: it is refused by this version."""
         members = read_members(text) or {}
-        cast = self.moulds.cast(members)
-        if cast is not None:
-            return cast.program
+        cached = self.compile_cache.find(members)
+        if cached is not None:
+            return cached.program
         definition = parse_definition(msgspec.json.decode(text))
         system = any(step.url.startswith("system://") for step in definition.request)
         compiled = compile_definition(self._fill(definition), self._surroundings, system=system)
         if not system:
-            self.moulds.keep(members, compiled, active=posted_active(definition))
+            self.compile_cache.add(members, compiled, active=posted_active(definition))
         return compiled.program
 
     @property

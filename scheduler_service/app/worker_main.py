@@ -184,7 +184,7 @@ async def open_shard(orders: WorkerConfig, *, line: RpcConnection, log: Log) -> 
         store=store,
         history=writer,
         compile_text=compiler.stored,
-        moulds=compiler.moulds,
+        compile_cache=compiler.compile_cache,
         clock=clock,
     )
     return ShardParts(host=host, sender=sender, database=database, calls=calls)

@@ -31,9 +31,9 @@ PER_ATTEMPT = frozenset(
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A definition that holds, and what is worth saying about it: of its timer first.
+    """A valid definition, compiled, with its warnings, those of its timer first.
 
-    `shape` is equal for definitions that a mould may stand for (`engine.compile_cache`).
+    `shape` is equal for definitions that share one entry of `engine.compile_cache`.
     """
 
     program: Program

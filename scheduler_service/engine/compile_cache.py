@@ -1,9 +1,9 @@
-"""Compiles once what many definitions share: they differ in names, moments and constant bodies alone.
+"""Reuses compiled definitions: many differ in names, timers and constant bodies only.
 
-A mould is what was compiled of one definition. Another one fits it when all its members are equal byte by
-byte, but for those that can be checked for themselves: `jobId`, the texts of its own (`fingerprint.OWN`),
-the timer, and bodies without templates. What fits becomes what compiling it would give; what does not fit,
-or is doubtful in any way, is left to the compiler, which also says what is wrong with it.
+The cache keeps the program of a compiled definition under its shape: all its members byte by byte, except
+those that can be checked on their own (`jobId`, the texts in `fingerprint.OWN`, the timer, bodies without
+templates). A definition of a cached shape gets exactly the program that compiling it would give. Any other
+definition, and any doubtful one, goes to the compiler, which also reports what is wrong with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,26 +28,26 @@ Members = Mapping[str, msgspec.Raw]
 Key = tuple[object, ...]
 Value = TypeVar("Value")
 
-APART = frozenset({"jobId", "timer", "jobName", "jobDescription", "objectId", "labels"})
-MOULDS, TIMERS = 256, 4_096
-LARGEST = 16_384
-"""In bytes: what is longer is not kept, so that the moulds stay small."""
-MOST_BRACKETS = 60
-"""An object with so few brackets is not nested too deep, wherever it stands."""
+OUTSIDE_SHAPE = frozenset({"jobId", "timer", "jobName", "jobDescription", "objectId", "labels"})
+SHAPES_MAX, TIMERS_MAX = 256, 4_096
+BYTES_MAX = 16_384
+"""A longer definition or timer is not cached."""
+BRACKETS_MAX = 60
+"""An object with at most this many brackets is never nested too deep."""
 
 _NULL = b"null"
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STEPS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _TEXT = msgspec.json.Decoder(str)
 _ANY = msgspec.json.Decoder()
-_DOUBTS = (
+_UNREADABLE = (
     KeyError, RecursionError, UnicodeDecodeError, msgspec.DecodeError, ModelError, DefinitionError,
     ValidationError,
 )  # fmt: skip
 
 
 def read_members(text: bytes) -> dict[str, msgspec.Raw] | None:
-    """The members of a JSON object, not read yet; None: it is none. Where a name is given twice, the last."""
+    """The undecoded members of a JSON object (the last one of a repeated name); None: it is not an object."""
     try:
         return _MEMBERS.decode(text)
     except (RecursionError, UnicodeDecodeError, msgspec.DecodeError):
@@ -55,12 +55,12 @@ def read_members(text: bytes) -> dict[str, msgspec.Raw] | None:
 
 
 def posted_active(definition: JobDefinition) -> bool | None:
-    """`active` where it was posted, else None."""
+    """`active` if it was posted, else None."""
     return definition.active if "active" in definition.model_fields_set else None
 
 
 class CachedDefinition(msgspec.Struct, frozen=True, gc=False):
-    """A definition that fitted: what compiling it gives. `active` None: that was not posted."""
+    """What compiling a definition gives. `active` None: it was not posted."""
 
     program: Program
     warnings: tuple[Problem, ...]
@@ -68,56 +68,56 @@ class CachedDefinition(msgspec.Struct, frozen=True, gc=False):
 
 
 class CompileCache:
-    """The moulds of the definitions compiled last, a bounded number; `default_zone` is their timers'."""
+    """The shapes compiled last, at most 256; `default_zone` is the zone of timers that name none."""
 
     def __init__(self, *, default_zone: str) -> None:
         self._zone = default_zone
-        self._moulds: _Recent[_CachedShape] = _Recent(MOULDS)
-        self._moments: _Recent[_Moment] = _Recent(TIMERS)
+        self._shapes: _Recent[_CachedShape] = _Recent(SHAPES_MAX)
+        self._timers: _Recent[_CachedTimer] = _Recent(TIMERS_MAX)
         strict = ConfigDict(strict=True)
         self._filled = TypeAdapter[str](FilledText, config=strict).validator.validate_python
         self._text = TypeAdapter[str](Text, config=strict).validator.validate_python
         self._labels = TypeAdapter[dict[str, str]](dict[LabelName, Text], config=strict)
 
-    def cast(self, members: Members) -> CachedDefinition | None:
-        """The definition with these members, compiled; None: the compiler has to look at it."""
+    def find(self, members: Members) -> CachedDefinition | None:
+        """The definition with these members, compiled; None: it must be compiled."""
         try:
-            pressed = _press(members)
-            mould = self._moulds.get(pressed.key)
-            return None if mould is None else self._pour(mould, pressed, members)
-        except _DOUBTS:
+            posted = _split(members)
+            shape = self._shapes.get(posted.key)
+            return None if shape is None else self._fill(shape, posted, members)
+        except _UNREADABLE:
             return None
 
-    def keep(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
-        """Makes a mould of a definition that was compiled; `active` as it was posted."""
+    def add(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
+        """Caches the shape of a compiled definition; `active` as it was posted."""
         try:
-            pressed = _press(members)
-        except _DOUBTS:
+            posted = _split(members)
+        except _UNREADABLE:
             return
-        if _size(pressed.key) + _size(pressed.bodies) > LARGEST:
+        if _size(posted.key) + _size(posted.bodies) > BYTES_MAX:
             return
         program = compiled.program
         warnings = compiled.warnings[len(program.timer.warnings) :]
-        self._moulds.put(pressed.key, _CachedShape(program, warnings, active, compiled.shape, pressed.bodies))
+        self._shapes.put(posted.key, _CachedShape(program, warnings, active, compiled.shape, posted.bodies))
 
-    def _pour(self, mould: "_CachedShape", pressed: "_Pressed", members: Members) -> CachedDefinition | None:
+    def _fill(self, shape: "_CachedShape", posted: "_Posted", members: Members) -> CachedDefinition | None:
         job_id = _TEXT.decode(members["jobId"])
         if JOB_ID_FORM.fullmatch(job_id) is None or job_id in RESERVED_IDS:
             return None
-        moment = self._moment(bytes(members.get("timer", _NULL)))
+        timer = self._timer(bytes(members.get("timer", _NULL)))
         own = self._read_own(members)
-        bodies = [[] if raw is None else [_ANY.decode(raw)] for raw in pressed.bodies]
+        bodies = [[] if raw is None else [_ANY.decode(raw)] for raw in posted.bodies]
         program = msgspec.structs.replace(
-            mould.program,
+            shape.program,
             job_id=job_id,
-            fingerprint=join(mould.shape, moment.digest, own, bodies),
-            timer=moment.timer,
-            steps=_fill(mould, pressed, bodies),
+            fingerprint=join(shape.digest, timer.digest, own, bodies),
+            timer=timer.timer,
+            steps=_fill_steps(shape, posted, bodies),
             job_name=own["jobName"],
             object_id=own["objectId"],
             labels=own["labels"],
         )
-        return CachedDefinition(program, (*moment.warnings, *mould.warnings), mould.active)
+        return CachedDefinition(program, (*timer.warnings, *shape.warnings), shape.active)
 
     def _read_own(self, members: Members) -> dict[str, Any]:
         """The members that `fingerprint.OWN` names, by the rules of the model."""
@@ -133,44 +133,44 @@ class CompileCache:
         value = _read(members, name)
         return None if value is None else self._text(value)
 
-    def _moment(self, raw: bytes) -> "_Moment":
-        known = self._moments.get(raw)
-        if known is not None:
-            return known
+    def _timer(self, raw: bytes) -> "_CachedTimer":
+        cached = self._timers.get(raw)
+        if cached is not None:
+            return cached
         value = _ANY.decode(raw)
         model = None if value is None else parse_model(TimerModel, value)
         timer = compile_posted_timer(model, default_zone=self._zone)
-        moment = _Moment(timer, tuple(below_timer(timer.warnings)), digest_timer(model))
-        if len(raw) <= LARGEST:
-            self._moments.put(raw, moment)
-        return moment
+        cached = _CachedTimer(timer, tuple(below_timer(timer.warnings)), digest_timer(model))
+        if len(raw) <= BYTES_MAX:
+            self._timers.put(raw, cached)
+        return cached
 
 
 class _CachedShape(msgspec.Struct, frozen=True):
+    """`program` and `bodies` are those of the definition that was compiled."""
+
     program: Program
     warnings: tuple[Problem, ...]
     active: bool | None
-    shape: bytes
+    digest: bytes
     bodies: tuple[bytes | None, ...]
 
 
-class _Moment(msgspec.Struct, frozen=True):
-    """A timer as many definitions have it."""
-
+class _CachedTimer(msgspec.Struct, frozen=True):
     timer: Timer
     warnings: tuple[Problem, ...]
     digest: bytes
 
 
-class _Pressed(msgspec.Struct, frozen=True, gc=False):
-    """What must be equal in another definition, and the body of each step."""
+class _Posted(msgspec.Struct, frozen=True, gc=False):
+    """A definition split into `key`, its shape, and the body of each step."""
 
     key: Key
     bodies: tuple[bytes | None, ...]
 
 
 class _Recent(Generic[Value]):
-    """At most `most` values; the one put first goes first."""
+    """At most `most` values; the oldest one is dropped first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -185,29 +185,29 @@ class _Recent(Generic[Value]):
             del self._values[next(iter(self._values))]
 
 
-def _press(members: Members) -> _Pressed:
-    """Raises msgspec.DecodeError where it is no definition, RecursionError where it may be too deep."""
+def _split(members: Members) -> _Posted:
+    """Raises msgspec.DecodeError if it is not a definition, RecursionError if it may be nested too deep."""
     whole = b"".join(members.values())
-    if whole.count(b"[") + whole.count(b"{") > MOST_BRACKETS:
+    if whole.count(b"[") + whole.count(b"{") > BRACKETS_MAX:
         raise RecursionError
     key: list[object] = []
     bodies: list[bytes | None] = []
     for name, member in members.items():
         if name == "request":
-            # A tuple of its own: what stands beside the request must not pass for a part of its last step.
-            key.append(_press_steps(member, bodies))
-        elif name not in APART:
+            # In a tuple of its own: a member after the request must not look like one of its last step.
+            key.append(_split_steps(member, bodies))
+        elif name not in OUTSIDE_SHAPE:
             key += (name, bytes(member))
-    return _Pressed(tuple(key), tuple(bodies))
+    return _Posted(tuple(key), tuple(bodies))
 
 
-def _press_steps(request: msgspec.Raw, bodies: list[bytes | None]) -> Key:
+def _split_steps(request: msgspec.Raw, bodies: list[bytes | None]) -> Key:
     key: list[object] = []
     for step in _STEPS.decode(request):
         found = step.pop("body", None)
         body = None if found is None else bytes(found)
         bodies.append(body)
-        # Each step begins with what is no name: whether it has a body, or a body with templates itself.
+        # Each step begins with None (no body), True (a constant body) or the body with its templates.
         key.append(body if body is None or not _is_constant(body) else True)
         for name, member in step.items():
             key += (name, bytes(member))
@@ -215,7 +215,7 @@ def _press_steps(request: msgspec.Raw, bodies: list[bytes | None]) -> Key:
 
 
 def _size(key: Sequence[object]) -> int:
-    """In bytes, without names."""
+    """The length in bytes, names not counted."""
     return sum(
         _size(part) if isinstance(part, tuple) else len(part)
         for part in key
@@ -224,7 +224,7 @@ def _size(key: Sequence[object]) -> int:
 
 
 def _is_constant(body: bytes) -> bool:
-    """Whether no string in it holds a template, not by way of an escape either."""
+    """Whether no string in it contains a template, written plainly or with an escape."""
     return b"${" not in body and b"\\u" not in body
 
 
@@ -232,15 +232,15 @@ def _read(members: Members, name: str) -> object:
     return _ANY.decode(members[name]) if name in members else None
 
 
-def _fill(mould: _CachedShape, pressed: _Pressed, bodies: list[list[Any]]) -> tuple[Step, ...]:
-    """The steps with the bodies of this definition; all that is equal is shared."""
-    steps = mould.program.steps
-    if pressed.bodies == mould.bodies:
+def _fill_steps(shape: _CachedShape, posted: _Posted, bodies: list[list[Any]]) -> tuple[Step, ...]:
+    """The steps with the bodies of this definition; equal steps are shared."""
+    steps = shape.program.steps
+    if posted.bodies == shape.bodies:
         return steps
     filled = list(steps)
-    for place, body in enumerate(bodies):
-        if body and pressed.bodies[place] != mould.bodies[place]:
-            filled[place] = _with_body(steps[place], body[0])
+    for index, body in enumerate(bodies):
+        if body and posted.bodies[index] != shape.bodies[index]:
+            filled[index] = _with_body(steps[index], body[0])
     return tuple(filled)
 
 
@@ -250,26 +250,26 @@ def _with_body(step: Step, body: object) -> Step:
 
 
 class BatchLookup:
-    """What `moulds` make of definitions at `now` (wall ms), each timer looked at once."""
+    """Looks up definitions in `cache` as of `now` (wall ms); each timer's warnings are computed once."""
 
-    def __init__(self, *, moulds: CompileCache, now: int) -> None:
-        self._moulds = moulds
+    def __init__(self, *, cache: CompileCache, now: int) -> None:
+        self._cache = cache
         self._now = now
-        # By identity: definitions with one timer share it, and comparing it costs more than looking at it.
-        self._seen: dict[int, tuple[Timer, tuple[Problem, ...]]] = {}
+        # By identity: definitions with one timer share it, and comparing it costs more than its warnings.
+        self._warnings: dict[int, tuple[Timer, tuple[Problem, ...]]] = {}
 
-    def recognize(self, members: Members) -> CachedDefinition | None:
-        """As `CompileCache.cast`, with all warnings; None: the compiler has to look at it."""
-        cast = self._moulds.cast(members)
-        return None if cast is None else self.complete(cast)
+    def find(self, members: Members) -> CachedDefinition | None:
+        """As `CompileCache.find`, with all warnings."""
+        found = self._cache.find(members)
+        return None if found is None else self.complete(found)
 
-    def complete(self, cast: CachedDefinition) -> CachedDefinition:
-        """`cast`, which was compiled without a moment, with the warnings that need one."""
-        late = self._warn(cast.program.timer)
-        return msgspec.structs.replace(cast, warnings=(*cast.warnings, *late)) if late else cast
+    def complete(self, found: CachedDefinition) -> CachedDefinition:
+        """`found`, which was compiled without a moment, with the warnings that need one."""
+        late = self._warn(found.program.timer)
+        return msgspec.structs.replace(found, warnings=(*found.warnings, *late)) if late else found
 
     def _warn(self, timer: Timer) -> tuple[Problem, ...]:
-        seen = self._seen.get(id(timer))
-        if seen is None:
-            seen = self._seen[id(timer)] = (timer, tuple(below_timer(warnings_at(timer, self._now))))
-        return seen[1]
+        known = self._warnings.get(id(timer))
+        if known is None:
+            known = self._warnings[id(timer)] = (timer, tuple(below_timer(warnings_at(timer, self._now))))
+        return known[1]

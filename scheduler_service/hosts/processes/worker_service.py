@@ -47,13 +47,13 @@ class WorkerService:
         store: ShardStore,
         history: History,
         compile_text: Compile,
-        moulds: CompileCache,
+        compile_cache: CompileCache,
         clock: Clock,
     ) -> None:
         self._host = host
         self._store = store
         self._compile = compile_text
-        self._moulds = moulds
+        self._compile_cache = compile_cache
         self._clock = clock
         catalogue, queues, courier = store.catalogue, store.queues, host.courier
         self._handlers: Mapping[str, Handler] = dict(
@@ -121,12 +121,12 @@ class WorkerService:
 
     async def _offer(self, texts: list[bytes]) -> list[bytes | None]:
         """Creates those that are known, and of which nothing is worth saying; None for each of the others."""
-        recognition = BatchLookup(moulds=self._moulds, now=self._clock.now().wall)
+        lookup = BatchLookup(cache=self._compile_cache, now=self._clock.now().wall)
         known: dict[int, Definition] = {}
         for place, text in enumerate(texts):
-            cast = recognition.recognize(read_members(text) or {})
-            if cast is not None and not cast.warnings:
-                known[place] = Definition(text, cast.program)
+            cached = lookup.find(read_members(text) or {})
+            if cached is not None and not cached.warnings:
+                known[place] = Definition(text, cached.program)
             if place % AT_ONCE == AT_ONCE - 1:
                 await asyncio.sleep(0)
         answers = await self._host.create_all(list(known.values()))

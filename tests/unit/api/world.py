@@ -195,7 +195,7 @@ class World:
                 "peek": lambda _job_id: None,
                 "read_job": self.read_job,
                 "compile_definition": compile_definition,
-                "moulds": CompileCache(default_zone="UTC"),
+                "compile_cache": CompileCache(default_zone="UTC"),
                 "surroundings": Surroundings(),
                 "catalogue": self.shelf,
                 "store": self.store,

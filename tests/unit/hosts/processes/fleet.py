@@ -38,20 +38,20 @@ Serve = Callable[[str, bytes], Awaitable[bytes]]
 Answers = list[tuple[int, Any]]
 
 
-class CountedMoulds(CompileCache):
-    """Counts what is asked of them, `casts`, and what the compiler gave them, `kept`."""
+class CountedCache(CompileCache):
+    """Counts its `lookups`, and the definitions that were `added`."""
 
-    casts = kept = 0
+    lookups = added = 0
 
-    def cast(self, members: Members) -> CachedDefinition | None:
-        """As `CompileCache.cast`."""
-        self.casts += 1
-        return super().cast(members)
+    def find(self, members: Members) -> CachedDefinition | None:
+        """As `CompileCache.find`."""
+        self.lookups += 1
+        return super().find(members)
 
-    def keep(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
-        """As `CompileCache.keep`."""
-        self.kept += 1
-        super().keep(members, compiled, active=active)
+    def add(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
+        """As `CompileCache.add`."""
+        self.added += 1
+        super().add(members, compiled, active=active)
 
 
 class CountingCompiler(Compiler):
@@ -61,7 +61,7 @@ class CountingCompiler(Compiler):
 
     def __init__(self) -> None:
         super().__init__(defaults=Defaults(), surroundings=Surroundings())
-        self.counted = self.moulds = CountedMoulds(default_zone="UTC")
+        self.counted = self.compile_cache = CountedCache(default_zone="UTC")
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
         """As `Compiler.posted`."""
@@ -97,7 +97,7 @@ class Share:
             store=store,
             history=self.history,
             compile_text=self.compiler.stored,
-            moulds=self.compiler.moulds,
+            compile_cache=self.compiler.compile_cache,
             clock=clock,
         )
 
@@ -133,7 +133,7 @@ class Fleet:
             deliver=jobs.deliver,
             create_all=jobs.create_all,
             compile_definition=own.compiler.posted,
-            moulds=own.compiler.moulds,
+            compile_cache=own.compiler.compile_cache,
             offers=make_offload(remotes, self.home),
             **settings,
         )

@@ -35,7 +35,7 @@ async def service() -> AsyncIterator[Fleet]:
         await opened.post(*map(named, KNOWN))
         for share in opened.shares:
             share.asked.clear()
-            share.compiler.counted.casts = share.compiler.counted.kept = share.compiler.compiled = 0
+            share.compiler.counted.lookups = share.compiler.counted.added = share.compiler.compiled = 0
         yield opened
 
 
@@ -60,18 +60,18 @@ def test_the_jobs_lie_in_all_shares() -> None:
 
 
 async def test_the_service_looks_at_its_own_definitions_alone(service: Fleet) -> None:
-    """What another process recognizes is neither compiled nor cast a second time (DESIGN section 6)."""
+    """What another process has cached is neither compiled nor looked up a second time (DESIGN section 6)."""
     assert told(await service.post(*map(named, IDS))) == ["created"] * len(IDS)
     homes = [service.home(job_id) for job_id in IDS]
     for number, share in enumerate(service.shares):
         counted = share.compiler.counted
-        assert (counted.casts, counted.kept, share.compiler.compiled) == (homes.count(number), 0, 0)
+        assert (counted.lookups, counted.added, share.compiler.compiled) == (homes.count(number), 0, 0)
         assert share.asked == ([rpc_methods.OFFER.name] if number else [])
     assert sorted(await service.jobs(*IDS)) == sorted(IDS)
 
 
 async def test_what_nobody_knows_is_compiled_and_known_from_then_on(service: Fleet) -> None:
-    """The way of a definition that is not taken makes a mould where it is created, also with a default."""
+    """A definition that was compiled is cached where it is created, also with a default."""
     first = [named(job_id, maxRetries=7) for job_id in IDS[:6]]
     assert told(await service.post(*first)) == ["created"] * 6
     assert [share.asked for share in service.shares[1:]] == [
