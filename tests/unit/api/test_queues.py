@@ -1,9 +1,23 @@
 """What the API takes from those who work on a queue (SPEC section 13)."""
 
+import httpx
+import pytest
+
 from scheduler_service.api.queues import RESERVED
 from scheduler_service.engine.retry import NEVER_RETRIED
+from tests.unit.api.world import pointers
+
+pytestmark = pytest.mark.anyio
 
 
 def test_no_worker_can_say_what_is_never_retried() -> None:
     """Codes that policies do not match, or `*` does not, are Punctual's alone (SPEC section 6)."""
     assert NEVER_RETRIED | {"egress"} <= RESERVED
+
+
+@pytest.mark.parametrize("path", ["/queues/work/claim", "/leases/any/renew", "/leases/any/complete"])
+async def test_a_host_without_queues_says_so(client: httpx.AsyncClient, path: str) -> None:
+    """503 `not_available`, and where to go instead (SPEC sections 13, 15)."""
+    answer = await client.post(path, json={"instanceId": "w", "status": "succeed"})
+    assert (answer.status_code, pointers(answer)) == (503, [("", "not_available")])
+    assert "embedded host" in answer.json()["detail"]

@@ -234,3 +234,9 @@ def pointers(response: httpx.Response) -> list[tuple[str, str]]:
     assert body["resp_msg"] == body["detail"]
     assert {"type", "title", "errors"} <= body.keys()
     return [(error["pointer"], error["code"]) for error in body["errors"]]
+
+
+async def start(client: httpx.AsyncClient, job_id: str = "j1", **members: Any) -> str:
+    """A job and its first execution."""
+    await client.post(f"/jobs/{job_id}", json=definition(**members))
+    return str((await client.post(f"/jobs/{job_id}/trigger")).json()["data"]["executionId"])

@@ -1,0 +1,59 @@
+"""Who may use the API: this machine without a key, everyone with one (SPEC section 14)."""
+
+import httpx
+import pytest
+
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_without_a_key_only_this_machine_is_served(world: World) -> None:
+    """No key configured: the peer and the `Host` must be of this machine (SPEC section 14)."""
+    for address, host, status in [
+        ("127.0.0.1", "localhost:8000", 200),
+        ("127.8.9.1", "punctual.localhost", 200),
+        ("::1", "[::1]:8000", 200),
+        ("::ffff:127.0.0.1", "127.0.0.1", 200),
+        ("192.0.2.1", "localhost", 403),
+        ("127.0.0.1", "evil.example", 403),
+        ("127.0.0.1", "127.0.0.1.evil.example", 403),
+        ("127.0.0.1", "", 403),
+    ]:
+        async with world.client(address) as client:
+            for path in ("/jobs", "/nothing"):
+                response = await client.get(path, headers={"Host": host})
+                assert response.status_code == (status if status == 403 else 200 if path == "/jobs" else 404)
+
+
+async def test_no_web_page_changes_anything(client: httpx.AsyncClient) -> None:
+    """A request from another page is refused, though it has no body and the right Host (SPEC section 14)."""
+    await client.post("/jobs/j1", json=definition())
+    for origin, status in [
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("http://127.0.0.1:9999", 403),
+        ("http://127.0.0.1:8000", 200),
+    ]:
+        response = await client.post("/jobs/j1/trigger", headers={"Origin": origin})
+        assert response.status_code == status
+
+
+async def test_with_a_key_everybody_brings_it() -> None:
+    """401 no or unknown key; feedback has its token, health needs none (SPEC sections 10, 14)."""
+    world = World(admin_key="secret")
+    async with world.client("192.0.2.1", base_url="https://jobs.example") as client:
+        for said in (None, "Bearer wrong", "Basic secret"):
+            headers = {} if said is None else {"Authorization": said}
+            for path in ("/jobs", "/nothing", "/openapi.json"):
+                response = await client.get(path, headers=headers)
+                assert response.status_code == 401
+                assert response.headers["www-authenticate"].startswith("Bearer")
+                pointers(response)
+        known = {"Authorization": "Bearer secret"}
+        assert (await client.get("/jobs", headers=known)).status_code == 200
+        assert (await client.get("/health/live")).status_code == 200
+        assert (await client.post("/jobs/j1/feedback/1", json={})).status_code == 404
+        plain = {name: value for name, value in definition().items() if not name.startswith("creator")}
+        created = await client.post("/jobs/j1", json=plain, headers=known)
+        assert created.json()["data"]["definition"]["creator"] == "admin"

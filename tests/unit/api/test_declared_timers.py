@@ -1,0 +1,344 @@
+"""Declared jobs over the API: made, changed, kept, overridden and removed (SPEC section 11)."""
+
+import json
+
+import httpx
+import pytest
+
+from scheduler_service.ports.errors import StoreUnavailable
+from tests.unit.api.declaring import PATH, declared, put
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+JSON = {"Content-Type": "application/json"}
+
+
+async def scan(world: World) -> dict[str, int]:
+    """What one run of check-timers did, without what it did not do."""
+    return {name: count for name, count in (await world.scan()).items() if count and name != "services"}
+
+
+async def drift(client: httpx.AsyncClient) -> list[tuple[str, str, str]]:
+    items = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+    return [(item["jobId"], item["kind"], item["action"]) for item in items]
+
+
+async def test_a_definition_s_warnings_are_told_with_their_place(client: httpx.AsyncClient) -> None:
+    """As a job's own are (SPEC section 10)."""
+    told = declared("a", notification=[{"url": "http://x.test", "stateEquals": "500"}])
+    response = await client.put(PATH, json={"timers": [declared("b"), told]})
+    warnings = [(one["pointer"], one["code"]) for one in response.json()["warnings"]]
+    assert warnings == [("/timers/1/notification", "no_final_notification")]
+
+
+async def test_who_declares_a_job_made_it(world: World, client: httpx.AsyncClient) -> None:
+    """`creator` may be left out: it is the service; what is said of it stays (SPEC sections 2, 11)."""
+    anonymous = {name: value for name, value in declared("a").items() if not name.startswith("creator")}
+    read = await put(client, anonymous, declared("b"), status=201)
+    assert [(one["creator"], one["creatorName"]) for one in read["timers"]] == [
+        ("billing", "billing"),
+        ("1", "one"),
+    ]
+    await world.scan()
+    assert (await client.get("/jobs/a")).json()["data"]["creator"] == "billing"
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
+async def test_an_object_is_no_larger_because_it_holds_timers(path: str) -> None:
+    """1 MiB for an object, 16 MiB for an array: only `timers` may have more (SPEC section 10)."""
+    world = World(body_bytes=1_000, array_bytes=4_000)
+    timers = [declared("a", jobDescription="x" * 900), declared("b", jobDescription="x" * 900)]
+    async with world.client() as client:
+        assert (await client.put(path, json={"timers": timers})).status_code == 201
+        for large in (
+            {"tags": ["x" * 100] * 10},
+            {"timers": timers, "tags": ["x" * 100] * 10},
+            {"timers": timers * 3},
+            [timers],
+        ):
+            response = await client.put(path, json=large)
+            assert (response.status_code, pointers(response)) == (413, [("", "too_large")])
+        twice = f'{{"timers": {json.dumps(timers)}, "timers": []}}'.encode()
+        assert (await client.put(path, content=twice, headers=JSON)).status_code == 413
+        wrong = await client.put(path, content=b"x" * 1_001, headers=JSON)
+        assert wrong.status_code == 413
+        assert (await client.put(path, content=b"[]", headers=JSON)).status_code == 422
+
+
+async def test_an_instance_declares_jobs_for_its_service(world: World, client: httpx.AsyncClient) -> None:
+    """Full registration with the declared jobs; a repetition is not checked again (SPEC section 13)."""
+    path, said = f"{PATH}/instances/a", {"timers": [declared("a")]}
+    assert (await client.put(path, json={"timers": [{}]})).status_code == 422
+    assert (await client.get(PATH)).status_code == 404
+    assert (await client.put(path, json=said)).status_code == 201
+    assert (await client.put(path, json=said)).status_code == 200
+    assert world.table.writes == 1
+    assert await scan(world) == {"created": 1}
+    assert (await client.get("/jobs/a")).status_code == 200
+
+
+async def test_declared_jobs_are_made_changed_and_removed(world: World, client: httpx.AsyncClient) -> None:
+    """New entries create, changed ones update, removed ones are paused, then destroyed (SPEC section 11)."""
+    await put(client, declared("a"), declared("b"), status=201, graceSeconds=10)
+    assert await drift(client) == [("a", "missing", "create"), ("b", "missing", "create")]
+    assert await scan(world) == {"created": 2}
+    assert (await drift(client), await scan(world)) == ([], {})
+    await put(client, declared("a", maxRetries=1), graceSeconds=10)
+    assert await drift(client) == [("a", "changed", "update"), ("b", "removed", "pause")]
+    assert await scan(world) == {"updated": 1, "paused": 1}
+    writes = world.table.writes
+    assert (await scan(world), world.table.writes) == ({}, writes)
+    job = (await client.get("/jobs/a")).json()["data"]
+    assert (job["revision"], job["definition"]["maxRetries"]) == (2, 1)
+    assert (await client.get("/jobs/b")).json()["data"]["state"] == "paused"
+    (left,) = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+    assert (left["kind"], left["destroyAt"]) == ("removed", "2026-01-01T00:00:10.000Z")
+    world.wall += 9_999
+    assert await scan(world) == {}
+    world.wall += 1
+    assert await drift(client) == [("b", "expired", "destroy")]
+    assert await scan(world) == {"destroyed": 1}
+    assert (await client.get("/jobs/b")).status_code == 404
+    assert (await drift(client), await scan(world)) == ([], {})
+
+
+async def test_one_that_is_declared_again_goes_on(world: World, client: httpx.AsyncClient) -> None:
+    """Within its grace period it is the same life, running again (SPEC section 11)."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    uid = (await client.get("/jobs/a")).json()["data"]["uid"]
+    await put(client)
+    await scan(world)
+    await put(client, declared("a"))
+    assert await scan(world) == {"activated": 1}
+    job = (await client.get("/jobs/a")).json()["data"]
+    assert (job["uid"], job["state"], await drift(client)) == (uid, "active", [])
+
+
+async def test_a_job_destroyed_behind_its_back_comes_again(world: World, client: httpx.AsyncClient) -> None:
+    """A job destroyed or lost is created again, with a new life (SPEC section 11)."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    first = (await client.get("/jobs/a")).json()["data"]["uid"]
+    await client.delete("/jobs/a")
+    assert await drift(client) == [("a", "lost", "create")]
+    assert await scan(world) == {"created": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["uid"] != first
+
+
+async def test_one_that_has_finished_is_not_lost(world: World, client: httpx.AsyncClient) -> None:
+    """It runs once, also when it is cleaned away afterwards (SPEC section 11)."""
+    await put(client, declared("once", timer=None), status=201)
+    await scan(world)
+    await world.answer_calls()
+    assert (await client.get("/jobs/once")).json()["data"]["state"] == "finished"
+    assert await scan(world) == {}
+    await client.delete("/jobs/once")
+    assert (await scan(world), await drift(client)) == ({}, [("once", "finished", "none")])
+    assert (await client.get("/jobs/once")).status_code == 404
+
+
+async def test_an_edit_is_an_override_until_the_declaration_changes(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    """Kept, and shown as drift with what differs (SPEC section 11)."""
+    await put(client, declared("a", maxRetries=1), status=201)
+    await scan(world)
+    await client.post("/jobs/a/update", json=definition(maxRetries=7, labels={"by": "hand"}))
+    assert await scan(world) == {}
+    (item,) = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+    assert (item["kind"], item["action"], item["destroyAt"]) == ("overridden", "none", None)
+    assert item["differences"] == [
+        {"pointer": "/labels/by", "declared": None, "stored": "hand"},
+        {"pointer": "/maxRetries", "declared": 1, "stored": 7},
+    ] or item["differences"] == [
+        {"pointer": "/maxRetries", "declared": 1, "stored": 7},
+        {"pointer": "/labels/by", "declared": None, "stored": "hand"},
+    ]
+    await put(client, declared("a", maxRetries=2))
+    assert await scan(world) == {"updated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["definition"]["maxRetries"] == 2
+
+
+async def test_an_edit_back_is_no_drift(world: World, client: httpx.AsyncClient) -> None:
+    """What is equal again is as declared, whoever made it so."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    await client.post("/jobs/a/update", json=definition(maxRetries=7))
+    await client.post("/jobs/a/update", json=definition())
+    assert await drift(client) == []
+    assert await scan(world) == {}
+
+
+async def test_force_applies_the_declaration_at_once(world: World, client: httpx.AsyncClient) -> None:
+    """Over edits, pauses and jobs that were made elsewhere (SPEC section 11)."""
+    await client.post("/jobs/b", json=definition(maxRetries=9))
+    await put(client, declared("a"), declared("b"), status=201)
+    await scan(world)
+    await client.post("/jobs/a/update", json=definition(maxRetries=7))
+    await client.put("/jobs/a?active=0")
+    assert await drift(client) == [("a", "overridden", "none"), ("b", "foreign", "none")]
+    response = await client.put(f"{PATH}?force=1", json={})
+    assert response.status_code == 200
+    job = (await client.get("/jobs/a")).json()["data"]
+    assert (job["state"], "maxRetries" in job["definition"]) == ("active", False)
+    assert "maxRetries" not in (await client.get("/jobs/b")).json()["data"]["definition"]
+    assert await drift(client) == []
+    await put(client)
+    assert await scan(world) == {"paused": 2}
+
+
+async def test_a_pause_by_a_person_stays(world: World, client: httpx.AsyncClient) -> None:
+    """Shown as drift, and left alone (SPEC section 11)."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    await client.put("/jobs/a?active=0")
+    assert (await scan(world), await drift(client)) == ({}, [("a", "paused", "none")])
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
+
+
+async def test_whether_a_job_runs_is_shown_where_it_differs(world: World, client: httpx.AsyncClient) -> None:
+    """A job that is declared with `active: 0` and was started, one that was paused, and an edited one."""
+    await put(client, declared("a", active=0), declared("b"), declared("c"), status=201)
+    assert await scan(world) == {"created": 3}
+    assert await drift(client) == []
+    await client.put("/jobs/a?active=1")
+    await client.put("/jobs/b?active=0")
+    await client.post("/jobs/c/update", json=definition(maxRetries=7))
+    await client.put("/jobs/c?active=0")
+    assert await scan(world) == {}
+    items = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+    assert [(item["jobId"], item["kind"], item["action"]) for item in items] == [
+        ("a", "started", "none"),
+        ("b", "paused", "none"),
+        ("c", "overridden", "none"),
+    ]
+    switched = {"pointer": "/active", "declared": True, "stored": False}
+    edited = {"pointer": "/maxRetries", "declared": 5, "stored": 7}
+    found = [item["differences"] for item in items]
+    assert found == [[switched | {"declared": False, "stored": True}], [switched], [edited, switched]]
+    assert (await client.put(f"{PATH}?force=1", json={})).status_code == 200
+    assert await drift(client) == []
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
+
+
+async def test_keep_lets_the_stored_definition_win(world: World, client: httpx.AsyncClient) -> None:
+    """`onChange: keep`, as 000 and 002 have it (SPEC section 11)."""
+    await put(client, declared("a"), status=201, onChange="keep")
+    await scan(world)
+    await put(client, declared("a", maxRetries=1), onChange="keep")
+    assert (await scan(world), await drift(client)) == ({}, [("a", "kept", "none")])
+    assert (await client.get("/jobs/a")).json()["data"]["revision"] == 1
+    await put(client, declared("a", maxRetries=1))
+    assert await scan(world) == {"updated": 1}
+
+
+async def test_manual_ones_are_created_paused(world: World, client: httpx.AsyncClient) -> None:
+    """`startPolicy: manual`: a person starts them, and a changed declaration does not (SPEC section 11)."""
+    await put(client, declared("a", startPolicy="manual", active=1), status=201)
+    assert await scan(world) == {"created": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
+    assert await drift(client) == []
+    await put(client, declared("a", startPolicy="manual", active=1, maxRetries=1))
+    assert await scan(world) == {"updated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
+    await client.put("/jobs/a?active=1")
+    await put(client, declared("a", startPolicy="manual", active=1, maxRetries=2))
+    assert await scan(world) == {"updated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["state"] == "active"
+
+
+async def test_two_services_do_not_fight_over_a_job(world: World, client: httpx.AsyncClient) -> None:
+    """The first to declare it owns it; the other one sees drift."""
+    await put(client, declared("a"), status=201)
+    await scan(world)
+    await client.put("/services/shop", json={"timers": [declared("a", maxRetries=3)]})
+    assert await scan(world) == {}
+    items = (await client.get("/services/shop/drift")).json()["data"]["items"]
+    assert [(one["jobId"], one["kind"]) for one in items] == [("a", "foreign")]
+    await client.put("/services/shop", json={"timers": []})
+    assert await scan(world) == {}
+
+
+async def test_a_removed_service_takes_its_jobs_along(world: World, client: httpx.AsyncClient) -> None:
+    """Paused at the next scan, destroyed after its grace, then nothing is left of it (SPEC section 11)."""
+    await put(client, declared("a"), status=201, graceSeconds=10)
+    await scan(world)
+    await client.delete(PATH)
+    assert await scan(world) == {"paused": 1}
+    world.wall += 10_000
+    assert await scan(world) == {"destroyed": 1}
+    await scan(world)
+    assert (world.table.rows, world.table.notes) == ({}, {})
+
+
+async def test_a_wiped_scheduler_has_all_jobs_again(world: World, client: httpx.AsyncClient) -> None:
+    """The next registration and one scan bring back what is declared (SPEC section 11)."""
+    said = {"timers": [declared(f"job-{number}") for number in range(120)]}
+    await client.put(f"{PATH}/instances/a", json=said)
+    await scan(world)
+    fresh = World()
+    async with fresh.client() as other:
+        await other.put(f"{PATH}/instances/a", json=said)
+        assert await scan(fresh) == {"created": 120}
+        assert (await scan(fresh), await drift(other)) == ({}, [])
+
+
+async def test_the_table_of_services_lost_alone_changes_nothing(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    """Jobs say themselves who declares them: they are known again, not made twice (SPEC section 11)."""
+    await put(client, declared("a"), declared("b"), status=201)
+    await scan(world)
+    uid = (await client.get("/jobs/a")).json()["data"]["uid"]
+    world.table.__init__()  # type: ignore[misc]
+    await world.registry.load()
+    await put(client, declared("a"), declared("b", maxRetries=1), status=201)
+    assert await scan(world) == {"updated": 1}
+    assert (await client.get("/jobs/a")).json()["data"]["uid"] == uid
+    await put(client, declared("a"))
+    assert await scan(world) == {"paused": 1}
+
+
+async def test_a_store_that_fails_is_tried_again(world: World, client: httpx.AsyncClient) -> None:
+    """What could not be done is said, and done by the next scan (SPEC sections 8, 11)."""
+    await put(client, declared("a"), status=201)
+    world.fault = StoreUnavailable("the disk is full")
+    with pytest.raises(StoreUnavailable, match="1 declared jobs"):
+        await world.scan()
+    world.fault = None
+    assert await scan(world) == {"created": 1}
+    world.table.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await world.scan()
+    refused = await client.put(PATH, json={"timers": []})
+    assert refused.status_code == 503
+    world.table.is_down = False
+    assert await scan(world) == {}
+
+
+async def test_a_note_that_is_lost_does_nothing_twice(world: World, client: httpx.AsyncClient) -> None:
+    """A scan that dies between a turn and its note: a `one_time` job does not run again (SPEC section 11)."""
+    await put(client, declared("once", timer=None), status=201)
+    await scan(world)
+    await put(client, declared("once", timer=None, maxRetries=1))
+    before = dict(world.table.notes)
+    assert await scan(world) == {"updated": 1}
+    calls = len(world.effects)
+    world.table.notes = before
+    assert await scan(world) == {}
+    assert len(world.effects) == calls
+    assert (await client.get("/jobs/once")).json()["data"]["revision"] == 2
+
+
+async def test_drift_is_paged(world: World, client: httpx.AsyncClient) -> None:
+    """Like every list (SPEC section 10)."""
+    await put(client, declared("a"), declared("b"), declared("c"), status=201)
+    page = (await client.get(f"{PATH}/drift?limit=2")).json()["data"]
+    assert [one["jobId"] for one in page["items"]] == ["a", "b"]
+    cursor = page["nextCursor"]
+    page = (await client.get(f"{PATH}/drift?limit=2&cursor={cursor}")).json()["data"]
+    assert ([one["jobId"] for one in page["items"]], page["nextCursor"]) == (["c"], None)
+    for path in (f"{PATH}/drift?cursor=zz", f"/services?cursor={cursor}"):
+        refused = await client.get(path)
+        assert (refused.status_code, [pointer for pointer, _ in pointers(refused)]) == (422, ["/cursor"])

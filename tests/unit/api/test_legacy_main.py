@@ -1,0 +1,44 @@
+"""The routes under /main: children of an execution, and cleaning up (SPEC section 10)."""
+
+import httpx
+import pytest
+
+from tests.unit.api.world import World, definition, pointers, start
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_children_and_their_logs(client: httpx.AsyncClient) -> None:
+    """For each child of an execution its newest one, in full; by number and by id (SPEC section 10)."""
+    parent = await start(client)
+    child = {"parentJob": "j1", "parentJobExecution": 1}
+    await start(client, "c1", **child)
+    await start(client, "c2", parentJob="j1", parentJobExecution=2)
+    for path in (
+        "/main/getChildJobLogs?parentJobId=j1&execution=1",
+        f"/main/getChildJobLogsByExecutionId?executionId={parent}",
+    ):
+        items = (await client.get(path)).json()["data"]["items"]
+        assert [item["jobId"] for item in items] == ["c1"]
+    assert (await client.get("/main/getChildJobLogsByExecutionId?executionId=x-1")).status_code == 404
+    missing = await client.get("/main/getChildJobLogs?parentJobId=j1")
+    assert (missing.status_code, pointers(missing)) == (422, [("/execution", "required")])
+
+
+async def test_a_family_is_destroyed_children_first(client: httpx.AsyncClient) -> None:
+    """The children, recursively, and the job itself; circles end (SPEC section 10)."""
+    await client.post("/jobs/a", json=definition(parentJob="c"))
+    await client.post("/jobs/b", json=definition(parentJob="a"))
+    await client.post("/jobs/c", json=definition(parentJob="b"))
+    response = await client.delete("/main/destroyByParentJob?parentJobId=a")
+    assert response.json()["data"]["jobs"] == ["c", "b", "a"]
+    assert (await client.get("/jobs")).json()["data"]["items"] == []
+    assert (await client.delete("/main/destroyByParentJob?parentJobId=a")).status_code == 404
+
+
+async def test_cleaning_says_what_it_removed(client: httpx.AsyncClient, world: World) -> None:
+    """`{jobs, executions, notifications}`, with the source's defaults (SPEC section 10)."""
+    response = await client.delete("/main/schedule/clean")
+    assert response.json()["data"] == {"jobs": 1, "executions": 2, "notifications": 3}
+    await client.delete("/main/schedule/clean?cleanDestroyJob=false&retainExecutionCount=3")
+    assert world.cleaned == [(True, 10), (False, 3)]

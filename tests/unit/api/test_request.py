@@ -1,0 +1,45 @@
+"""The body of a request: its media type and its size (SPEC sections 10, 14)."""
+
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx"]
+)
+async def test_a_body_is_json_by_its_type(client: httpx.AsyncClient, kind: str | None) -> None:
+    """415 wrong type: no web page can post (SPEC sections 10, 14)."""
+    headers = {} if kind is None else {"Content-Type": kind}
+    response = await client.post("/jobs/j1", content=json.dumps(definition()), headers=headers)
+    assert (response.status_code, pointers(response)) == (415, [("/Content-Type", "media_type")])
+
+
+async def test_a_type_may_name_its_charset(client: httpx.AsyncClient) -> None:
+    """`application/json; charset=utf-8` is JSON."""
+    headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+    response = await client.post("/jobs/j1", content=json.dumps(definition()), headers=headers)
+    assert response.status_code == 201
+
+
+async def test_a_body_has_a_limit_announced_or_not() -> None:
+    """413 too large: `limits.body_bytes`, more for arrays (SPEC section 10)."""
+    world = World(body_bytes=600, array_bytes=2_000)
+    large = json.dumps(definition(jobDescription="x" * 600)).encode()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(large), 100):
+            yield large[start : start + 100]
+
+    async with world.client() as client:
+        assert (await client.post("/jobs/j1", content=large, headers=JSON)).status_code == 413
+        assert (await client.post("/jobs/j1", content=pieces(), headers=JSON)).status_code == 413
+        assert (await client.post("/jobs", content=b"[" + large + b"]", headers=JSON)).status_code == 200
+        assert (await client.post("/jobs", content=b" " * 2_001, headers=JSON)).status_code == 413
