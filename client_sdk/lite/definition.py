@@ -55,7 +55,7 @@ def compile_lite(definition: Definition, surroundings: Surroundings, services: M
 
 def _send_directly(program: Program) -> Program:
     """A service has one address here: nobody looks for instances."""
-    steps = tuple(msgspec.structs.replace(step, handing=None) for step in program.steps)
+    steps = tuple(msgspec.structs.replace(step, dispatch=None) for step in program.steps)
     return msgspec.structs.replace(program, steps=steps)
 
 

@@ -31,41 +31,41 @@ class Broken(msgspec.Struct, frozen=True):
     retry_after: int | None = None
 
 
-def fresh_context(draft: TurnState, run: Open, from_step: int, responses: tuple[Kept, ...]) -> Context:
+def fresh_context(turn: TurnState, run: Open, from_step: int, responses: tuple[Kept, ...]) -> Context:
     """The context of an attempt that starts at `from_step` now."""
-    deadline = draft.now.steady + draft.program_of(run).timeout
-    return Context(phase=Retrying(draft.now.steady, from_step), deadline=deadline, responses=responses)
+    deadline = turn.now.steady + turn.program_of(run).timeout
+    return Context(phase=Retrying(turn.now.steady, from_step), deadline=deadline, responses=responses)
 
 
-def bare_context(draft: TurnState, deliveries: int = 0) -> Context:
+def bare_context(turn: TurnState, deliveries: int = 0) -> Context:
     """A context in which nothing is under way: for telling the end of what has none of its own."""
-    return Context(phase=Retrying(draft.now.steady), deadline=draft.now.steady, deliveries=deliveries)
+    return Context(phase=Retrying(turn.now.steady), deadline=turn.now.steady, deliveries=deliveries)
 
 
-def open_attempt(draft: TurnState, run: Open, context: Context) -> Open:
+def open_attempt(turn: TurnState, run: Open, context: Context) -> Open:
     """Takes a new `requestCounts` for `run` and puts the attempt's context in its place."""
-    counts = draft.head.request_counts + 1
-    draft.change(request_counts=counts)
-    draft.contexts[run.execute_number] = context
-    started = replace(run, request_counts=counts, attempts=run.attempts + 1, holder=draft.holder)
-    draft.records.append(AttemptStarted(run.execute_number, counts, draft.now.wall))
-    return draft.keep(started)
+    counts = turn.head.request_counts + 1
+    turn.change_head(request_counts=counts)
+    turn.contexts[run.execute_number] = context
+    started = replace(run, request_counts=counts, attempts=run.attempts + 1, holder=turn.holder)
+    turn.records.append(AttemptStarted(run.execute_number, counts, turn.now.wall))
+    return turn.put(started)
 
 
-def succeed(draft: TurnState, run: Open, digest: bytes = b"") -> None:
+def succeed(turn: TurnState, run: Open, digest: bytes = b"") -> None:
     """The attempt, and with it the execution, succeeded."""
-    draft.records.append(AttemptEnded(run.execute_number, run.request_counts, draft.now.wall))
-    remember_end(draft, run, digest)
-    finish(draft, run, ExecutionState.SUCCEEDED)
+    turn.records.append(AttemptEnded(run.execute_number, run.request_counts, turn.now.wall))
+    remember_end(turn, run, digest)
+    finish(turn, run, ExecutionState.SUCCEEDED)
 
 
-def fail(draft: TurnState, run: Open, broken: Broken, digest: bytes = b"") -> None:
+def fail(turn: TurnState, run: Open, broken: Broken, digest: bytes = b"") -> None:
     """The attempt failed: a retry waits, or the execution ends (SPEC section 6)."""
-    program = draft.program_of(run)
-    context = draft.contexts[run.execute_number]
+    program = turn.program_of(run)
+    context = turn.contexts[run.execute_number]
     failure = broken.failure
-    remember_end(draft, run, digest)
-    failed = draft.keep(replace(run, state=ExecutionState.FAILED))
+    remember_end(turn, run, digest)
+    failed = turn.put(replace(run, state=ExecutionState.FAILED))
     verdict = judge(
         program.policies,
         context.spent,
@@ -73,13 +73,13 @@ def fail(draft: TurnState, run: Open, broken: Broken, digest: bytes = b"") -> No
         program.max_retries,
         failure,
         retry_after=broken.retry_after,
-        seed=f"{draft.head.uid}:{run.request_counts}",
+        seed=f"{turn.head.uid}:{run.request_counts}",
     )
-    draft.records.append(
+    turn.records.append(
         AttemptEnded(
             run.execute_number,
             run.request_counts,
-            draft.now.wall,
+            turn.now.wall,
             error=failure.code,
             failure_type=failure.failure_type,
             message=broken.message,
@@ -87,24 +87,24 @@ def fail(draft: TurnState, run: Open, broken: Broken, digest: bytes = b"") -> No
         )
     )
     if isinstance(verdict, GiveUp):
-        finish(draft, failed, ExecutionState.TERMINATED, reason=verdict.reason, broken=broken)
+        finish(turn, failed, ExecutionState.TERMINATED, reason=verdict.reason, broken=broken)
         return
     spent = list(context.spent) or [0] * len(program.policies)
     spent[verdict.policy] += 1
     from_step = broken.step if program.steps[broken.step].from_step else run.from_step
-    draft.adjust(
-        run.execute_number,
-        phase=Retrying(draft.now.steady + verdict.wait, from_step),
+    turn.change_context(
+        run,
+        phase=Retrying(turn.now.steady + verdict.wait, from_step),
         spent=tuple(spent),
         retries=context.retries + 1,
         failure=failure.code,
         failure_type=failure.failure_type,
     )
-    draft.touch(failed)
+    turn.record_execution(failed)
 
 
 def finish(
-    draft: TurnState,
+    turn: TurnState,
     run: Open,
     state: ExecutionState,
     *,
@@ -113,8 +113,8 @@ def finish(
 ) -> None:
     """The execution ends: its caller is told, its place is free."""
     error = broken.failure.code if broken else None
-    notify_end(draft, run, state, error, broken.message if broken else "")
-    draft.close(
+    notify_end(turn, run, state, error, broken.message if broken else "")
+    turn.close(
         run,
         state,
         reason=reason,
@@ -123,67 +123,67 @@ def finish(
     )
 
 
-def cancel(draft: TurnState, run: Open, reason: str, *, silent: bool = False) -> None:
+def cancel(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> None:
     """Ends an execution that somebody no longer wants; what is in flight is stopped, the target told.
 
     `silent`: no notification (the job is destroyed).
     """
     lost = LOST_ORDINAL if run.state in LIVE else 0
-    context = draft.contexts.setdefault(run.execute_number, bare_context(draft, lost))
+    context = turn.contexts.setdefault(run.execute_number, bare_context(turn, lost))
     if run.state is ExecutionState.PROCESSING:
-        abandon(draft, run, context.phase)
-        inform(draft, run, context)
-        _close_attempt(draft, run)
+        abandon(turn, run, context.phase)
+        call_cancel_url(turn, run, context)
+        _close_attempt(turn, run)
     state, error = ExecutionState.CANCELLED, "cancelled"
     if not silent:
-        notify_end(draft, run, state, error, reason)
-    draft.close(run, state, reason=reason, error=error, failure_type=FailureType.CANCELLED)
+        notify_end(turn, run, state, error, reason)
+    turn.close(run, state, reason=reason, error=error, failure_type=FailureType.CANCELLED)
 
 
-def abandon(draft: TurnState, run: Open, phase: Phase) -> None:
+def abandon(turn: TurnState, run: Open, phase: Phase) -> None:
     """Stops what is in flight, if anything is: a call, or the parts of a step."""
-    token = token_of(draft, run, phase)
+    token = token_of(turn, run, phase)
     if token is not None:
-        draft.effects.append(Abandon(token))
+        turn.effects.append(Abandon(token))
     else:
-        abandon_parts(draft, run, phase)
+        abandon_parts(turn, run, phase)
 
 
-def token_of(draft: TurnState, run: Open, phase: Phase) -> Token | None:
+def token_of(turn: TurnState, run: Open, phase: Phase) -> Token | None:
     """The name of the call that `phase` awaits; None where it awaits none."""
     if type(phase) is Calling:
-        return draft.token(run, STEP, phase.step)
+        return turn.token(run, STEP, phase.step)
     if type(phase) is Checking:
-        return draft.token(run, CHECK, draft.contexts[run.execute_number].checks)
+        return turn.token(run, CHECK, turn.contexts[run.execute_number].checks)
     return None
 
 
-def inform(draft: TurnState, run: Open, context: Context) -> None:
+def call_cancel_url(turn: TurnState, run: Open, context: Context) -> None:
     """Calls the job's `cancelUrl`, if it has one."""
-    program = draft.program_of(run)
+    program = turn.program_of(run)
     if program.cancel is None:
         return
     request = make_request(
         program,
-        draft.head,
+        turn.head,
         run,
         context.responses,
         program.cancel,
-        key=f"{draft.head.uid}-{run.execute_number}-{run.request_counts}-cancel",
+        key=f"{turn.head.uid}-{run.execute_number}-{run.request_counts}-cancel",
         timeout=program.cancel.timeout,
     )
     if isinstance(request, Refused):
-        draft.note(run, "cancelUrl", f"not called, {request.code}: {request.message}")
+        turn.note(run, "cancelUrl", f"not called, {request.code}: {request.message}")
         return
-    draft.effects.append(Inform(request))
+    turn.effects.append(Inform(request))
 
 
-def remember_end(draft: TurnState, run: Open, digest: bytes) -> None:
+def remember_end(turn: TurnState, run: Open, digest: bytes) -> None:
     """Keeps what late feedback for this attempt must be told."""
-    if not draft.program_of(run).asynchronous:
+    if not turn.program_of(run).asynchronous:
         return
     ended = Ended(run.request_counts, run.execute_number, digest)
-    draft.change(ended=_shorten((*draft.head.ended, ended)[-ENDED_KEPT:]))
+    turn.change_head(ended=_shorten((*turn.head.ended, ended)[-ENDED_KEPT:]))
 
 
 def _shorten(kept: tuple[Ended, ...]) -> tuple[Ended, ...]:
@@ -197,13 +197,13 @@ def _shorten(kept: tuple[Ended, ...]) -> tuple[Ended, ...]:
     return tuple(reversed(found))
 
 
-def _close_attempt(draft: TurnState, run: Open) -> None:
-    remember_end(draft, run, b"")
-    draft.records.append(
+def _close_attempt(turn: TurnState, run: Open) -> None:
+    remember_end(turn, run, b"")
+    turn.records.append(
         AttemptEnded(
             run.execute_number,
             run.request_counts,
-            draft.now.wall,
+            turn.now.wall,
             error="cancelled",
             failure_type=FailureType.CANCELLED,
         )

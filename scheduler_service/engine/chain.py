@@ -10,8 +10,8 @@ from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, 
 from scheduler_service.engine.exchanges import exchange_of
 from scheduler_service.engine.headers import find_header, read_retry_after
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
-from scheduler_service.engine.notification_events import OWN_FAULT, answer_notice, notify, plain_notice
-from scheduler_service.engine.parts.outbound import hand_out
+from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
+from scheduler_service.engine.parts.outbound import dispatch_step
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import Refused, make_request, whole_url
 from scheduler_service.engine.retry import Failure
@@ -26,17 +26,17 @@ FAILURE_TYPES = {
 }
 
 
-def begin(draft: TurnState, run: Open, from_step: int, responses: tuple[Kept, ...]) -> None:
+def begin(turn: TurnState, run: Open, from_step: int, responses: tuple[Kept, ...]) -> None:
     """Starts the first attempt of an execution."""
-    context = fresh_context(draft, run, from_step, responses)
-    call_step(draft, open_attempt(draft, run, context), from_step)
+    context = fresh_context(turn, run, from_step, responses)
+    call_step(turn, open_attempt(turn, run, context), from_step)
 
 
-def begin_again(draft: TurnState, run: Open, from_step: int) -> None:
+def begin_again(turn: TurnState, run: Open, from_step: int) -> None:
     """Starts the next attempt of an execution that waited for its retry."""
-    context = draft.contexts[run.execute_number]
+    context = turn.contexts[run.execute_number]
     fresh = replace(
-        fresh_context(draft, run, from_step, context.responses[:from_step]),
+        fresh_context(turn, run, from_step, context.responses[:from_step]),
         spent=context.spent,
         retries=context.retries,
         told=context.told,
@@ -44,77 +44,77 @@ def begin_again(draft: TurnState, run: Open, from_step: int) -> None:
         deliveries=context.deliveries,
     )
     processing = replace(run, state=ExecutionState.PROCESSING)
-    call_step(draft, open_attempt(draft, processing, fresh), from_step)
+    call_step(turn, open_attempt(turn, processing, fresh), from_step)
 
 
-def call_step(draft: TurnState, run: Open, index: int) -> None:
+def call_step(turn: TurnState, run: Open, index: int) -> None:
     """Sends step `index`."""
-    program = draft.program_of(run)
+    program = turn.program_of(run)
     step = program.steps[index]
-    context = draft.contexts[run.execute_number]
+    context = turn.contexts[run.execute_number]
     before = context.phase
-    key = key_of(draft, run, step)
+    key = key_of(turn, run, step)
     request: OutboundRequest | Refused | None = make_request(
         program,
-        draft.head,
+        turn.head,
         run,
         context.responses,
         step.target,
         key=key,
-        timeout=limit_of(draft, context, step.target.timeout),
+        timeout=limit_of(turn, context, step.target.timeout),
         trace=before.request.trace if type(before) is Calling else "",  # the same for all its requests
     )
-    if step.handing is not None and isinstance(request, OutboundRequest):
-        request = hand_out(draft, run, step, request, key)
+    if step.dispatch is not None and isinstance(request, OutboundRequest):
+        request = dispatch_step(turn, run, step, request, key)
     if request is None:
         return  # it is on its way to the instances
     if type(request) is Refused:
-        refuse_step(draft, run, index, request)
+        refuse_step(turn, run, index, request)
         return
-    draft.adjust(run.execute_number, phase=Calling(index, request, draft.now.wall))
-    draft.effects.append(Call(draft.token(run, STEP, index), request))
+    turn.change_context(run, phase=Calling(index, request, turn.now.wall))
+    turn.effects.append(Call(turn.token(run, STEP, index), request))
 
 
-def limit_of(draft: TurnState, context: Context, timeout: int) -> int:
+def limit_of(turn: TurnState, context: Context, timeout: int) -> int:
     """The HTTP timeout of a call: where the attempt ends no later, its limit wins, a second before."""
-    left = context.deadline - draft.now.steady
+    left = context.deadline - turn.now.steady
     return timeout if timeout < left else max(left, 0) + SECOND
 
 
-def take_answer(draft: TurnState, run: Open, calling: Calling, outcome: Outcome) -> None:
+def handle_answer(turn: TurnState, run: Open, calling: Calling, outcome: Outcome) -> None:
     """The answer to the step in flight: on with the chain, or the attempt fails."""
-    step = draft.program_of(run).steps[calling.step]
-    broken = judge_answer(step, outcome, draft.now.wall)
-    record_step(draft, run, step, calling, outcome, broken.failure.code if broken else None)
+    step = turn.program_of(run).steps[calling.step]
+    broken = judge_answer(step, outcome, turn.now.wall)
+    record_step(turn, run, step, calling, outcome, broken.failure.code if broken else None)
     if type(outcome) is Fault:
         assert broken is not None
-        take_fault(draft, run, step, outcome, broken)
+        handle_fault(turn, run, step, outcome, broken)
     elif broken is not None:
-        fail_answer(draft, run, outcome, broken)
+        fail_answer(turn, run, outcome, broken)
     else:
-        advance(draft, run, step, outcome)
+        advance(turn, run, step, outcome)
 
 
-def fail_answer(draft: TurnState, run: Open, answer: Answer, broken: Broken) -> None:
+def fail_answer(turn: TurnState, run: Open, answer: Answer, broken: Broken) -> None:
     """An answer that fails the attempt; one that says that the job is gone pauses the job as well."""
     message = broken.message
-    notify(draft, run, answer_notice, answer, broken.failure.code, message)
+    notify(turn, run, answer_event, answer, broken.failure.code, message)
     if answer.status == GONE_STATUS and says_gone(answer):
-        pause_gone(draft, run, broken)
+        pause_gone(turn, run, broken)
     else:
-        fail(draft, run, broken)
+        fail(turn, run, broken)
 
 
 def record_step(
-    draft: TurnState, run: Open, step: Step, calling: Calling, outcome: Outcome, error: str | None
+    turn: TurnState, run: Open, step: Step, calling: Calling, outcome: Outcome, error: str | None
 ) -> None:
     """Writes one step into the history."""
-    draft.records.append(
+    turn.records.append(
         StepEnded(
             execute_number=run.execute_number,
             request_counts=run.request_counts,
             index=step.index,
-            at=draft.now.wall,
+            at=turn.now.wall,
             exchange=exchange_of(calling.request, outcome, calling.sent_at),
             resp_env_name=step.resp_env_name,
             error=error,
@@ -122,17 +122,17 @@ def record_step(
     )
 
 
-def key_of(draft: TurnState, run: Open, step: Step) -> str:
+def key_of(turn: TurnState, run: Open, step: Step) -> str:
     """The Idempotency-Key of a step: the same over all attempts, unless the step names its attempt."""
-    key = f"{draft.head.uid}-{run.execute_number}-{step.index}"
+    key = f"{turn.head.uid}-{run.execute_number}-{step.index}"
     return f"{key}-{run.request_counts}" if step.per_attempt else key
 
 
-def refuse_step(draft: TurnState, run: Open, index: int, refused: Refused) -> None:
+def refuse_step(turn: TurnState, run: Open, index: int, refused: Refused) -> None:
     """A step whose request cannot be made fails its attempt."""
-    draft.note(run, refused.code, refused.message, step=index)
-    notify(draft, run, plain_notice, OWN_FAULT, refused.code, refused.message)
-    fail(draft, run, Broken(Failure(refused.code, refused.failure_type), refused.message, index))
+    turn.note(run, refused.code, refused.message, step=index)
+    notify(turn, run, failure_event, OWN_FAULT, refused.code, refused.message)
+    fail(turn, run, Broken(Failure(refused.code, refused.failure_type), refused.message, index))
 
 
 def judge_answer(step: Step, outcome: Outcome, now: int) -> Broken | None:
@@ -157,65 +157,64 @@ def _succeeds(step: Step, status: int) -> bool:
     return False
 
 
-def take_fault(draft: TurnState, run: Open, step: Step, fault: Fault, broken: Broken) -> None:
+def handle_fault(turn: TurnState, run: Open, step: Step, fault: Fault, broken: Broken) -> None:
     """No answer came. A verdict by feedback stands in for the last step's answer (SPEC section 5)."""
-    program = draft.program_of(run)
-    context = draft.contexts[run.execute_number]
+    program = turn.program_of(run)
+    context = turn.contexts[run.execute_number]
     is_last = step.index == len(program.steps) - 1
     stands_in = fault.kind in (FaultKind.CONNECT, FaultKind.TIMEOUT) and program.check is None
     if context.verdict is not None and is_last and stands_in:
-        settle(draft, run, context.verdict)
+        settle(turn, run, context.verdict)
         return
     timed_out = fault.kind is FaultKind.TIMEOUT
     code = broken.failure.code
-    notify(draft, run, plain_notice, OWN_FAULT, code, broken.message, timed_out=timed_out)
-    fail(draft, run, broken)
+    notify(turn, run, failure_event, OWN_FAULT, code, broken.message, timed_out=timed_out)
+    fail(turn, run, broken)
 
 
-def advance(draft: TurnState, run: Open, step: Step, answer: Answer) -> None:
+def advance(turn: TurnState, run: Open, step: Step, answer: Answer) -> None:
     """The step succeeded: the next one, or the chain's end."""
-    program = draft.program_of(run)
-    context = draft.contexts[run.execute_number]
+    program = turn.program_of(run)
+    context = turn.contexts[run.execute_number]
     body = answer.body if step.keeps else None
     kept = Kept(answer.status, answer.url or _url_of(context.phase), body, answer.truncated)
-    draft.adjust(run.execute_number, responses=(*context.responses, kept))
+    turn.change_context(run, responses=(*context.responses, kept))
     if step.index + 1 < len(program.steps):
-        call_step(draft, run, step.index + 1)
+        call_step(turn, run, step.index + 1)
     elif program.asynchronous:
-        _await_outcome(draft, run, answer)
+        _await_outcome(turn, run, answer)
     else:
-        notify(draft, run, answer_notice, answer, None, "")
-        succeed(draft, run)
+        notify(turn, run, answer_event, answer, None, "")
+        succeed(turn, run)
 
 
 def _url_of(phase: object) -> str:
     return phase.request.url if isinstance(phase, Calling) else ""
 
 
-def _await_outcome(draft: TurnState, run: Open, answer: Answer) -> None:
+def _await_outcome(turn: TurnState, run: Open, answer: Answer) -> None:
     """The chain of an asynchronous job is through: who says how it ends? (SPEC section 5)"""
-    program = draft.program_of(run)
-    context = draft.contexts[run.execute_number]
-    number = run.execute_number
+    program = turn.program_of(run)
+    context = turn.contexts[run.execute_number]
     # A verdict that came before brings the first check forward.
     pause = program.check_rate if context.verdict is None else 0
-    check_at = CheckWaiting(draft.now.steady + pause)
+    check_at = CheckWaiting(turn.now.steady + pause)
     location = find_header(answer.headers, "location")
     if program.check is not None:
-        draft.adjust(number, phase=check_at, verdict=None)
+        turn.change_context(run, phase=check_at, verdict=None)
     elif answer.status == 202 and location:
-        _poll_location(draft, run, location, check_at)
+        _poll_location(turn, run, location, check_at)
     elif context.verdict is not None:
-        settle(draft, run, context.verdict)
+        settle(turn, run, context.verdict)
     else:
-        draft.adjust(number, phase=FeedbackAwaited())
+        turn.change_context(run, phase=FeedbackAwaited())
 
 
-def _poll_location(draft: TurnState, run: Open, location: str, check_at: CheckWaiting) -> None:
-    program = draft.program_of(run)
-    base = draft.contexts[run.execute_number].responses[-1].url
+def _poll_location(turn: TurnState, run: Open, location: str, check_at: CheckWaiting) -> None:
+    program = turn.program_of(run)
+    base = turn.contexts[run.execute_number].responses[-1].url
     url = whole_url(program, location, base)
     if isinstance(url, Refused):
-        refuse_step(draft, run, len(program.steps) - 1, url)
+        refuse_step(turn, run, len(program.steps) - 1, url)
         return
-    draft.adjust(run.execute_number, phase=check_at, location=url, verdict=None)
+    turn.change_context(run, phase=check_at, location=url, verdict=None)

@@ -18,8 +18,8 @@ from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import FeedbackSeen
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
-from scheduler_service.engine.notification_events import notify, report_notice
-from scheduler_service.engine.parts.feedback import find_verdict, take_part_report
+from scheduler_service.engine.notification_events import notify, report_event
+from scheduler_service.engine.parts.feedback import find_verdict, handle_part_report
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.engine.verdicts import Unreadable, has_decided, read_report, settle
@@ -28,9 +28,9 @@ FEEDBACK_STATUS = "200"
 BY_PART = (PartsOpen, PartsQueued, PartsAwaited)
 
 
-def take_feedback(draft: TurnState, event: FeedbackArrived) -> Reply:
+def handle_feedback(turn: TurnState, event: FeedbackArrived) -> Reply:
     """One report (SPEC section 5): token first, then the report's form, then whether it is awaited."""
-    expected = feedback_token(draft.head.key, draft.head.uid, event.request_counts)
+    expected = feedback_token(turn.head.key, turn.head.uid, event.request_counts)
     if not hmac.compare_digest(expected.encode(), event.token.encode("utf-8", "replace")):
         return Refusal(
             RefusalCode.FORBIDDEN,
@@ -41,55 +41,55 @@ def take_feedback(draft: TurnState, event: FeedbackArrived) -> Reply:
     report = read_report(event.body)
     if isinstance(report, Unreadable):
         return Refusal(RefusalCode.INVALID, report.message, report.pointer)
-    run = _awaited(draft, event.request_counts)
+    run = _awaited(turn, event.request_counts)
     if run is None:
-        return _refuse_stale(draft, event, report)
-    phase = draft.contexts[run.execute_number].phase
+        return _refuse_stale(turn, event, report)
+    phase = turn.contexts[run.execute_number].phase
     if isinstance(phase, BY_PART) and phase.verdicts:
         known = find_verdict(phase.verdicts, event.shard)
         if isinstance(known, Refusal):
             return known
         if known is not None:
-            return Unchanged() if known == report else _refuse_stale(draft, event, report)
-    return _take(draft, run, report, event.shard)
+            return Unchanged() if known == report else _refuse_stale(turn, event, report)
+    return _take(turn, run, report, event.shard)
 
 
-def _awaited(draft: TurnState, request_counts: int) -> Open | None:
-    for run in draft.opens.values():
+def _awaited(turn: TurnState, request_counts: int) -> Open | None:
+    for run in turn.opens.values():
         if run.request_counts == request_counts and run.state is ExecutionState.PROCESSING:
-            return run if run.execute_number in draft.contexts else None
+            return run if run.execute_number in turn.contexts else None
     return None
 
 
-def _take(draft: TurnState, run: Open, report: Report, shard: int | None) -> Reply:
+def _take(turn: TurnState, run: Open, report: Report, shard: int | None) -> Reply:
     number = run.execute_number
-    _record(draft, number, run.request_counts, report, shard, stale=False)
-    draft.adjust(number, progress=report.progress or draft.contexts[number].progress)
-    draft.touch(run)
-    notify(draft, run, report_notice, report, FEEDBACK_STATUS)
-    match draft.contexts[number].phase:
+    _record(turn, number, run.request_counts, report, shard, stale=False)
+    turn.change_context(run, progress=report.progress or turn.contexts[number].progress)
+    turn.record_execution(run)
+    notify(turn, run, report_event, report, FEEDBACK_STATUS)
+    match turn.contexts[number].phase:
         case FeedbackAwaited() if report.status:
-            settle(draft, run, report)
+            settle(turn, run, report)
         case CheckWaiting():
-            draft.adjust(number, phase=CheckWaiting(draft.now.steady))
-        case Checking():
-            draft.adjust(number, verdict=report)  # the check in flight may know less: the next comes at once
-        case Calling() if report.status and draft.program_of(run).asynchronous:
-            draft.adjust(number, verdict=report)
+            turn.change_context(run, phase=CheckWaiting(turn.now.steady))
+        case Checking():  # its answer may be older than this report: the next check follows at once
+            turn.change_context(run, verdict=report)
+        case Calling() if report.status and turn.program_of(run).asynchronous:
+            turn.change_context(run, verdict=report)
         case Resolving() | PartsOpen() | PartsQueued() | PartsAwaited() as phase if report.status:
-            take_part_report(draft, run, phase, report, shard)
+            handle_part_report(turn, run, phase, report, shard)
         case _:
             pass  # progress alone
     return Taken()
 
 
-def _refuse_stale(draft: TurnState, event: FeedbackArrived, report: Report) -> Reply:
+def _refuse_stale(turn: TurnState, event: FeedbackArrived, report: Report) -> Reply:
     request_counts = event.request_counts
-    ended = next((end for end in draft.head.ended if end.request_counts == request_counts), None)
+    ended = next((end for end in turn.head.ended if end.request_counts == request_counts), None)
     if ended is not None and has_decided(ended.digest, report, event.shard):
         return Unchanged()
     number = ended.execute_number if ended else 0
-    _record(draft, number, request_counts, report, event.shard, stale=True)
+    _record(turn, number, request_counts, report, event.shard, stale=True)
     return Refusal(
         RefusalCode.STALE,
         f"no attempt with requestCounts {request_counts} waits for feedback: it has ended or never was",
@@ -98,7 +98,7 @@ def _refuse_stale(draft: TurnState, event: FeedbackArrived, report: Report) -> R
 
 
 def _record(
-    draft: TurnState, number: int, request_counts: int, report: Report, part: int | None, *, stale: bool
+    turn: TurnState, number: int, request_counts: int, report: Report, part: int | None, *, stale: bool
 ) -> None:
-    seen = FeedbackSeen(number, request_counts, draft.now.wall, report.body, stale, part=part)
-    draft.records.append(seen)
+    seen = FeedbackSeen(number, request_counts, turn.now.wall, report.body, stale, part=part)
+    turn.records.append(seen)

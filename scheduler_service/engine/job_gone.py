@@ -18,34 +18,34 @@ def says_gone(answer: Answer) -> bool:
     return (find_header(answer.headers, _HEADER) or "").strip().lower() == GONE
 
 
-def pause_gone(draft: TurnState, run: Open, broken: Broken) -> None:
+def pause_gone(turn: TurnState, run: Open, broken: Broken) -> None:
     """Ends the execution without a retry, and pauses the job with the reason `gone`.
 
     Other executions that run end by themselves; timer firings that wait are skipped.
     """
-    draft.note(run, JOB_GONE, "the target no longer knows this job (410 with X-Job-State: gone)")
-    _terminate(draft, run, broken)
-    if not draft.head.active:
+    turn.note(run, JOB_GONE, "the target no longer knows this job (410 with X-Job-State: gone)")
+    _terminate(turn, run, broken)
+    if not turn.head.active:
         return
-    draft.change(active=False, paused_at=draft.now.wall, pause_reason=GONE, updated_at=draft.now.wall)
-    for other in list(draft.opens.values()):
+    turn.change_head(active=False, paused_at=turn.now.wall, pause_reason=GONE, updated_at=turn.now.wall)
+    for other in list(turn.opens.values()):
         if other.triggered_by is TriggeredBy.TIMER and other.state is ExecutionState.ENQUEUED:
-            draft.account(other, FiringOutcome.SKIPPED, GONE)
-            cancel(draft, other, GONE)
+            turn.record_firing(other, FiringOutcome.SKIPPED, GONE)
+            cancel(turn, other, GONE)
 
 
-def _terminate(draft: TurnState, run: Open, broken: Broken) -> None:
+def _terminate(turn: TurnState, run: Open, broken: Broken) -> None:
     failure = broken.failure
-    remember_end(draft, run, b"")
-    failed = draft.keep(replace(run, state=ExecutionState.FAILED))
-    draft.records.append(
+    remember_end(turn, run, b"")
+    failed = turn.put(replace(run, state=ExecutionState.FAILED))
+    turn.records.append(
         AttemptEnded(
             run.execute_number,
             run.request_counts,
-            draft.now.wall,
+            turn.now.wall,
             error=failure.code,
             failure_type=failure.failure_type,
             message=broken.message,
         )
     )
-    finish(draft, failed, ExecutionState.TERMINATED, reason=GONE, broken=broken)
+    finish(turn, failed, ExecutionState.TERMINATED, reason=GONE, broken=broken)

@@ -39,24 +39,24 @@ class NotificationEvent(msgspec.Struct, frozen=True):
     timed_out: bool = False
 
 
-def report_notice(_: TurnState, report: Report, http_status: str) -> NotificationEvent:
+def report_event(_: TurnState, report: Report, http_status: str) -> NotificationEvent:
     """The event that a check or a feedback is."""
     key = {"": IN_PROGRESS, SUCCEED: SUCCEED}.get(report.status) or report.error or FAILED
     return NotificationEvent(key, http_status, _object(parse_json(report.body)) | {"status": report.status})
 
 
-def answer_notice(draft: TurnState, answer: Answer, error: str | None, message: str) -> NotificationEvent:
+def answer_event(turn: TurnState, answer: Answer, error: str | None, message: str) -> NotificationEvent:
     """The answer that ends a synchronous attempt, or a failing request of an asynchronous chain."""
     code = str(answer.status)
     value = parse_json(answer.body) if answer.body else None
     if isinstance(value, dict) and "status" in value:
         return NotificationEvent(code, code, value)
     state = FAILED if error else SUCCEED
-    return NotificationEvent(code, code, make_response(draft, state, message or None, error, value))
+    return NotificationEvent(code, code, make_response(turn, state, message or None, error, value))
 
 
-def plain_notice(
-    draft: TurnState,
+def failure_event(
+    turn: TurnState,
     key: str,
     error: str,
     message: str,
@@ -65,11 +65,11 @@ def plain_notice(
     timed_out: bool = False,
 ) -> NotificationEvent:
     """An event that no target described: no answer, a limit, a request that could not be made."""
-    return NotificationEvent(key, http_status, make_response(draft, FAILED, message, error, None), timed_out)
+    return NotificationEvent(key, http_status, make_response(turn, FAILED, message, error, None), timed_out)
 
 
 def make_response(
-    draft: TurnState, status: str, message: str | None, error: str | None, data: object
+    turn: TurnState, status: str, message: str | None, error: str | None, data: object
 ) -> dict[str, object]:
     """The `response` of a notification that no target wrote."""
     return {
@@ -77,7 +77,7 @@ def make_response(
         "message": message,
         "error": error,
         "progress": None,
-        "datetime": local_text(draft.program.surroundings.default_zone, draft.now.wall),
+        "datetime": local_text(turn.program.surroundings.default_zone, turn.now.wall),
         "data": data,
     }
 
@@ -89,7 +89,7 @@ def local_text(zone: str, moment: int) -> str:
 
 
 def notify(
-    draft: TurnState,
+    turn: TurnState,
     run: Open,
     make: Callable[Concatenate[TurnState, P], NotificationEvent],
     *values: P.args,
@@ -97,82 +97,82 @@ def notify(
 ) -> None:
     """Tells every entry that asked for this event; remembers it for the final one.
 
-    `make(draft, …)` is called where anybody may be told: most jobs have no entry, and a notice reads the
+    `make(turn, …)` is called where anybody may be told: most jobs have no entry, and a event reads the
     answer's JSON. A closure would cost those too: its cells are made before anybody is asked.
     """
-    program = draft.program_of(run)
+    program = turn.program_of(run)
     if not program.notifications:
         return
-    notice = make(draft, *values, **options)
-    _tell(draft, run, program, notice)
-    told = Told(notice.http_status, as_json(notice.response))
-    draft.adjust(run.execute_number, told=told)
+    event = make(turn, *values, **options)
+    _notify_entries(turn, run, program, event)
+    told = Told(event.http_status, as_json(event.response))
+    turn.change_context(run, told=told)
 
 
-def notify_end(draft: TurnState, run: Open, state: ExecutionState, error: str | None, message: str) -> None:
+def notify_end(turn: TurnState, run: Open, state: ExecutionState, error: str | None, message: str) -> None:
     """Tells that the execution ended; the last event's `response` with the final status."""
-    program = draft.program_of(run)
+    program = turn.program_of(run)
     if not program.notifications:
         return
     final = FINAL_SUCCEED if state is ExecutionState.SUCCEEDED else FINAL_FAILED
-    told = draft.contexts[run.execute_number].told
+    told = turn.contexts[run.execute_number].told
     if told is None:
-        response = make_response(draft, final, message or None, error, None)
-        _tell(draft, run, program, NotificationEvent(final, OWN_FAULT, response))
+        response = make_response(turn, final, message or None, error, None)
+        _notify_entries(turn, run, program, NotificationEvent(final, OWN_FAULT, response))
         return
     response = _object(parse_json(told.response)) | {"status": final}
     if error in ("cancelled", "lost"):
         response["error"] = error
-    _tell(draft, run, program, NotificationEvent(final, told.http_status, response))
+    _notify_entries(turn, run, program, NotificationEvent(final, told.http_status, response))
 
 
-def _tell(draft: TurnState, run: Open, program: Program, notice: NotificationEvent) -> None:
-    key = _key_among(program, notice)
+def _notify_entries(turn: TurnState, run: Open, program: Program, event: NotificationEvent) -> None:
+    key = _key_among(program, event)
     for place, entry in enumerate(program.notifications):
         if entry.keys and key not in entry.keys:
             continue
-        if entry.on_change and _seen_before(draft, run, place, notice):
+        if entry.on_change and _seen_before(turn, run, place, event):
             continue
-        _deliver(draft, run, program, entry, notice)
+        _deliver(turn, run, program, entry, event)
 
 
-def _key_among(program: Program, notice: NotificationEvent) -> str:
+def _key_among(program: Program, event: NotificationEvent) -> str:
     """A timeout that counts as 500 goes to who names `timeout` where none names 500 (SPEC section 5)."""
-    named = any(notice.key in entry.keys for entry in program.notifications)
-    return TIMEOUT if notice.timed_out and not named else notice.key
+    named = any(event.key in entry.keys for entry in program.notifications)
+    return TIMEOUT if event.timed_out and not named else event.key
 
 
-def _seen_before(draft: TurnState, run: Open, place: int, notice: NotificationEvent) -> bool:
+def _seen_before(turn: TurnState, run: Open, place: int, event: NotificationEvent) -> bool:
     """Whether this entry was told the same status, error and progress last time; remembers it."""
-    if notice.key in FINAL:
+    if event.key in FINAL:
         return False
-    context = draft.contexts[run.execute_number]
-    mark = as_json([notice.response.get(name) for name in ("status", "error", "progress")]).decode()
-    seen = list(context.seen) or [""] * len(draft.program_of(run).notifications)
+    context = turn.contexts[run.execute_number]
+    mark = as_json([event.response.get(name) for name in ("status", "error", "progress")]).decode()
+    seen = list(context.seen) or [""] * len(turn.program_of(run).notifications)
     if seen[place] == mark:
         return True
     seen[place] = mark
-    draft.adjust(run.execute_number, seen=tuple(seen))
+    turn.change_context(run, seen=tuple(seen))
     return False
 
 
 def _deliver(
-    draft: TurnState, run: Open, program: Program, entry: Notification, notice: NotificationEvent
+    turn: TurnState, run: Open, program: Program, entry: Notification, event: NotificationEvent
 ) -> None:
-    context = draft.contexts[run.execute_number]
+    context = turn.contexts[run.execute_number]
     ordinal = context.deliveries
-    delivery_id = f"{draft.head.uid}-{run.execute_number}-{ordinal}"
+    delivery_id = f"{turn.head.uid}-{run.execute_number}-{ordinal}"
     key = f"{delivery_id}-n"
     body = {
-        "httpStatus": notice.http_status,
-        "response": notice.response,
+        "httpStatus": event.http_status,
+        "response": event.response,
         "jobId": program.job_id,
         "executeNumber": run.execute_number,
         "requestCounts": run.request_counts,
     }
     request = make_request(
         program,
-        draft.head,
+        turn.head,
         run,
         context.responses,
         entry.target,
@@ -180,50 +180,50 @@ def _deliver(
         timeout=entry.target.timeout,
         extra={NOTIFY_BODY: body},
     )
-    draft.adjust(run.execute_number, deliveries=ordinal + 1)
+    turn.change_context(run, deliveries=ordinal + 1)
     if isinstance(request, Refused):
-        _refuse(draft, run, entry, notice, delivery_id, request)
+        _refuse(turn, run, entry, event, delivery_id, request)
         return
     delivery = Delivery(
         delivery_id=delivery_id,
-        uid=draft.head.uid,
+        uid=turn.head.uid,
         execute_number=run.execute_number,
         request_counts=run.request_counts,
         ordinal=ordinal,
-        event=notice.key,
+        event=event.key,
         request=_name_delivery(request, key),
         name=entry.name,
         durable=program.qos == 1 or entry.outbox,
         outbox=program.qos == 1 or entry.outbox,
-        final=notice.key in FINAL,
-        created_at=draft.now.wall,
+        final=event.key in FINAL,
+        created_at=turn.now.wall,
         tenant=program.surroundings.tenant,
     )
-    draft.effects.append(Notify(delivery))
+    turn.effects.append(Notify(delivery))
 
 
 def _refuse(
-    draft: TurnState,
+    turn: TurnState,
     run: Open,
     entry: Notification,
-    notice: NotificationEvent,
+    event: NotificationEvent,
     delivery_id: str,
     refused: Refused,
 ) -> None:
     """A delivery that cannot be made failed for good: it is seen among the others, and in the log."""
     cause = f"{refused.code}: {refused.message}"
-    draft.note(run, "notification", f"not sent, {cause}")
-    draft.records.append(
+    turn.note(run, "notification", f"not sent, {cause}")
+    turn.records.append(
         DeliveryRecord(
             delivery_id=delivery_id,
             execute_number=run.execute_number,
             request_counts=run.request_counts,
-            event=notice.key,
+            event=event.key,
             url=entry.target.url.text,
             state=DeliveryState.FAILED,
             name=entry.name,
-            created_at=draft.now.wall,
-            tries=(DeliveryTry(draft.now.wall, None, cause),),
+            created_at=turn.now.wall,
+            tries=(DeliveryTry(turn.now.wall, None, cause),),
         )
     )
 

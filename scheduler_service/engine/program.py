@@ -43,7 +43,7 @@ class Policy(msgspec.Struct, frozen=True):
     jitter: bool = False
 
 
-class Fixed(msgspec.Struct, frozen=True):
+class Prerendered(msgspec.Struct, frozen=True):
     """URL and headers of a target without a template in either: the same in every request."""
 
     url: str
@@ -66,7 +66,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     inside: bool = False
     timeout: int = 60_000
     redirects: int = 0
-    fixed: Fixed | None = None
+    fixed: Prerendered | None = None
     variables: frozenset[str] = frozenset()
     members: frozenset[str] = frozenset()
 
@@ -83,7 +83,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     `keeps`: a later template may refer to its response; `needed`: one of a later step or of the check may.
     `per_attempt`: the Idempotency-Key names the attempt as well, because the step's own templates do.
-    `handing`: it is handed to instances of a service, or to those that claim from a queue; None: it is sent.
+    `dispatch`: it is handed to instances of a service, or to those that claim from a queue; None: it is sent.
     """
 
     index: int
@@ -94,7 +94,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     keeps: bool = False
     needed: bool = False
     per_attempt: bool = False
-    handing: Routing | QueueOptions | None = None
+    dispatch: Routing | QueueOptions | None = None
 
 
 class Notification(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from scheduler_service.domain.document import Head, Kept, Open
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
-from scheduler_service.engine.program import Fixed, Program, Target
+from scheduler_service.engine.program import Prerendered, Program, Target
 from scheduler_service.engine.scope import scope_for
 from scheduler_service.language.authority import names_service
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
@@ -82,7 +82,7 @@ def make_request(
     )
 
 
-def fix(target: Target) -> Fixed | None:
+def prerender(target: Target) -> Prerendered | None:
     """URL and headers of `target` where no template stands in them; None also where they are refused."""
     templates = [template for _, template in target.headers]
     if target.service_name is not None:
@@ -94,15 +94,17 @@ def fix(target: Target) -> Fixed | None:
     return None if isinstance(found, Refused) else found
 
 
-def _render(program: Program, responses: tuple[Kept, ...], target: Target, scope: Scope) -> Fixed | Refused:
+def _render(
+    program: Program, responses: tuple[Kept, ...], target: Target, scope: Scope
+) -> Prerendered | Refused:
     url = _url(program, responses, target, scope)
     return url if isinstance(url, Refused) else _fixed(url, _headers(target, scope))
 
 
-def _fixed(url: str, headers: Headers | Refused) -> Fixed | Refused:
+def _fixed(url: str, headers: Headers | Refused) -> Prerendered | Refused:
     if isinstance(headers, Refused):
         return headers
-    return Fixed(url, headers, any(name.lower() == "idempotency-key" for name, _ in headers))
+    return Prerendered(url, headers, any(name.lower() == "idempotency-key" for name, _ in headers))
 
 
 def trace_of(uid: str, execute_number: int) -> str:

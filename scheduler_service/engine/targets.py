@@ -11,9 +11,9 @@ from client_sdk.models.problems import write_pointer
 from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.parts.options import compile_handing, refuse_handing
+from scheduler_service.engine.parts.options import compile_dispatch, refuse_dispatch
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target
-from scheduler_service.engine.requests import fix
+from scheduler_service.engine.requests import prerender
 from scheduler_service.engine.scope import members_in, names_in
 from scheduler_service.language.authority import check_authority, names_service
 from scheduler_service.language.template import (
@@ -57,7 +57,7 @@ class TargetCompiler:
             pointer = f"/request/{index}"
             target = self._request(step, pointer, self._names(index))
             if target is not None:
-                handing = compile_handing(step, self._begin(step.url), pointer, self._problems)
+                dispatch = compile_dispatch(step, self._begin(step.url), pointer, self._problems)
                 made.append(
                     Step(
                         index=index,
@@ -65,7 +65,7 @@ class TargetCompiler:
                         resp_env_name=step.resp_env_name,
                         success=tuple(_read_success(code) for code in step.success_codes),
                         from_step=step.retry_from == "step",
-                        handing=handing,
+                        dispatch=dispatch,
                     )
                 )
         return made
@@ -130,7 +130,7 @@ class TargetCompiler:
 
     def _direct(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
         """What is sent beside the chain: never handed to instances."""
-        self._problems.extend(refuse_handing(step, self._begin(step.url), pointer))
+        self._problems.extend(refuse_dispatch(step, self._begin(step.url), pointer))
         return self._request(step, pointer, names)
 
     def _request(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
@@ -152,7 +152,7 @@ class TargetCompiler:
             redirects=step.follow_redirects,
         )
         return msgspec.structs.replace(
-            target, fixed=fix(target), variables=names_in(target), members=members_in(target)
+            target, fixed=prerender(target), variables=names_in(target), members=members_in(target)
         )
 
     def _begin(self, url: str) -> str:

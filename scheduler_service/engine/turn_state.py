@@ -1,6 +1,6 @@
 """One turn in the making: the document's parts, open for change, and what the turn asks for and records.
 
-A draft lives for one call of `decide` and never leaves the engine.
+It lives for one call of `decide` and never leaves the engine.
 """
 
 import msgspec
@@ -23,15 +23,15 @@ ENQUEUED, FAILED = ExecutionState.ENQUEUED, ExecutionState.FAILED
 
 
 # An execution as it is to be recorded: the run, its revision and progress, reason, error and failure type.
-Touch = tuple[Open, int, str | None, str | None, str | None, FailureType | None]
+Change = tuple[Open, int, str | None, str | None, str | None, FailureType | None]
 
 
 class TurnState:
     """The state of a job while a turn changes it; `program` is the definition that is in force now."""
 
     __slots__ = (
+        "_changed",
         "_document",
-        "_touched",
         "contexts",
         "effects",
         "head",
@@ -56,40 +56,40 @@ class TurnState:
         self.now = now
         self.effects: list[Effect] = []
         self.records: list[Record] = []
-        self._touched: dict[int, Touch] = {}
+        self._changed: dict[int, Change] = {}
 
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; while it waits, the one in force."""
         return self.programs[run.revision] if run.revision else self.program
 
-    def change(self, **values: object) -> None:
+    def change_head(self, **values: object) -> None:
         """Puts new values into the head."""
         self.head = replace(self.head, **values)
         if "revision" in values:
             self.program = self.programs[self.head.revision]
 
-    def keep(self, run: Open) -> Open:
+    def put(self, run: Open) -> Open:
         """Puts `run` into the document, in its place or at the end, and has it recorded."""
         before = self.opens.get(run.execute_number)
         if before is not None and before.state is not run.state:
             follow(before.state, run.state)
         self.opens[run.execute_number] = run
-        self.touch(run)
+        self.record_execution(run)
         return run
 
     def requeue(self, run: Open) -> Open:
         """Puts `run` at the end of the line."""
-        self.keep(run)
+        self.put(run)
         self.opens[run.execute_number] = self.opens.pop(run.execute_number)
         return run
 
-    def adjust(self, number: int, **values: object) -> Context:
-        """Puts new values into the context of execution `number`."""
-        context = replace(self.contexts[number], **values)
-        self.contexts[number] = context
+    def change_context(self, run: Open, **values: object) -> Context:
+        """Puts new values into the context of `run`."""
+        context = replace(self.contexts[run.execute_number], **values)
+        self.contexts[run.execute_number] = context
         return context
 
-    def touch(
+    def record_execution(
         self,
         run: Open,
         *,
@@ -104,11 +104,11 @@ class TurnState:
         progress = None if context is None else context.progress
         revision = run.revision or self.head.revision
         # The record itself is made once, in `decision`: a turn touches an execution up to three times.
-        self._touched[run.execute_number] = (run, revision, progress, reason, error, failure_type)
+        self._changed[run.execute_number] = (run, revision, progress, reason, error, failure_type)
 
     def state_of(self, number: int) -> ExecutionState:
         """The state of an execution that this turn has touched, ended ones too."""
-        return self._touched[number][0].state
+        return self._changed[number][0].state
 
     def close(
         self,
@@ -121,7 +121,7 @@ class TurnState:
     ) -> Open:
         """Ends an execution: out of the document, into the records."""
         ended = replace(run, state=follow(run.state, state))
-        self.touch(ended, reason=reason, error=error, failure_type=failure_type)
+        self.record_execution(ended, reason=reason, error=error, failure_type=failure_type)
         self.opens.pop(run.execute_number, None)
         self.contexts.pop(run.execute_number, None)
         return ended
@@ -132,11 +132,11 @@ class TurnState:
             return []
         return [run for run in self.opens.values() if run.state in LIVE]
 
-    def line(self) -> list[Open]:
+    def queued(self) -> list[Open]:
         """The executions that wait for a place, in order, those that a switch holds left out."""
         return [run for run in self.opens.values() if run.state is ENQUEUED and not run.held]
 
-    def first_in_line(self) -> Open | None:
+    def first_queued(self) -> Open | None:
         """The one of them that is next. Every turn asks, and mostly nobody waits: no list is made for it."""
         for run in self.opens.values():
             if run.state is ENQUEUED and not run.held:
@@ -156,7 +156,7 @@ class TurnState:
             )
         )
 
-    def account(self, run: Open, outcome: FiringOutcome, reason: str | None = None) -> None:
+    def record_firing(self, run: Open, outcome: FiringOutcome, reason: str | None = None) -> None:
         """Writes what became of the planned firing behind `run`; triggers are not in the ledger."""
         if run.triggered_by is not TriggeredBy.TIMER:
             return
@@ -174,24 +174,24 @@ class TurnState:
         return Token(self.head.uid, run.execute_number, run.request_counts, kind, serial)
 
     def decision(self, reply: Reply) -> Decision:
-        """Freezes the draft. A turn that changed nothing gives back the document that it was given."""
+        """Freezes the state. A turn that changed nothing gives back the document that it was given."""
         head, before = self.head, self._document
-        if self._touched:
+        if self._changed:
             head = replace(head, opens=tuple(self.opens.values()), latest=self._latest())
-            self.records.extend(map(self._record, self._touched.values()))
+            self.records.extend(map(self._record, self._changed.values()))
         if head is before.head and self.contexts == before.contexts:
             return Decision(before, tuple(self.effects), tuple(self.records), reply)
         return Decision(Document(head, self.contexts), tuple(self.effects), tuple(self.records), reply)
 
     def _latest(self) -> Latest | None:
-        newest = max(self._touched)
+        newest = max(self._changed)
         known = self.head.latest
         if known is not None and known.execute_number > newest:
             return known
-        run, _, _, _, error, _ = self._touched[newest]
+        run, _, _, _, error, _ = self._changed[newest]
         return Latest(newest, run.state, error)
 
-    def _record(self, touch: Touch) -> ExecutionRecord:
+    def _record(self, touch: Change) -> ExecutionRecord:
         run, revision, progress, reason, error, failure_type = touch
         return ExecutionRecord(
             run.execute_number,

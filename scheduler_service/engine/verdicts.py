@@ -56,15 +56,15 @@ def has_decided(digest: bytes, report: Report, shard: int | None) -> bool:
     return digest[place : place + DIGEST] == digest_of(report)
 
 
-def settle(draft: TurnState, run: Open, report: Report) -> None:
+def settle(turn: TurnState, run: Open, report: Report) -> None:
     """The report decides the attempt: it succeeded, or it failed with the code that the business gave."""
     if report.status != FAILED_WORD:
-        succeed(draft, run, digest_of(report))
+        succeed(turn, run, digest_of(report))
         return
     code = report.error or FAILED_WORD
     message = report.message or f"the target reported {code}"
-    last = len(draft.program_of(run).steps) - 1
-    fail(draft, run, Broken(Failure(code, FailureType.BUSINESS), message, last), digest_of(report))
+    last = len(turn.program_of(run).steps) - 1
+    fail(turn, run, Broken(Failure(code, FailureType.BUSINESS), message, last), digest_of(report))
 
 
 def _status(value: object) -> str | Unreadable:

@@ -18,18 +18,18 @@ from scheduler_service.engine.attempt import Broken
 from scheduler_service.engine.chain import (
     advance,
     fail_answer,
+    handle_fault,
     judge_answer,
     key_of,
     limit_of,
     refuse_step,
-    take_fault,
 )
 from scheduler_service.engine.headers import find_header
 from scheduler_service.engine.parts.join import finish_parts, fit_body, record_part
 from scheduler_service.engine.parts.outbound import (
     call_of,
+    find_instance,
     key_of_part,
-    look_for_instance,
     make_part,
     reports_by_part,
     search,
@@ -43,45 +43,45 @@ DRAINING_STATUS = 503
 _HEADER = "x-instance-state"
 
 
-def take_instances(draft: TurnState, event: InstancesResolved) -> Reply:
+def handle_instances(turn: TurnState, event: InstancesResolved) -> Reply:
     """Where a step goes, or a part that lost its instance; late and doubled answers change nothing."""
-    run = find_run(draft, event.token)
+    run = find_run(turn, event.token)
     if run is None:
         return Unchanged()
-    phase = draft.contexts[run.execute_number].phase
+    phase = turn.contexts[run.execute_number].phase
     if isinstance(phase, Resolving) and phase.serial == event.token.serial:
-        _send_step(draft, run, phase, event)
+        _send_step(turn, run, phase, event)
         return Taken()
     if isinstance(phase, PartsOpen):
         part = _awaited(phase, event.token)
         if part is not None and part.request is None:
-            _send_part_elsewhere(draft, run, phase, part, event.chosen)
+            _send_part_elsewhere(turn, run, phase, part, event.chosen)
             return Taken()
     return Unchanged()
 
 
-def take_part_call(draft: TurnState, event: CallEnded) -> Reply:
+def handle_part_answer(turn: TurnState, event: CallEnded) -> Reply:
     """The answer of an instance, where the part still awaits it."""
-    run = find_run(draft, event.token)
-    phase = None if run is None else draft.contexts[run.execute_number].phase
+    run = find_run(turn, event.token)
+    phase = None if run is None else turn.contexts[run.execute_number].phase
     if run is None or not isinstance(phase, PartsOpen):
         return Unchanged()
     part = _awaited(phase, event.token)
     if part is None or part.request is None or event.token.kind is not CallKind.PART:
         return Unchanged()
     if _is_draining(event.outcome):
-        _go_elsewhere(draft, run, phase, part, event.outcome)
+        _go_elsewhere(turn, run, phase, part, event.outcome)
     elif phase.route in SPREAD:
-        _end_part(draft, run, phase, part, part.request, event.outcome)
+        _end_part(turn, run, phase, part, part.request, event.outcome)
     else:
-        _end_step(draft, run, phase, part, part.request, event.outcome)
+        _end_step(turn, run, phase, part, part.request, event.outcome)
     return Taken()
 
 
-def find_run(draft: TurnState, token: Token) -> Open | None:
+def find_run(turn: TurnState, token: Token) -> Open | None:
     """The execution whose present attempt `token` belongs to."""
-    run = draft.opens.get(token.execute_number)
-    if run is None or run.execute_number not in draft.contexts or token.uid != draft.head.uid:
+    run = turn.opens.get(token.execute_number)
+    if run is None or run.execute_number not in turn.contexts or token.uid != turn.head.uid:
         return None
     return run if run.request_counts == token.request_counts else None
 
@@ -90,75 +90,75 @@ def _awaited(phase: PartsOpen, token: Token) -> Part | None:
     return next((part for part in phase.parts if part.serial == token.serial and part.end is None), None)
 
 
-def _send_step(draft: TurnState, run: Open, phase: Resolving, event: InstancesResolved) -> None:
-    step = draft.program_of(run).steps[phase.step]
+def _send_step(turn: TurnState, run: Open, phase: Resolving, event: InstancesResolved) -> None:
+    step = turn.program_of(run).steps[phase.step]
     if not event.chosen:
-        _find_nobody(draft, run, step, phase)
+        _find_nobody(turn, run, step, phase)
         return
     parts: list[Part] = []
     total = len(event.chosen)
     for index, chosen in enumerate(event.chosen):
-        request = _request(draft, run, step, (index, total), event.route, chosen)
+        request = _request(turn, run, step, (index, total), event.route, chosen)
         if isinstance(request, Refused):
-            refuse_step(draft, run, step.index, request)
+            refuse_step(turn, run, step.index, request)
             return
         serial = phase.serial + 1 + index
-        parts.append(Part(index, serial, chosen.instance, request, draft.now.wall))
-    by_part = event.route in SPREAD and reports_by_part(draft.program_of(run), step)
+        parts.append(Part(index, serial, chosen.instance, request, turn.now.wall))
+    by_part = event.route in SPREAD and reports_by_part(turn.program_of(run), step)
     verdicts = (None,) * total if by_part else ()
     opened = PartsOpen(step.index, phase.service, event.route, phase.serial + total, tuple(parts), verdicts)
-    draft.adjust(run.execute_number, phase=opened)
-    draft.effects.extend(call_of(draft, run, opened, part) for part in parts)
+    turn.change_context(run, phase=opened)
+    turn.effects.extend(call_of(turn, run, opened, part) for part in parts)
 
 
 def _request(
-    draft: TurnState, run: Open, step: Step, place: tuple[int, int], route: str, chosen: Chosen
+    turn: TurnState, run: Open, step: Step, place: tuple[int, int], route: str, chosen: Chosen
 ) -> OutboundRequest | Refused:
-    key = key_of_part(key_of(draft, run, step), route, place, chosen.instance)
-    timeout = limit_of(draft, draft.contexts[run.execute_number], step.target.timeout)
-    made = make_part(draft, run, step, place, route=route, key=key, timeout=timeout)
+    key = key_of_part(key_of(turn, run, step), route, place, chosen.instance)
+    timeout = limit_of(turn, turn.contexts[run.execute_number], step.target.timeout)
+    made = make_part(turn, run, step, place, route=route, key=key, timeout=timeout)
     return made if isinstance(made, Refused) else replace(made, base=chosen.address)
 
 
-def _find_nobody(draft: TurnState, run: Open, step: Step, phase: Resolving) -> None:
-    tags = step.handing.tags if isinstance(step.handing, Routing) else ()
+def _find_nobody(turn: TurnState, run: Open, step: Step, phase: Resolving) -> None:
+    tags = step.dispatch.tags if isinstance(step.dispatch, Routing) else ()
     tagged = f" with the tags {', '.join(tags)}" if tags else ""
     text = (
         f"No instance of the service {phase.service!r}{tagged} takes work: start one that registers, "
         "or set services.static."
     )
     fault = Fault(FaultKind.NO_INSTANCE, text)
-    request = _request(draft, run, step, (0, 1), "", Chosen("", ""))
-    broken = judge_answer(step, fault, draft.now.wall)
+    request = _request(turn, run, step, (0, 1), "", Chosen("", ""))
+    broken = judge_answer(step, fault, turn.now.wall)
     assert broken is not None, "a fault always fails its step"
     if not isinstance(request, Refused):
-        record_part(draft, run, step, request, fault, sent_at=draft.now.wall, error=broken.failure.code)
-    take_fault(draft, run, step, fault, broken)
+        record_part(turn, run, step, request, fault, sent_at=turn.now.wall, error=broken.failure.code)
+    handle_fault(turn, run, step, fault, broken)
 
 
 def _send_part_elsewhere(
-    draft: TurnState, run: Open, phase: PartsOpen, part: Part, chosen: tuple[Chosen, ...]
+    turn: TurnState, run: Open, phase: PartsOpen, part: Part, chosen: tuple[Chosen, ...]
 ) -> None:
-    step = draft.program_of(run).steps[phase.step]
+    step = turn.program_of(run).steps[phase.step]
     if not chosen:
         fault = Fault(FaultKind.NO_INSTANCE, f"No other instance of {phase.service!r} takes this part.")
-        request = _request(draft, run, step, (part.index, len(phase.parts)), phase.route, Chosen("", ""))
+        request = _request(turn, run, step, (part.index, len(phase.parts)), phase.route, Chosen("", ""))
         if isinstance(request, Refused):
-            refuse_step(draft, run, step.index, request)
+            refuse_step(turn, run, step.index, request)
         else:
-            _end_part(draft, run, phase, part, request, fault)
+            _end_part(turn, run, phase, part, request, fault)
         return
     place = (part.index, len(phase.parts))
-    request = _request(draft, run, step, place, phase.route, chosen[0])
+    request = _request(turn, run, step, place, phase.route, chosen[0])
     if isinstance(request, Refused):
-        refuse_step(draft, run, step.index, request)
+        refuse_step(turn, run, step.index, request)
         return
     sent = replace(
-        part, serial=phase.serial + 1, instance=chosen[0].instance, request=request, sent_at=draft.now.wall
+        part, serial=phase.serial + 1, instance=chosen[0].instance, request=request, sent_at=turn.now.wall
     )
     opened = replace(_put(phase, sent), serial=phase.serial + 1)
-    draft.adjust(run.execute_number, phase=opened)
-    draft.effects.append(call_of(draft, run, opened, sent))
+    turn.change_context(run, phase=opened)
+    turn.effects.append(call_of(turn, run, opened, sent))
 
 
 def _put(phase: PartsOpen, part: Part) -> PartsOpen:
@@ -172,63 +172,63 @@ def _is_draining(outcome: Outcome) -> bool:
     return (find_header(outcome.headers, _HEADER) or "").strip().lower() == DRAINING
 
 
-def _go_elsewhere(draft: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
+def _go_elsewhere(turn: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
     """The instance takes no more work: it is marked, and another one asked; no attempt is used up."""
-    step = draft.program_of(run).steps[phase.step]
-    tenant = draft.program.surroundings.tenant
-    draft.effects.append(MarkDraining(tenant, phase.service, part.instance))
-    draft.note(run, DRAINING, f"instance {part.instance} of {phase.service} is draining", step=step.index)
+    step = turn.program_of(run).steps[phase.step]
+    tenant = turn.program.surroundings.tenant
+    turn.effects.append(MarkDraining(tenant, phase.service, part.instance))
+    turn.note(run, DRAINING, f"instance {part.instance} of {phase.service} is draining", step=step.index)
     refused = (*part.refused, part.instance)
     serial = phase.serial + 1
     if phase.route not in SPREAD:
-        look_for_instance(draft, run, step, Resolving(step.index, phase.service, serial, refused))
+        find_instance(turn, run, step, Resolving(step.index, phase.service, serial, refused))
     elif phase.route == BROADCAST:
-        _drop_part(draft, run, phase, part, outcome)
+        _drop_part(turn, run, phase, part, outcome)
     else:
         waiting = replace(part, serial=serial, instance="", request=None, refused=refused)
-        draft.adjust(run.execute_number, phase=replace(_put(phase, waiting), serial=serial))
-        draft.effects.append(search(draft, run, step, phase.service, serial, excluded=refused, single=True))
+        turn.change_context(run, phase=replace(_put(phase, waiting), serial=serial))
+        turn.effects.append(search(turn, run, step, phase.service, serial, excluded=refused, single=True))
 
 
-def _drop_part(draft: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
+def _drop_part(turn: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
     """A broadcast is for those that work: who stops has no part in it. Where all stop, others are asked."""
-    step = draft.program_of(run).steps[phase.step]
-    dropped = PartEnd(instance=part.instance, dropped=True, at=draft.now.wall)
+    step = turn.program_of(run).steps[phase.step]
+    dropped = PartEnd(instance=part.instance, dropped=True, at=turn.now.wall)
     left = _put(phase, replace(part, request=None, end=dropped))
     ends = [one.end for one in left.parts]
     if all(end is not None and end.dropped for end in ends):
         refused = tuple(one.instance for one in left.parts)
         again = Resolving(step.index, phase.service, phase.serial + 1, refused)
-        look_for_instance(draft, run, step, again)
+        find_instance(turn, run, step, again)
         return
-    _go_on(draft, run, left)
+    _go_on(turn, run, left)
 
 
 def _end_step(
-    draft: TurnState, run: Open, phase: PartsOpen, part: Part, request: OutboundRequest, outcome: Outcome
+    turn: TurnState, run: Open, phase: PartsOpen, part: Part, request: OutboundRequest, outcome: Outcome
 ) -> None:
     """The one instance that was chosen answered, or did not: the step ends as any other."""
-    step = draft.program_of(run).steps[phase.step]
-    broken = judge_answer(step, outcome, draft.now.wall)
+    step = turn.program_of(run).steps[phase.step]
+    broken = judge_answer(step, outcome, turn.now.wall)
     code = broken.failure.code if broken else None
-    record_part(draft, run, step, request, outcome, sent_at=part.sent_at, error=code, instance=part.instance)
+    record_part(turn, run, step, request, outcome, sent_at=part.sent_at, error=code, instance=part.instance)
     if isinstance(outcome, Fault):
         assert broken is not None
-        take_fault(draft, run, step, outcome, broken)
+        handle_fault(turn, run, step, outcome, broken)
     elif broken is not None:
-        fail_answer(draft, run, outcome, broken)
+        fail_answer(turn, run, outcome, broken)
     else:
-        advance(draft, run, step, outcome if outcome.url else replace(outcome, url=request.url))
+        advance(turn, run, step, outcome if outcome.url else replace(outcome, url=request.url))
 
 
 def _end_part(
-    draft: TurnState, run: Open, phase: PartsOpen, part: Part, request: OutboundRequest, outcome: Outcome
+    turn: TurnState, run: Open, phase: PartsOpen, part: Part, request: OutboundRequest, outcome: Outcome
 ) -> None:
     """One of several parts ended; the step goes on when all have."""
-    step = draft.program_of(run).steps[phase.step]
-    broken = judge_answer(step, outcome, draft.now.wall)
+    step = turn.program_of(run).steps[phase.step]
+    broken = judge_answer(step, outcome, turn.now.wall)
     record_part(
-        draft,
+        turn,
         run,
         step,
         request,
@@ -241,8 +241,8 @@ def _end_part(
     if _stands_in(phase, part, outcome):
         broken = None
     ends = tuple(one.end for one in phase.parts)
-    end = fit_body(draft, ends, _describe(outcome, broken, request, part, draft.now.wall))
-    _go_on(draft, run, _put(phase, replace(part, request=None, end=end)))
+    end = fit_body(turn, ends, _describe(outcome, broken, request, part, turn.now.wall))
+    _go_on(turn, run, _put(phase, replace(part, request=None, end=end)))
 
 
 def _stands_in(phase: PartsOpen, part: Part, outcome: Outcome) -> bool:
@@ -276,10 +276,10 @@ def _describe(
     )
 
 
-def _go_on(draft: TurnState, run: Open, phase: PartsOpen) -> None:
-    draft.adjust(run.execute_number, phase=phase)
+def _go_on(turn: TurnState, run: Open, phase: PartsOpen) -> None:
+    turn.change_context(run, phase=phase)
     ends = tuple(part.end for part in phase.parts)
     if all(ends):
-        step = draft.program_of(run).steps[phase.step]
+        step = turn.program_of(run).steps[phase.step]
         url = f"service://{phase.service}"
-        finish_parts(draft, run, step, tuple(end for end in ends if end), url, phase.verdicts)
+        finish_parts(turn, run, step, tuple(end for end in ends if end), url, phase.verdicts)

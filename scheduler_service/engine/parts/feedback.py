@@ -19,21 +19,20 @@ def find_verdict(verdicts: Verdicts, shard: int | None) -> Report | Refusal | No
     )
 
 
-def take_part_report(
-    draft: TurnState,
+def handle_part_report(
+    turn: TurnState,
     run: Open,
     phase: Resolving | PartsOpen | PartsQueued | PartsAwaited,
     report: Report,
     shard: int | None,
 ) -> None:
     """A verdict while the parts are under way, or when all that is missing are reports."""
-    number = run.execute_number
     if isinstance(phase, Resolving) or not phase.verdicts:
         # Parts of an earlier step share the URL; what one of them says is not the whole step's verdict.
-        if shard is None and draft.program_of(run).asynchronous:
-            draft.adjust(number, verdict=report)
+        if shard is None and turn.program_of(run).asynchronous:
+            turn.change_context(run, verdict=report)
         return
     verdicts = tuple(report if place == shard else said for place, said in enumerate(phase.verdicts))
-    draft.adjust(number, phase=replace(phase, verdicts=verdicts))
+    turn.change_context(run, phase=replace(phase, verdicts=verdicts))
     if isinstance(phase, PartsAwaited) and all(said is not None for said in verdicts):
-        settle_reports(draft, run, verdicts)
+        settle_reports(turn, run, verdicts)

@@ -8,7 +8,7 @@ from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcom
 from scheduler_service.engine.attempt import Broken, fail, succeed
 from scheduler_service.engine.chain import advance
 from scheduler_service.engine.exchanges import exchange_of
-from scheduler_service.engine.notification_events import TIMEOUT, notify, plain_notice
+from scheduler_service.engine.notification_events import TIMEOUT, failure_event, notify
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
@@ -23,7 +23,7 @@ Verdicts = tuple[Report | None, ...]
 
 
 def record_part(
-    draft: TurnState,
+    turn: TurnState,
     run: Open,
     step: Step,
     request: OutboundRequest,
@@ -35,11 +35,11 @@ def record_part(
     part: int | None = None,
 ) -> None:
     """Writes what an instance did into the history; `part` None: it was the whole step."""
-    record_exchange(draft, run, step, exchange_of(request, outcome, sent_at), error, instance or None, part)
+    record_exchange(turn, run, step, exchange_of(request, outcome, sent_at), error, instance or None, part)
 
 
 def record_exchange(
-    draft: TurnState,
+    turn: TurnState,
     run: Open,
     step: Step,
     exchange: Exchange,
@@ -48,12 +48,12 @@ def record_exchange(
     part: int | None,
 ) -> None:
     """Writes a step, or a part of one, into the history."""
-    draft.records.append(
+    turn.records.append(
         StepEnded(
             execute_number=run.execute_number,
             request_counts=run.request_counts,
             index=step.index,
-            at=draft.now.wall,
+            at=turn.now.wall,
             exchange=exchange,
             resp_env_name=step.resp_env_name,
             error=error,
@@ -63,21 +63,21 @@ def record_exchange(
     )
 
 
-def record_open_parts(draft: TurnState, run: Open, phase: PartsOpen, fault: Fault) -> None:
+def record_open_parts(turn: TurnState, run: Open, phase: PartsOpen, fault: Fault) -> None:
     """The attempt ran out of time over the parts that are still in flight."""
-    step = draft.program_of(run).steps[phase.step]
+    step = turn.program_of(run).steps[phase.step]
     for part in phase.parts:
         if part.request is None:
             continue
-        late = replace(fault, elapsed=max(draft.now.wall - part.sent_at, 0))
+        late = replace(fault, elapsed=max(turn.now.wall - part.sent_at, 0))
         place = part.index if phase.route in SPREAD else None
         exchange = exchange_of(part.request, late, part.sent_at)
-        record_exchange(draft, run, step, exchange, TIMEOUT, part.instance, place)
+        record_exchange(turn, run, step, exchange, TIMEOUT, part.instance, place)
 
 
-def fit_body(draft: TurnState, ends: tuple[PartEnd | None, ...], end: PartEnd) -> PartEnd:
+def fit_body(turn: TurnState, ends: tuple[PartEnd | None, ...], end: PartEnd) -> PartEnd:
     """`end` as it is kept: all bodies of a step together are no larger than one response may be."""
-    limit = draft.program.surroundings.response_bytes
+    limit = turn.program.surroundings.response_bytes
     kept = sum(len(other.body or b"") for other in ends if other is not None)
     if kept + len(end.body or b"") <= limit:
         return end
@@ -85,25 +85,25 @@ def fit_body(draft: TurnState, ends: tuple[PartEnd | None, ...], end: PartEnd) -
 
 
 def finish_parts(
-    draft: TurnState, run: Open, step: Step, ends: tuple[PartEnd, ...], url: str, verdicts: Verdicts
+    turn: TurnState, run: Open, step: Step, ends: tuple[PartEnd, ...], url: str, verdicts: Verdicts
 ) -> None:
     """All parts have ended: the step succeeds when all did, else the attempt fails."""
     counted = tuple(end for end in ends if not end.dropped)
     array = join_bodies(counted)
     broken = _judge(step, counted, len(ends))
     error = broken.failure.code if broken else None
-    whole = _exchange(draft, step, counted, url, array, broken)
-    record_exchange(draft, run, step, whole, error, None, None)
+    whole = _exchange(turn, step, counted, url, array, broken)
+    record_exchange(turn, run, step, whole, error, None, None)
     if broken is not None:
         timed_out = all(end.timed_out for end in counted if end.error)
         code = broken.failure.code
         text = broken.message
-        notify(draft, run, plain_notice, code, code, text, timed_out=timed_out)
-        fail(draft, run, broken)
+        notify(turn, run, failure_event, code, code, text, timed_out=timed_out)
+        fail(turn, run, broken)
         return
     cut = any(end.truncated for end in counted)
-    advance(draft, run, step, Answer(200, (), array, cut, 0, counted[0].url or url))
-    _await_reports(draft, run, _fill(ends, verdicts))
+    advance(turn, run, step, Answer(200, (), array, cut, 0, counted[0].url or url))
+    _await_reports(turn, run, _fill(ends, verdicts))
 
 
 def join_bodies(ends: tuple[PartEnd, ...]) -> bytes:
@@ -111,21 +111,21 @@ def join_bodies(ends: tuple[PartEnd, ...]) -> bytes:
     return as_json([None if end.body is None else parse_json(end.body) for end in ends])
 
 
-def settle_reports(draft: TurnState, run: Open, verdicts: Verdicts) -> None:
+def settle_reports(turn: TurnState, run: Open, verdicts: Verdicts) -> None:
     """Every part of an asynchronous job has reported: it succeeded when all did."""
     counted = [report for report in verdicts if report is not None and report.status != DROPPED.status]
     failed = [report for report in counted if report.status == FAILED_WORD]
     if not failed:
-        succeed(draft, run, _digest(verdicts))
+        succeed(turn, run, _digest(verdicts))
         return
-    last = len(draft.program_of(run).steps) - 1
+    last = len(turn.program_of(run).steps) - 1
     if len(failed) < len(counted):
         text = f"{len(failed)} of {len(counted)} parts failed; the first one: {_said(failed[0])}"
         failure = Failure(PARTIAL, FailureType.PARTIAL)
     else:
         text = _said(failed[0])
         failure = Failure(failed[0].error or FAILED_WORD, FailureType.BUSINESS)
-    fail(draft, run, Broken(failure, text, last), _digest(verdicts))
+    fail(turn, run, Broken(failure, text, last), _digest(verdicts))
 
 
 def _digest(verdicts: Verdicts) -> bytes:
@@ -161,18 +161,18 @@ def _fill(ends: tuple[PartEnd, ...], verdicts: Verdicts) -> Verdicts:
     return tuple(DROPPED if end.dropped else said for end, said in zip(ends, verdicts, strict=True))
 
 
-def _await_reports(draft: TurnState, run: Open, verdicts: Verdicts) -> None:
+def _await_reports(turn: TurnState, run: Open, verdicts: Verdicts) -> None:
     """The chain is through, and each part reports: some may have done so already."""
-    context = draft.contexts.get(run.execute_number)
+    context = turn.contexts.get(run.execute_number)
     if not verdicts or context is None or not isinstance(context.phase, FeedbackAwaited):
         return
-    draft.adjust(run.execute_number, phase=PartsAwaited(verdicts))
+    turn.change_context(run, phase=PartsAwaited(verdicts))
     if all(said is not None for said in verdicts):
-        settle_reports(draft, run, verdicts)
+        settle_reports(turn, run, verdicts)
 
 
 def _exchange(
-    draft: TurnState, step: Step, ends: tuple[PartEnd, ...], url: str, array: bytes, broken: Broken | None
+    turn: TurnState, step: Step, ends: tuple[PartEnd, ...], url: str, array: bytes, broken: Broken | None
 ) -> Exchange:
     """The step as a whole, as history keeps it: its answer is the array."""
     return Exchange(
@@ -182,7 +182,7 @@ def _exchange(
         fault=broken.message if broken else None,
         response_body=array,
         response_truncated=any(end.truncated for end in ends),
-        sent_at=min((end.at for end in ends), default=draft.now.wall),
+        sent_at=min((end.at for end in ends), default=turn.now.wall),
     )
 
 

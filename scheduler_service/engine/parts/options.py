@@ -33,7 +33,7 @@ DEFAULTS = QueueOptions()
 RENEWALS_OF_A_LEASE = 2
 
 
-def compile_handing(
+def compile_dispatch(
     step: RequestStep, begin: str, pointer: str, problems: list[Problem]
 ) -> Routing | QueueOptions | None:
     """How `step` is handed out; `begin` is how its url begins. What is wrong goes to `problems`."""
@@ -48,7 +48,7 @@ def compile_handing(
     return None
 
 
-def refuse_handing(step: RequestStep, begin: str, pointer: str) -> list[Problem]:
+def refuse_dispatch(step: RequestStep, begin: str, pointer: str) -> list[Problem]:
     """What only steps of the chain may have, found in a check, a notification or cancelUrl."""
     found = _misplaced(step, (*ROUTING_FIELDS, *QUEUE_FIELDS), pointer, "steps of request")
     if begin.lower().startswith("queue:"):

@@ -36,30 +36,30 @@ _SERVICE = re.compile(r"service://([^{}/?#]+)", re.IGNORECASE)
 Parted = Resolving | PartsOpen | PartsQueued | PartsAwaited
 
 
-def hand_out(
-    draft: TurnState, run: Open, step: Step, request: OutboundRequest, key: str
+def dispatch_step(
+    turn: TurnState, run: Open, step: Step, request: OutboundRequest, key: str
 ) -> OutboundRequest | Refused | None:
     """Looks for instances, or puts the step into its queue; `request` itself where it is to be sent as it is.
 
     None: it is on its way. `key` is the step's Idempotency-Key.
     """
-    if isinstance(step.handing, QueueOptions):
-        return _publish(draft, run, step, step.handing, request, key)
+    if isinstance(step.dispatch, QueueOptions):
+        return _publish(turn, run, step, step.dispatch, request, key)
     service = _SERVICE.match(request.url)
     if service is None:  # its owner, or the gateway, which has instances of its own
         return request
-    look_for_instance(draft, run, step, Resolving(step.index, service[1], step.index * SERIALS))
+    find_instance(turn, run, step, Resolving(step.index, service[1], step.index * SERIALS))
     return None
 
 
-def look_for_instance(draft: TurnState, run: Open, step: Step, phase: Resolving) -> None:
+def find_instance(turn: TurnState, run: Open, step: Step, phase: Resolving) -> None:
     """The step waits for an instance from now on."""
-    draft.adjust(run.execute_number, phase=phase)
-    draft.effects.append(search(draft, run, step, phase.service, phase.serial, excluded=phase.excluded))
+    turn.change_context(run, phase=phase)
+    turn.effects.append(search(turn, run, step, phase.service, phase.serial, excluded=phase.excluded))
 
 
 def search(
-    draft: TurnState,
+    turn: TurnState,
     run: Open,
     step: Step,
     service: str,
@@ -69,13 +69,13 @@ def search(
     single: bool = False,
 ) -> ResolveInstances:
     """What asks for the instances of a step, or with `single` for another one for a part."""
-    routing = step.handing if isinstance(step.handing, Routing) else Routing()
+    routing = step.dispatch if isinstance(step.dispatch, Routing) else Routing()
     return ResolveInstances(
-        token=draft.token(run, CallKind.RESOLVE, serial),
-        tenant=draft.program.surroundings.tenant,
+        token=turn.token(run, CallKind.RESOLVE, serial),
+        tenant=turn.program.surroundings.tenant,
         service=service,
-        key=draft.program.job_id,
-        seed=f"{draft.head.uid}:{run.request_counts}:{serial}",
+        key=turn.program.job_id,
+        seed=f"{turn.head.uid}:{run.request_counts}:{serial}",
         route=routing.route,
         tags=routing.tags,
         excluded=excluded,
@@ -84,19 +84,19 @@ def search(
 
 
 def make_part(
-    draft: TurnState, run: Open, step: Step, place: tuple[int, int], *, route: str, key: str, timeout: int
+    turn: TurnState, run: Open, step: Step, place: tuple[int, int], *, route: str, key: str, timeout: int
 ) -> OutboundRequest | Refused:
     """The request of a part; `place` is its index and the number of parts, `timeout` in ms."""
-    program = draft.program_of(run)
+    program = turn.program_of(run)
     return make_request(
         program,
-        draft.head,
+        turn.head,
         run,
-        draft.contexts[run.execute_number].responses,
+        turn.contexts[run.execute_number].responses,
         step.target,
         key=key,
         timeout=timeout,
-        extra=_variables(program, draft, run, step, place, route),
+        extra=_variables(program, turn, run, step, place, route),
     )
 
 
@@ -113,66 +113,66 @@ def key_of_part(key: str, route: str, place: tuple[int, int], instance: str) -> 
     return key
 
 
-def call_of(draft: TurnState, run: Open, phase: PartsOpen, part: Part) -> CallPart:
+def call_of(turn: TurnState, run: Open, phase: PartsOpen, part: Part) -> CallPart:
     """What sends an open part."""
     assert part.request is not None
-    token = draft.token(run, CallKind.PART, part.serial)
-    return CallPart(token, draft.program.surroundings.tenant, phase.service, part.instance, part.request)
+    token = turn.token(run, CallKind.PART, part.serial)
+    return CallPart(token, turn.program.surroundings.tenant, phase.service, part.instance, part.request)
 
 
-def abandon_parts(draft: TurnState, run: Open, phase: Phase) -> None:
+def abandon_parts(turn: TurnState, run: Open, phase: Phase) -> None:
     """Nobody awaits the parts of `phase` any more."""
     if isinstance(phase, PartsQueued):
-        withdraw(draft, run)
-    draft.effects.extend(AbandonPart(token) for token in part_tokens(draft, run, phase))
+        withdraw(turn, run)
+    turn.effects.extend(AbandonPart(token) for token in part_tokens(turn, run, phase))
 
 
-def withdraw(draft: TurnState, run: Open) -> None:
+def withdraw(turn: TurnState, run: Open) -> None:
     """The parts of this attempt leave their queue."""
-    draft.effects.append(WithdrawParts(draft.head.uid, run.execute_number, run.request_counts))
+    turn.effects.append(WithdrawParts(turn.head.uid, run.execute_number, run.request_counts))
 
 
-def part_tokens(draft: TurnState, run: Open, phase: Phase) -> list[Token]:
+def part_tokens(turn: TurnState, run: Open, phase: Phase) -> list[Token]:
     """The names of what `phase` awaits of instances: calls, and searches for one."""
     match phase:
         case Resolving(serial=serial):
-            return [draft.token(run, CallKind.RESOLVE, serial)]
+            return [turn.token(run, CallKind.RESOLVE, serial)]
         case PartsOpen(parts=parts):
-            return [_token(draft, run, part) for part in parts if part.end is None]
+            return [_token(turn, run, part) for part in parts if part.end is None]
         case _:
             return []
 
 
-def send_parts_again(draft: TurnState, run: Open, phase: Phase, is_lost: Callable[[Token], bool]) -> None:
+def resend_parts(turn: TurnState, run: Open, phase: Phase, is_lost: Callable[[Token], bool]) -> None:
     """Asks anew for what `phase` awaits and `is_lost`; parts that have ended are left alone."""
-    program = draft.program_of(run)
+    program = turn.program_of(run)
     match phase:
-        case Resolving() if is_lost(draft.token(run, CallKind.RESOLVE, phase.serial)):
-            look_for_instance(draft, run, program.steps[phase.step], phase)
+        case Resolving() if is_lost(turn.token(run, CallKind.RESOLVE, phase.serial)):
+            find_instance(turn, run, program.steps[phase.step], phase)
         case PartsOpen():
             waiting = [part for part in phase.parts if part.end is None]
             for part in waiting:
-                if is_lost(_token(draft, run, part)):
-                    draft.effects.append(_ask_again(draft, run, program.steps[phase.step], phase, part))
+                if is_lost(_token(turn, run, part)):
+                    turn.effects.append(_resend_part(turn, run, program.steps[phase.step], phase, part))
         case _:
             pass  # what lies in a queue is durable by itself
 
 
-def _ask_again(
-    draft: TurnState, run: Open, step: Step, phase: PartsOpen, part: Part
+def _resend_part(
+    turn: TurnState, run: Open, step: Step, phase: PartsOpen, part: Part
 ) -> CallPart | ResolveInstances:
     if part.request is not None:
-        return call_of(draft, run, phase, part)
-    return search(draft, run, step, phase.service, part.serial, excluded=part.refused, single=True)
+        return call_of(turn, run, phase, part)
+    return search(turn, run, step, phase.service, part.serial, excluded=part.refused, single=True)
 
 
-def _token(draft: TurnState, run: Open, part: Part) -> Token:
+def _token(turn: TurnState, run: Open, part: Part) -> Token:
     kind = CallKind.RESOLVE if part.request is None else CallKind.PART
-    return draft.token(run, kind, part.serial)
+    return turn.token(run, kind, part.serial)
 
 
 def _variables(
-    program: Program, draft: TurnState, run: Open, step: Step, place: tuple[int, int], route: str
+    program: Program, turn: TurnState, run: Open, step: Step, place: tuple[int, int], route: str
 ) -> dict[str, object]:
     """What the templates of a part see otherwise than those of the step."""
     if route not in SPREAD:
@@ -183,7 +183,7 @@ def _variables(
     bases = {"": own, "Internal": around.internal_url, "External": around.external_url}
     for suffix, base in bases.items():
         if FEEDBACK + suffix in step.target.variables:
-            url = feedback_url(base, program, draft.head, run.request_counts)
+            url = feedback_url(base, program, turn.head, run.request_counts)
             named[FEEDBACK + suffix] = f"{url}&shard={place[0]}"
     if route == SHARD:
         named |= {"schedulingShardIndex": place[0], "schedulingShardTotal": place[1]}
@@ -191,7 +191,7 @@ def _variables(
 
 
 def _publish(
-    draft: TurnState, run: Open, step: Step, options: QueueOptions, request: OutboundRequest, key: str
+    turn: TurnState, run: Open, step: Step, options: QueueOptions, request: OutboundRequest, key: str
 ) -> Refused | None:
     queue = read_queue(request.url)
     if queue is None:
@@ -202,20 +202,20 @@ def _publish(
     for index in range(total):
         place = (index, total)
         part_key = key_of_part(key, route, place, "")
-        part = make_part(draft, run, step, place, route=route, key=part_key, timeout=request.timeout)
+        part = make_part(turn, run, step, place, route=route, key=part_key, timeout=request.timeout)
         if isinstance(part, Refused):
             return part
-        made.append(_queued(draft, run, step, options, queue, place, part))
+        made.append(_queued(turn, run, step, options, queue, place, part))
     awaited = (None,) * total
-    verdicts = awaited if total > 1 and reports_by_part(draft.program_of(run), step) else ()
-    phase = PartsQueued(step.index, queue, request.url, draft.now.wall, awaited, verdicts)
-    draft.adjust(run.execute_number, phase=phase)
-    draft.effects.append(PublishParts(tuple(made)))
+    verdicts = awaited if total > 1 and reports_by_part(turn.program_of(run), step) else ()
+    phase = PartsQueued(step.index, queue, request.url, turn.now.wall, awaited, verdicts)
+    turn.change_context(run, phase=phase)
+    turn.effects.append(PublishParts(tuple(made)))
     return None
 
 
 def _queued(
-    draft: TurnState,
+    turn: TurnState,
     run: Open,
     step: Step,
     options: QueueOptions,
@@ -224,14 +224,14 @@ def _queued(
     request: OutboundRequest,
 ) -> QueuedPart:
     return QueuedPart(
-        name=PartName(draft.head.uid, run.execute_number, run.request_counts, step.index, place[0]),
+        name=PartName(turn.head.uid, run.execute_number, run.request_counts, step.index, place[0]),
         queue=queue,
         total=place[1],
         request=request,
         options=options,
         scheduled_at=run.planned_at,
-        created_at=draft.now.wall,
-        tenant=draft.program.surroundings.tenant,
+        created_at=turn.now.wall,
+        tenant=turn.program.surroundings.tenant,
     )
 
 

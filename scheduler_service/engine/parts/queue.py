@@ -16,7 +16,7 @@ from scheduler_service.engine.notification_events import (
     NotificationEvent,
     make_response,
     notify,
-    report_notice,
+    report_event,
 )
 from scheduler_service.engine.parts.join import finish_parts, fit_body, record_exchange
 from scheduler_service.engine.parts.outbound import key_of_part, make_part, withdraw
@@ -29,69 +29,70 @@ from scheduler_service.language.values import as_json, parse_json
 RENEWED = "200"
 
 
-def take_part_end(draft: TurnState, event: PartEnded) -> Reply:
+def handle_part_end(turn: TurnState, event: PartEnded) -> Reply:
     """A part of a queue is over. Doubled it changes nothing; one that nobody awaits is `Unchanged`."""
     name, end = event.name, event.end
-    awaited = _find(draft, name)
+    awaited = _find(turn, name)
     if awaited is None:
         return Unchanged()
     run, phase = awaited
     if phase.ends[name.index] is not None:
         return Taken()
-    _end(draft, run, phase, name.index, end, event.request)
+    _end(turn, run, phase, name.index, end, event.request)
     return Taken()
 
 
-def take_part_progress(draft: TurnState, event: PartProgressed) -> Reply:
+def handle_part_progress(turn: TurnState, event: PartProgressed) -> Reply:
     """How far a part is: shown and told as that of a feedback is."""
-    awaited = _find(draft, event.name)
+    awaited = _find(turn, event.name)
     if awaited is None or awaited[1].ends[event.name.index] is not None:
         return Unchanged()
     run = awaited[0]
     said = {"status": "", "progress": event.progress, "message": event.message}
     report = Report(message=event.message, progress=event.progress, body=as_json(said))
-    draft.adjust(run.execute_number, progress=event.progress or draft.contexts[run.execute_number].progress)
-    draft.touch(run)
-    notify(draft, run, report_notice, report, RENEWED)
+    known = turn.contexts[run.execute_number].progress
+    turn.change_context(run, progress=event.progress or known)
+    turn.record_execution(run)
+    notify(turn, run, report_event, report, RENEWED)
     return Taken()
 
 
-def reconfigure(draft: TurnState, after: Program) -> None:
+def reconfigure(turn: TurnState, after: Program) -> None:
     """A new definition: the parts that lie in queues follow its options (SPEC section 13)."""
-    for run in draft.live():
-        context = draft.contexts.get(run.execute_number)
+    for run in turn.live():
+        context = turn.contexts.get(run.execute_number)
         if context is None or not isinstance(context.phase, PartsQueued):
             continue
         step = context.phase.step
-        new = after.steps[step].handing if step < len(after.steps) else None
+        new = after.steps[step].dispatch if step < len(after.steps) else None
         if isinstance(new, QueueOptions):
-            name = PartName(draft.head.uid, run.execute_number, run.request_counts, step, 0)
-            draft.effects.append(ReconfigureParts(name, new))
+            name = PartName(turn.head.uid, run.execute_number, run.request_counts, step, 0)
+            turn.effects.append(ReconfigureParts(name, new))
 
 
-def record_queued_parts(draft: TurnState, run: Open, phase: PartsQueued, fault: Fault) -> None:
+def record_queued_parts(turn: TurnState, run: Open, phase: PartsQueued, fault: Fault) -> None:
     """The attempt ran out of time over the parts that nobody has completed."""
-    step = draft.program_of(run).steps[phase.step]
+    step = turn.program_of(run).steps[phase.step]
     total = len(phase.ends)
     for index, end in enumerate(phase.ends):
-        request = None if end else _render(draft, run, step, (index, total))
+        request = None if end else _render(turn, run, step, (index, total))
         if isinstance(request, OutboundRequest):
-            late = replace(fault, elapsed=max(draft.now.wall - phase.sent_at, 0))
+            late = replace(fault, elapsed=max(turn.now.wall - phase.sent_at, 0))
             exchange = exchange_of(request, late, phase.sent_at)
-            record_exchange(draft, run, step, exchange, TIMEOUT, None, _part(index, total))
+            record_exchange(turn, run, step, exchange, TIMEOUT, None, _part(index, total))
 
 
-def withdraw_all(draft: TurnState, run: Open) -> None:
+def withdraw_all(turn: TurnState, run: Open) -> None:
     """An execution whose context is lost leaves no part behind in a queue."""
-    if any(isinstance(step.handing, QueueOptions) for step in draft.program_of(run).steps):
-        draft.effects.append(WithdrawParts(draft.head.uid, run.execute_number))
+    if any(isinstance(step.dispatch, QueueOptions) for step in turn.program_of(run).steps):
+        turn.effects.append(WithdrawParts(turn.head.uid, run.execute_number))
 
 
-def _find(draft: TurnState, name: PartName) -> tuple[Open, PartsQueued] | None:
+def _find(turn: TurnState, name: PartName) -> tuple[Open, PartsQueued] | None:
     """The execution that awaits this part, and how far its step is."""
-    run = draft.opens.get(name.execute_number)
-    context = draft.contexts.get(name.execute_number)
-    if run is None or context is None or name.uid != draft.head.uid:
+    run = turn.opens.get(name.execute_number)
+    context = turn.contexts.get(name.execute_number)
+    if run is None or context is None or name.uid != turn.head.uid:
         return None
     phase = context.phase
     if not isinstance(phase, PartsQueued) or not _is_of(name, run, phase):
@@ -104,11 +105,11 @@ def _is_of(name: PartName, run: Open, phase: PartsQueued) -> bool:
     return same and 0 <= name.index < len(phase.ends)
 
 
-def _render(draft: TurnState, run: Open, step: Step, place: tuple[int, int]) -> OutboundRequest | Refused:
+def _render(turn: TurnState, run: Open, step: Step, place: tuple[int, int]) -> OutboundRequest | Refused:
     """What was put into the queue: the same again, made of the same responses."""
     route = SHARD if place[1] > 1 else ""
-    key = key_of_part(key_of(draft, run, step), route, place, "")
-    return make_part(draft, run, step, place, route=route, key=key, timeout=step.target.timeout)
+    key = key_of_part(key_of(turn, run, step), route, place, "")
+    return make_part(turn, run, step, place, route=route, key=key, timeout=step.target.timeout)
 
 
 def _part(index: int, total: int) -> int | None:
@@ -117,41 +118,41 @@ def _part(index: int, total: int) -> int | None:
 
 
 def _end(
-    draft: TurnState, run: Open, phase: PartsQueued, index: int, end: PartEnd, request: OutboundRequest
+    turn: TurnState, run: Open, phase: PartsQueued, index: int, end: PartEnd, request: OutboundRequest
 ) -> None:
-    step = draft.program_of(run).steps[phase.step]
-    end = fit_body(draft, phase.ends, end)
+    step = turn.program_of(run).steps[phase.step]
+    end = fit_body(turn, phase.ends, end)
     ends = tuple(end if place == index else known for place, known in enumerate(phase.ends))
-    exchange = _exchange(draft, phase, end, request)
-    record_exchange(draft, run, step, exchange, end.error, end.instance or None, _part(index, len(ends)))
-    draft.adjust(run.execute_number, phase=replace(phase, ends=ends))
+    exchange = _exchange(turn, phase, end, request)
+    record_exchange(turn, run, step, exchange, end.error, end.instance or None, _part(index, len(ends)))
+    turn.change_context(run, phase=replace(phase, ends=ends))
     if not all(ends):
         return
-    withdraw(draft, run)
+    withdraw(turn, run)
     if len(ends) == 1:
-        _finish(draft, run, step, phase, end)
+        _finish(turn, run, step, phase, end)
     else:
-        finish_parts(draft, run, step, tuple(one for one in ends if one), phase.url, phase.verdicts)
+        finish_parts(turn, run, step, tuple(one for one in ends if one), phase.url, phase.verdicts)
 
 
-def _finish(draft: TurnState, run: Open, step: Step, phase: PartsQueued, end: PartEnd) -> None:
+def _finish(turn: TurnState, run: Open, step: Step, phase: PartsQueued, end: PartEnd) -> None:
     """The step had one part: it ends as that one did."""
     if end.error is None:
-        advance(draft, run, step, Answer(end.status, (), end.body or b"", end.truncated, 0, phase.url))
+        advance(turn, run, step, Answer(end.status, (), end.body or b"", end.truncated, 0, phase.url))
         return
-    notify(draft, run, _notice, end)
+    notify(turn, run, _event_of, end)
     assert end.failure_type is not None, "a part that failed says how"
-    fail(draft, run, Broken(Failure(end.error, end.failure_type), end.message, step.index))
+    fail(turn, run, Broken(Failure(end.error, end.failure_type), end.message, step.index))
 
 
-def _notice(draft: TurnState, end: PartEnd) -> NotificationEvent:
+def _event_of(turn: TurnState, end: PartEnd) -> NotificationEvent:
     code = end.error or FAILED
     data = None if end.body is None else parse_json(end.body)
-    response = make_response(draft, FAILED, end.message or None, code, data)
+    response = make_response(turn, FAILED, end.message or None, code, data)
     return NotificationEvent(code, str(end.status), response, end.timed_out)
 
 
-def _exchange(draft: TurnState, phase: PartsQueued, end: PartEnd, request: OutboundRequest) -> Exchange:
+def _exchange(turn: TurnState, phase: PartsQueued, end: PartEnd, request: OutboundRequest) -> Exchange:
     failed = end.error is not None
     return Exchange(
         method=request.method,
@@ -163,5 +164,5 @@ def _exchange(draft: TurnState, phase: PartsQueued, end: PartEnd, request: Outbo
         response_body=end.body,
         response_truncated=end.truncated,
         sent_at=phase.sent_at,
-        duration=max(draft.now.wall - phase.sent_at, 0),
+        duration=max(turn.now.wall - phase.sent_at, 0),
     )

@@ -44,13 +44,13 @@ def test_a_draft_keeps_to_the_table() -> None:
     rig = Rig().create()
     rig.deliver(Triggered(planned_at=START + 5_000))
     assert rig.document is not None
-    draft = TurnState(rig.job, rig.document, rig.now)
+    turn = TurnState(rig.job, rig.document, rig.now)
     for after in (S.PROCESSING, S.FAILED, S.SUCCEEDED):
-        for put in (draft.keep, draft.requeue):
+        for put in (turn.put, turn.requeue):
             with pytest.raises(AssertionError, match="from scheduled"):
                 put(replace(rig.open(1), state=after))
-    draft.requeue(replace(rig.open(1), state=S.ENQUEUED))
-    assert draft.opens[1].state is S.ENQUEUED
+    turn.requeue(replace(rig.open(1), state=S.ENQUEUED))
+    assert turn.opens[1].state is S.ENQUEUED
 
 
 def test_a_failed_attempt_without_retry_passes_through_failed() -> None:
