@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -11,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from client_sdk import Client
+from client_sdk.client import Patience
 from client_sdk.models import (
     Heartbeat,
     InstanceRegistration,
@@ -19,6 +22,7 @@ from client_sdk.models import (
     parse_definition,
     parse_model,
 )
+from client_sdk.target import Service
 
 
 class Registry:
@@ -114,3 +118,18 @@ def refuse(status: int, detail: str) -> JSONResponse:
     """A problem document."""
     body = {"title": "no", "status": status, "detail": detail, "errors": [], "resp_code": status}
     return JSONResponse(body, status)
+
+
+@asynccontextmanager
+async def registered(**options: Any) -> AsyncIterator[tuple[Service, Registry]]:
+    """A service that is not started yet, and the registry that it will speak to."""
+    registry = Registry()
+    patience = Patience(retries=0)
+    async with Client("http://scheduler.test", transport=registry.transport, patience=patience) as client:
+        given: dict[str, Any] = {"address": "http://10.0.0.7:9000", "signals": (), "instance_id": "one"}
+        given |= {"heartbeat_seconds": 0.001, "registration_seconds": 0.003}
+        service = Service("reports", client=client, **(given | options))
+        try:
+            yield service, registry
+        finally:
+            await service.stop()

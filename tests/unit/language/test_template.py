@@ -2,30 +2,16 @@
 
 import pytest
 
-from scheduler_service.domain.errors import DefinitionError, ExpressionError
+from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.language.template import (
     NOTIFY_BODY,
     SYSTEM_VARIABLES,
-    Names,
     compile_json,
     compile_text,
     compile_url,
     system_names,
 )
-
-NAMES = Names(environment=frozenset({"BASE", "HOST"}), resp_env_names=("LOGIN",))
-
-
-def refusal(text: str) -> ExpressionError:
-    with pytest.raises(ExpressionError) as caught:
-        compile_text(text, names=NAMES)
-    return caught.value
-
-
-def url_refusal(text: str) -> ExpressionError:
-    with pytest.raises(ExpressionError) as caught:
-        compile_url(text, names=NAMES)
-    return caught.value
+from tests.unit.language.refusals import NAMES, refusal
 
 
 def problems(value: object) -> dict[str, str]:
@@ -39,43 +25,6 @@ def test_the_system_variables_are_those_of_the_specification() -> None:
     assert system_names() == SYSTEM_VARIABLES
     assert len(SYSTEM_VARIABLES) == 9
     assert NOTIFY_BODY not in SYSTEM_VARIABLES
-
-
-@pytest.mark.parametrize(
-    ("text", "column", "hint"),
-    [
-        ("ab ${name", 3, "$${"),
-        ("${}", 2, "empty"),
-        ("${ }", 2, "empty"),
-        ("${a-b}", 2, "${$.member}"),
-        ("${ex(1)}", 2, "${$.member}"),
-        ("x${$.a[}", 7, "JSONPath"),
-        ("${responses[0].x responses[1].y}", 2, "${responses[0].x} ${responses[1].y}"),
-        ("${a b}", 2, "${a} ${b}"),
-        ("${a${b}}", 2, "one after the other"),
-        ("${$.student|json}", 2, "${$.student}|json"),
-        ("${student | json}", 2, "${student}|json"),
-        ("${schedulingBogus}", 2, "schedulingJobId"),
-        ("${schedulingNotifyBody}", 2, "no value in this place"),
-        ("${schedulingBogus.a}", 2, "no system variable; there are schedulingExecuteNumber, "),
-        ("${schedulingjobid}", 2, "no system variable; did you mean schedulingJobId?"),
-        ("${a}|json", 0, "${a}"),
-        ("x\r\ny", 1, "control"),
-        ("${" + "a" * 1_001 + "}", 2, "1001"),
-    ],
-)
-def test_bad_syntax_is_refused_with_its_place_and_a_remedy(text: str, column: int, hint: str) -> None:
-    """SPEC section 4: everything that can be known when the job is created is checked then."""
-    error = refusal(text)
-    assert error.column is not None
-    assert abs(error.column - column) <= (4 if "JSONPath" in hint else 0)
-    assert hint in error.message
-
-
-def test_a_brace_within_quotes_does_not_end_an_expression() -> None:
-    """RFC 9535: a name or a pattern may hold braces."""
-    template = compile_text("""${$['a}b']}-${$.x[?match(@, "a{2}")]}""", names=NAMES)
-    assert template.members == {"a}b", "x"}
 
 
 @pytest.mark.parametrize(
@@ -106,14 +55,6 @@ def test_a_body_nested_too_deep_is_refused() -> None:
     for _ in range(70):
         deep = [deep]
     assert "64" in " ".join(problems(deep).values())
-
-
-@pytest.mark.parametrize(
-    "text", ["a|json", "$${a}|json", "${a}|yaml", "${a}|jsonx", "${a} |json", "{{7*7}}", "$a"]
-)
-def test_what_is_no_marker_is_text(text: str) -> None:
-    """SPEC section 4: only `${…}` and `|json` right behind it have a meaning."""
-    compile_text(text, names=NAMES)
 
 
 def test_keys_of_a_body_are_no_templates() -> None:
@@ -159,58 +100,6 @@ def test_equal_texts_compile_to_equal_templates() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "/path",
-        "path",
-        "",
-        "//host/x",
-        "ftp://host/x",
-        "javascript:alert(1)",
-        "http:host",
-        "http:///x",
-        "https://",
-        "http://user@host/",
-        "http://user:pw@host/${a}",
-        "http://a b/",
-        "$${BASE}/x",
-        "http://h/\n",
-    ],
-)
-def test_a_url_without_a_scheme_or_a_host_is_refused(text: str) -> None:
-    """SPEC section 9: the forms of target URLs; user information is refused whatever the settings."""
-    url_refusal(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "${a}/x",
-        "${a}://h/x",
-        "http${a}://h/",
-        "http:${a}",
-        "http://${a}/x",
-        "http://h${a}/x",
-        "http://h:${a}/x",
-        "http://${HOST}${a}/x",
-        "service://${a}/x",
-        "service:${a}",
-        "queue://${a}",
-        "${schedulingJobId}",
-        "${schedulingJobId}/x",
-        "http://${schedulingJobId}/x",
-        "${schedulingFeedbackUrl.x}/y",
-        "${$..url}",
-        "${a}|json",
-        "http://h/${a}|json",
-    ],
-)
-def test_no_value_stands_where_it_decides_the_target(text: str) -> None:
-    """SPEC section 4: only the environment and schedulingFeedbackUrl may open a url or be its authority."""
-    url_refusal(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         "service:/main/api",
         "service://{serviceName}/main/api",
         "service://{serviceGateway}/oa/main/api",
@@ -249,25 +138,6 @@ def test_a_url_of_one_expression_tells_whose_response_it_reads(text: str, source
 def test_a_url_that_the_definition_decides_is_not_whole(text: str) -> None:
     """SPEC section 4: variables of the environment go in as they are."""
     assert not compile_url(text, names=NAMES).whole
-
-
-@pytest.mark.parametrize(
-    ("text", "said", "column"),
-    [
-        ("x ${a, b}", "write ${a} ${b}", 4),
-        ("${ a }", "has blanks beside it; write ${a}", 2),
-        ("${$['a' 'b']}", "a comma is missing between two selectors", 9),
-        ("${$[?@.a=1]}", "'=' compares nothing; write ==", 8),
-        ("${a.b-c}", "write other names in brackets, as in ['a-b']", 5),
-        ("${$..}", "bald descendant segment", 5),
-    ],
-)
-def test_a_mistake_gets_its_remedy_and_its_column(text: str, said: str, column: int) -> None:
-    """The message names what to write instead, and the place inside the text (SPEC section 4: 422)."""
-    error = refusal(text)
-    assert said in error.message
-    assert error.column == column
-    assert error.told.endswith(f"(column {column + 1})")
 
 
 def test_a_text_and_a_body_have_so_many_expressions_and_no_more() -> None:

@@ -5,45 +5,14 @@ from typing import Any
 import httpx
 import pytest
 
-from client_sdk import Client
-from client_sdk.client.connection import Connection
-from client_sdk.client.jobs import Jobs, write_definition
+from client_sdk.client.jobs import write_definition
 from client_sdk.client.queues import Queues
-from client_sdk.client.retrying import Patience
-from client_sdk.errors import Absent, Conflict, Invalid, LimitReached, Unavailable, Unreachable, Unreadable
-from tests.unit.client_sdk.lines import LossyLine, Waits, problem
-from tests.wire.service import SERVED, World, definition, running
+from client_sdk.errors import Absent, LimitReached, Unavailable, Unreachable, Unreadable
+from tests.unit.client_sdk.client.lossy_connection import Line
+from tests.unit.client_sdk.lines import problem
+from tests.wire.service import definition, running
 
 pytestmark = pytest.mark.anyio
-
-
-class Line:
-    """A connection to a real service over a line that loses what `fates` say."""
-
-    def __init__(
-        self, world: World | None, *fates: str | httpx.Response | Exception, **patience: Any
-    ) -> None:
-        async def nobody(scope: Any, receive: Any, send: Any) -> None:
-            raise AssertionError("nothing else is asked")
-
-        inner = httpx.ASGITransport(world.service.api if world else nobody)
-        self.line = LossyLine(inner, fates)
-        self.waits = Waits()
-        self.connection = Connection(
-            url=SERVED,
-            key=None,
-            timeout=5,
-            patience=Patience(**patience),
-            transport=self.line,
-            pause=self.waits,
-            chance=lambda: 0.0,
-        )
-        self.jobs = Jobs(self.connection)
-
-    @property
-    def keys(self) -> list[str | None]:
-        """The Idempotency-Key of each call."""
-        return [request.headers.get("idempotency-key") for request in self.line.sent]
 
 
 async def test_a_trigger_whose_answer_is_lost_fires_once() -> None:
@@ -146,66 +115,8 @@ async def test_a_claim_is_sent_again_only_where_nothing_was_done(
     assert len(line.line.sent) == tries
 
 
-async def test_refusals_are_typed() -> None:
-    """Each status is an error of its own, with everything that is wrong in it."""
-    async with running() as world:
-        jobs = Line(world).jobs
-        with pytest.raises(Absent) as absent:
-            await jobs.get("nowhere")
-        assert absent.value.codes == {"absent"}
-        with pytest.raises(Invalid) as invalid:
-            await jobs.create(definition(colour="blue"), job_id="one")
-        assert [(flaw.pointer, flaw.code) for flaw in invalid.value.errors] == [("/colour", "unknown_field")]
-        await jobs.create(definition(), job_id="one")
-        with pytest.raises(Conflict):
-            await jobs.create(definition(jobName="other"), job_id="one")
-
-
-async def test_what_is_no_scheduler_is_said_so() -> None:
-    """A proxy's page and a stranger's JSON are neither data nor a problem."""
-    for answer in (httpx.Response(200, text="<html>"), httpx.Response(200, json=[]), httpx.Response(404)):
-        with pytest.raises(Unreadable, match="not as a"):
-            await Line(None, answer).jobs.get("one")
-
-
-@pytest.mark.parametrize("url", ["nowhere", "", "ftp://x", "http://", "http://h:x"])
-def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
-    """A slip of the program, told as Python tells it: ValueError, whatever is wrong with it."""
-    with pytest.raises(ValueError, match="no address of a service: write http"):
-        Connection(url=url, key=None, timeout=1, patience=Patience(), transport=None)
-
-
 @pytest.mark.parametrize("given", [5, None, [["jobId", "a"]], "{}"])
 def test_a_definition_that_is_none_is_refused_in_words(given: Any) -> None:
     """TypeError, with what to give instead; nothing is sent."""
     with pytest.raises(TypeError, match=f"definition is of type {type(given).__name__}: give a mapping"):
         write_definition(given)
-
-
-@pytest.mark.parametrize("key", ["", "a\nb", "a\r\n", "schlüssel", "x" * 256])
-async def test_a_key_that_cannot_be_sent_is_refused_at_once(key: str) -> None:
-    """Nothing is sent, and nothing is tried again."""
-    line = Line(None)
-    for call in (
-        line.jobs.trigger("one", idempotency_key=key),
-        line.jobs.create(definition(), job_id="one", idempotency_key=key),
-        line.jobs.update("one", definition(), idempotency_key=key),
-    ):
-        with pytest.raises(ValueError, match="cannot be sent"):
-            await call
-    assert (line.line.sent, line.waits.seconds) == ([], [])
-
-
-async def test_what_is_no_http_is_not_tried_again() -> None:
-    """It would fail in the same manner every time."""
-    line = Line(None, httpx.LocalProtocolError("Illegal header value"), "before")
-    with pytest.raises(Unreachable, match="1 tries"):
-        await line.jobs.get("one")
-    assert line.waits.seconds == []
-
-
-def test_an_api_key_with_a_line_break_is_refused() -> None:
-    """As it is read from a file; it is not shown."""
-    with pytest.raises(ValueError, match="line break") as caught:
-        Client("http://scheduler.test", key="secret\n")
-    assert "secret" not in str(caught.value)

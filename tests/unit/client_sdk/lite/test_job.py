@@ -2,50 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from client_sdk.errors import Invalid
-from client_sdk.lite import DefinitionRefused, LiteJob
+from client_sdk.lite import LiteJob
 from client_sdk.models import JobDefinition, RequestStep
+from tests.unit.client_sdk.lite.definitions import chain
 from tests.wire.service import running
 from tests.wire.target import HELD, Reply, Seen, Target
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def target() -> AsyncIterator[Target]:
-    """A target on loopback."""
-    async with Target(lambda: 0) as target:
-        yield target
-
-
-def chain(url: str) -> dict[str, Any]:
-    """Two steps, the second of which uses the first one's answer, and a notification of the end."""
-    return {
-        "jobId": "chain",
-        "jobName": "Chain",
-        "creator": "1",
-        "creatorName": "one",
-        "request": [
-            {
-                "url": f"{url}/first?size=${{size}}",
-                "body": {"all": "${trigger}|json"},
-                "respEnvName": "FIRST",
-            },
-            {
-                "method": "PUT",
-                "url": f"{url}/second/${{FIRST.id}}",
-                "headers": {"X-Of": "${schedulingJobId} ${responses[0].id}"},
-                "body": {"rows": "${$.rows}|json", "number": "${schedulingExecuteNumber}"},
-            },
-        ],
-        "notification": [{"url": f"{url}/told", "stateEquals": ["finalSucceed", "finalFailed"]}],
-    }
 
 
 def plain(seen: Seen) -> tuple[Any, ...]:
@@ -88,54 +57,6 @@ async def test_a_chain_is_what_it_is_in_a_service(target: Target) -> None:
     keys = [one.headers["idempotency-key"] for one in target.seen[:2]]
     assert keys[0].rpartition("-")[0] == keys[1].rpartition("-")[0]
     assert {len(one.headers["traceparent"]) for one in target.seen} == {55}
-
-
-async def test_timer_and_qos_are_refused(target: Target) -> None:
-    """As is whatever needs instances; everything that is wrong is said at once, with its pointer."""
-    posted = chain(target.url) | {"timer": {"period": "5m"}, "qos": 1}
-    posted["request"] = [{"url": "http://a/b", "route": "shard", "priority": 1}]
-    with pytest.raises(DefinitionRefused, match="needs a server") as caught:
-        LiteJob(posted)
-    pointers = [(flaw.pointer, flaw.code) for flaw in caught.value.errors]
-    assert pointers == [
-        (pointer, "needs_server") for pointer in ("/timer", "/qos", "/request/0/route", "/request/0/priority")
-    ]
-    for wrong in ({"colour": "blue"}, {"request": [{"url": "http://x/${nowhere("}]}, {"request": []}):
-        with pytest.raises(DefinitionRefused):
-            LiteJob(chain(target.url) | wrong)
-
-
-@pytest.mark.parametrize(
-    ("members", "pointer", "said"),
-    [
-        ({"leadSeconds": 3}, "/leadSeconds", "no timer fires here"),
-        ({"historyDetail": "all"}, "/historyDetail", "no history is kept here"),
-        ({"parentJob": "p", "parentJobExecution": 1}, "/parentJob", "children"),
-        (
-            {"notification": [{"url": "http://x/", "guarantee": "outbox"}]},
-            "/notification/0/guarantee",
-            "outbox",
-        ),
-        ({"request": [{"url": "queue://work"}]}, "/request/0/url", "from which instances claim"),
-        ({"request": [{"url": "Queue://work"}]}, "/request/0/url", "from which instances claim"),
-    ],
-)
-def test_what_a_process_alone_cannot_keep_is_refused(
-    members: dict[str, Any], pointer: str, said: str
-) -> None:
-    """Nothing is silently ignored; each is named, with what to do."""
-    with pytest.raises(DefinitionRefused) as caught:
-        LiteJob(chain("http://target.test") | members)
-    first = caught.value.errors[0]
-    assert (first.pointer, first.code) == (pointer, "needs_server")
-    assert said in first.message
-
-
-async def test_what_nothing_has_to_keep_is_taken(target: Target) -> None:
-    """Nothing fires by itself here, so a job that must not do so runs when it is told to."""
-    quiet = {"active": 0, "startPolicy": "manual", "labels": {"a": "b"}, "objectId": "o"}
-    async with LiteJob(chain(target.url) | quiet | {"request": [{"url": f"{target.url}/run"}]}) as job:
-        assert (await job.run()).state == "succeeded"
 
 
 async def test_a_definition_may_be_a_model_and_short(target: Target) -> None:
@@ -201,77 +122,6 @@ async def test_feedback_is_handed_in(target: Target) -> None:
         await job.feedback(1, token, {"status": "failed", "error": "E1"})
         ended = await running_job
     assert (ended.state, ended.error) == ("terminated", "E1")
-
-
-async def test_notifications_are_tried_again(target: Target) -> None:
-    """Beside the executions: leaving the block waits for them."""
-    target.answers("/told", 500, 500)
-    async with LiteJob(chain(target.url), notification_interval_seconds=0.01) as job:
-        target.always("/first", Reply(body={"id": "1", "rows": 1}))
-        await job.run({"size": 1})
-    told = target.at("/told")
-    assert len(told) == 3
-    assert len({one.headers["webhook-id"] for one in told}) == 1
-    assert json.loads(told[-1].body)["response"]["status"] == "finalSucceed"
-
-
-async def test_services_have_addresses(target: Target) -> None:
-    """`service://name` and `serviceName` go to the address that was given, wherever they stand."""
-    definition = {
-        "request": [
-            {"url": "service://files/run?a=${size}"},
-            {"url": "service://main/run", "serviceName": "files"},
-        ],
-        "async": True,
-        "checkUrl": "service://files/check",
-        "checkRateSeconds": 0.1,
-        "notification": [{"url": "service://files/told", "stateEquals": "finalSucceed"}],
-    }
-    target.always("/base/check", Reply(body={"status": "succeed"}))
-    async with LiteJob(definition, services={"files": f"{target.url}/base/"}) as job:
-        assert (await job.run({"size": 1})).state == "succeeded"
-    assert [one.path for one in target.seen] == ["/base/run", "/base/main/run", "/base/check", "/base/told"]
-    assert target.seen[0].query == {"a": "1"}
-
-
-def test_a_definition_that_is_none_is_refused_in_words() -> None:
-    """It names the argument and what to give."""
-    with pytest.raises(TypeError, match="definition is of type int"):
-        LiteJob(5)  # type: ignore[arg-type]
-
-
-def test_a_service_without_an_address_is_refused() -> None:
-    """Before anything is sent; `service:/path` has no owner here."""
-    steps = [{"url": url} for url in ("service://other/run", "service:/run", "http://h/")]
-    with pytest.raises(
-        DefinitionRefused, match="service 'other' was given in services, it has 'files'"
-    ) as caught:
-        LiteJob({"request": steps, "checkUrl": {"url": "service://b/"}}, services={"files": "http://h"})
-    flaws = [(flaw.pointer, flaw.code) for flaw in caught.value.errors]
-    assert flaws == [(f"/{place}/url", "no_instance") for place in ("request/0", "request/1", "checkUrl")]
-
-
-async def test_what_the_network_does(target: Target) -> None:
-    """Nobody there, no answer in time, too much of an answer, an answer elsewhere."""
-    target.answers("/slow", HELD)
-    target.always("/big", Reply(body={"x": "y" * 100}))
-    target.answers("/moved", Reply(status=303, headers={"Location": "/here"}))
-    target.always("/here", Reply(body={"here": True}))
-    big = {"url": f"{target.url}/big", "respEnvName": "BIG"}
-    cases: list[tuple[list[dict[str, Any]], tuple[str | None, str | None]]] = [
-        ([{"url": "http://127.0.0.1:1/"}], ("500", "connect")),
-        ([{"url": f"{target.url}/slow", "timeoutSeconds": 0.05}], ("500", "timeout")),
-        ([big, {"url": f"{target.url}/x", "body": "${BIG.x}"}], ("response_too_large", "too_large")),
-        ([{"url": f"{target.url}/moved"}], ("303", "http")),
-    ]
-    for steps, expected in cases:
-        target.answers("/moved", Reply(status=303, headers={"Location": "/here"}))
-        async with LiteJob({"request": steps}, response_bytes=50) as job:
-            ended = await job.run()
-            assert (ended.error, ended.failure_type) == expected, steps
-    async with LiteJob({"request": [{"url": f"{target.url}/moved", "followRedirects": 1}]}) as job:
-        assert (await job.run()).response == {"here": True}
-    assert target.seen[-1].method == "GET"
 
 
 async def test_environment_and_parameters(target: Target) -> None:

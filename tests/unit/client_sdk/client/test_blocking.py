@@ -1,0 +1,33 @@
+"""The blocking face of the client (SPEC section 16)."""
+
+import asyncio
+import threading
+
+import pytest
+
+from client_sdk import BlockingClient
+from client_sdk.errors import Absent, SdkError
+from tests.unit.client_sdk.lines import serving
+from tests.wire.service import World, definition
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_blocking_face_does_the_same(world: World) -> None:
+    """Over a real socket, from a thread without an event loop."""
+    async with serving(world.service.api) as url:
+        await asyncio.to_thread(_use_blocking, url)
+
+
+def _use_blocking(url: str) -> None:
+    with BlockingClient(url) as client:
+        client.jobs.create(definition(), job_id="one")
+        fired = client.jobs.trigger("one", {"size": 3})
+        assert client.wait_for(fired, timeout=20).state == "succeeded"
+        assert [job.job_id for job in client.jobs.list(page=1)] == ["one"]
+        assert [one.state for one in client.executions.list()] == ["succeeded"]
+        with pytest.raises(Absent):
+            client.jobs.get("two")
+    assert not [one for one in threading.enumerate() if one.name == "punctual-client"]
+    with pytest.raises(SdkError, match="closed"):
+        client.jobs.get("one")

@@ -1,0 +1,49 @@
+"""One service over HTTP: addresses, keys and what is not tried again."""
+
+import httpx
+import pytest
+
+from client_sdk import Client
+from client_sdk.client.connection import Connection
+from client_sdk.client.retrying import Patience
+from client_sdk.errors import Unreachable
+from tests.unit.client_sdk.client.lossy_connection import Line
+from tests.wire.service import definition
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("url", ["nowhere", "", "ftp://x", "http://", "http://h:x"])
+def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+    """A slip of the program, told as Python tells it: ValueError, whatever is wrong with it."""
+    with pytest.raises(ValueError, match="no address of a service: write http"):
+        Connection(url=url, key=None, timeout=1, patience=Patience(), transport=None)
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "a\r\n", "schlüssel", "x" * 256])
+async def test_a_key_that_cannot_be_sent_is_refused_at_once(key: str) -> None:
+    """Nothing is sent, and nothing is tried again."""
+    line = Line(None)
+    for call in (
+        line.jobs.trigger("one", idempotency_key=key),
+        line.jobs.create(definition(), job_id="one", idempotency_key=key),
+        line.jobs.update("one", definition(), idempotency_key=key),
+    ):
+        with pytest.raises(ValueError, match="cannot be sent"):
+            await call
+    assert (line.line.sent, line.waits.seconds) == ([], [])
+
+
+async def test_what_is_no_http_is_not_tried_again() -> None:
+    """It would fail in the same manner every time."""
+    line = Line(None, httpx.LocalProtocolError("Illegal header value"), "before")
+    with pytest.raises(Unreachable, match="1 tries"):
+        await line.jobs.get("one")
+    assert line.waits.seconds == []
+
+
+def test_an_api_key_with_a_line_break_is_refused() -> None:
+    """As it is read from a file; it is not shown."""
+    with pytest.raises(ValueError, match="line break") as caught:
+        Client("http://scheduler.test", key="secret\n")
+    assert "secret" not in str(caught.value)

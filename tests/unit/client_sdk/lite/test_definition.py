@@ -1,0 +1,65 @@
+"""What of a definition a job without a server can honour (SPEC section 16)."""
+
+from typing import Any
+
+import pytest
+
+from client_sdk.lite import DefinitionRefused, LiteJob
+from tests.unit.client_sdk.lite.definitions import chain
+from tests.wire.target import Target
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_timer_and_qos_are_refused(target: Target) -> None:
+    """As is whatever needs instances; everything that is wrong is said at once, with its pointer."""
+    posted = chain(target.url) | {"timer": {"period": "5m"}, "qos": 1}
+    posted["request"] = [{"url": "http://a/b", "route": "shard", "priority": 1}]
+    with pytest.raises(DefinitionRefused, match="needs a server") as caught:
+        LiteJob(posted)
+    pointers = [(flaw.pointer, flaw.code) for flaw in caught.value.errors]
+    assert pointers == [
+        (pointer, "needs_server") for pointer in ("/timer", "/qos", "/request/0/route", "/request/0/priority")
+    ]
+    for wrong in ({"colour": "blue"}, {"request": [{"url": "http://x/${nowhere("}]}, {"request": []}):
+        with pytest.raises(DefinitionRefused):
+            LiteJob(chain(target.url) | wrong)
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer", "said"),
+    [
+        ({"leadSeconds": 3}, "/leadSeconds", "no timer fires here"),
+        ({"historyDetail": "all"}, "/historyDetail", "no history is kept here"),
+        ({"parentJob": "p", "parentJobExecution": 1}, "/parentJob", "children"),
+        (
+            {"notification": [{"url": "http://x/", "guarantee": "outbox"}]},
+            "/notification/0/guarantee",
+            "outbox",
+        ),
+        ({"request": [{"url": "queue://work"}]}, "/request/0/url", "from which instances claim"),
+        ({"request": [{"url": "Queue://work"}]}, "/request/0/url", "from which instances claim"),
+    ],
+)
+def test_what_a_process_alone_cannot_keep_is_refused(
+    members: dict[str, Any], pointer: str, said: str
+) -> None:
+    """Nothing is silently ignored; each is named, with what to do."""
+    with pytest.raises(DefinitionRefused) as caught:
+        LiteJob(chain("http://target.test") | members)
+    first = caught.value.errors[0]
+    assert (first.pointer, first.code) == (pointer, "needs_server")
+    assert said in first.message
+
+
+async def test_what_nothing_has_to_keep_is_taken(target: Target) -> None:
+    """Nothing fires by itself here, so a job that must not do so runs when it is told to."""
+    quiet = {"active": 0, "startPolicy": "manual", "labels": {"a": "b"}, "objectId": "o"}
+    async with LiteJob(chain(target.url) | quiet | {"request": [{"url": f"{target.url}/run"}]}) as job:
+        assert (await job.run()).state == "succeeded"
+
+
+def test_a_definition_that_is_none_is_refused_in_words() -> None:
+    """It names the argument and what to give."""
+    with pytest.raises(TypeError, match="definition is of type int"):
+        LiteJob(5)  # type: ignore[arg-type]

@@ -1,0 +1,45 @@
+"""How a job's function is run and how it ended (SPEC section 16)."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from client_sdk import JobFailed
+from client_sdk.target import Execution
+from tests.unit.client_sdk.target.called_service import place
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_failures_have_their_codes() -> None:
+    """What the function means is its status; what it does not mean is 500. `Retry-After` is in seconds."""
+    async with place() as at:
+
+        @at.service.job(job_id="fail")
+        async def fail(how: str) -> None:
+            if how == "meant":
+                raise JobFailed("locked", status=423, data={"by": "bob"}, retry_after=2.5)
+            raise RuntimeError("oops")
+
+        meant = await at.call("fail", {"how": "meant"})
+        assert (meant.status_code, meant.headers["retry-after"]) == (423, "3")
+        told = meant.json()
+        assert (told["status"], told["error"], told["message"]) == ("failed", "423", "locked")
+        assert told["data"] == {"by": "bob"}
+        other = await at.call("fail", {"how": "else"})
+        assert (other.status_code, other.json()["message"]) == (500, "RuntimeError: oops")
+
+
+async def test_a_function_that_blocks_runs_in_a_thread() -> None:
+    """The event loop goes on meanwhile."""
+    async with place() as at:
+        here = threading.current_thread()
+
+        @at.service.job(job_id="block")
+        def block(execution: Execution) -> dict[str, Any]:
+            with execution.progress(2) as progress:
+                progress.advance()
+            return {"elsewhere": threading.current_thread() is not here, "counts": execution.request_counts}
+
+        assert (await at.call("block")).json() == {"elsewhere": True, "counts": 9}

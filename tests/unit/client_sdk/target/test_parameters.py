@@ -1,0 +1,49 @@
+"""A function's parameters as those of a job (SPEC sections 11, 16)."""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from client_sdk.target import Execution
+from client_sdk.target.parameters import Parameters, WrongParameters
+from scheduler_service.engine.parameters import check_parameters
+from tests.unit.client_sdk.target.declared_job import Window, import_files
+
+
+def test_parameters_are_described_and_read() -> None:
+    """The schema that refuses a wrong trigger and the reading of the body say the same."""
+    schema = import_files.define("files")["paramsSchema"]
+    for wrong in ({"folder": 7}, {"window": {}}, {"other": 1}):
+        assert check_parameters(schema, wrong)
+        with pytest.raises(WrongParameters):
+            import_files.parameters.take(wrong)
+    given = {"folder": "out", "window": {"start": 1}}
+    assert check_parameters(schema, given) == []
+    assert import_files.parameters.take(given) == {"folder": "out", "window": Window(start=1, end=10)}
+    assert import_files.parameters.read(b"") == {"folder": "in", "window": None}
+
+
+def test_parameters_take_what_pydantic_takes() -> None:
+    """Constraints, defaults that are made anew, names that pydantic has itself, and the rest in **."""
+
+    def work(
+        model_config: Annotated[int, Field(ge=1)],
+        json: list[str],
+        pause: timedelta = timedelta(seconds=1),
+        *,
+        execution: Execution,
+        **rest: Any,
+    ) -> None: ...
+
+    parameters = Parameters(work)
+    read = parameters.read(b'{"model_config": 2, "json": ["a"], "pause": 3, "more": [1]}')
+    assert read == {"model_config": 2, "json": ["a"], "pause": timedelta(seconds=3), "more": [1]}
+    assert parameters.required == ["model_config", "json"]
+    assert "execution" not in parameters.schema["properties"]
+    execution = Execution(job_id="one")
+    assert parameters.fill(read, execution)["execution"] is execution
+    with pytest.raises(WrongParameters) as caught:
+        parameters.read(b'{"model_config": 0, "json": ["a", 7]}')
+    assert [flaw.pointer for flaw in caught.value.flaws] == ["/model_config", "/json/1"]

@@ -1,0 +1,153 @@
+"""One claimed part: held until its moment, worked at, completed (SPEC section 13)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from client_sdk import JobFailed
+from client_sdk.errors import Forbidden, NotWanted, Unreachable
+from client_sdk.models import Completion, answers
+from client_sdk.target import Execution, job
+from client_sdk.worker.part import LocalRetry, do_part
+from tests.unit.client_sdk.lines import LossyLine, Waits, problem
+from tests.unit.client_sdk.queue import Queue
+from tests.unit.client_sdk.worker.workers import AT_ONCE, Outage, lease, make, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_ends_have_their_codes() -> None:
+    """What the function meant; what nobody has a function for; what does not fit."""
+    queue, worker = Queue(), make()
+
+    @worker.job(job_id="fail")
+    def fail(code: str) -> None:
+        raise JobFailed("no", error=code, data={"at": 1})
+
+    async with running(worker, queue):
+        for job_id, body in (
+            ("fail", {"code": "E1"}),
+            ("other", {}),
+            ("fail", {"size": 1}),
+            ("fail", "text"),
+        ):
+            await queue.publish(job_id, body)
+        await queue.until_completed(4)
+    ends = [end for _, end in queue.completed]
+    assert [end.error for end in ends] == ["E1", "no_function", "422", "422"]
+    assert (ends[0].message, ends[0].data) == ("no", {"at": 1})
+
+
+async def test_data_of_a_failure_that_is_no_json_is_told() -> None:
+    """The part fails with `500` at once; its lease is not left to end."""
+    queue, worker = Queue(), make(local_retry=LocalRetry(retries=0))
+
+    @worker.job(job_id="fail")
+    def fail() -> None:
+        raise JobFailed("no", error="E1", data=object())
+
+    async with running(worker, queue):
+        await queue.publish("fail")
+        await queue.until_completed(1)
+    [(_, end)] = queue.completed
+    assert (end.status, end.error) == ("failed", "500")
+    assert "PydanticSerializationError" in (end.message or "")
+
+
+async def test_what_nobody_meant_is_tried_again_here() -> None:
+    """Under the same lease; when it is enough the part has failed (004: retries happen locally)."""
+    queue, worker, times = Queue(), make(), []
+
+    @worker.job(job_id="shaky")
+    async def shaky(good_after: int) -> int:
+        times.append(good_after)
+        if len(times) <= good_after:
+            raise RuntimeError(f"try {len(times)}")
+        return len(times)
+
+    async with running(worker, queue):
+        await queue.publish("shaky", {"good_after": 2})
+        await queue.until_completed(1)
+        times.clear()
+        await queue.publish("shaky", {"good_after": 9})
+        await queue.until_completed(2)
+    good, bad = (end for _, end in queue.completed)
+    assert (good.status, good.data) == ("succeed", 3)
+    assert (bad.error, bad.message, len(times)) == ("500", "RuntimeError: try 3", 3)
+
+
+async def test_work_outlives_an_outage_that_is_longer_than_its_lease() -> None:
+    """The scheduler gives leases their whole length again after a start: the work goes on under it."""
+    queue = Queue(lease_seconds=60, renew_seconds=20)
+    waits = Outage(queue, 200)
+    held = lease(queue, waits, steady=waits.passed, outage=300, leaseSeconds=60, renewSeconds=20)
+    queue.held["one"] = {}
+    with pytest.raises(NotWanted, match="the execution was cancelled"):
+        await held.keep()
+    assert waits.passed() > 260
+    assert len(queue.renewals) > 3
+
+
+@pytest.mark.parametrize("outage", [200, 340])
+async def test_finished_work_is_told_after_an_outage(outage: float) -> None:
+    """As long as nobody has said that the lease is lost."""
+    queue = Queue()
+    waits = Outage(queue, outage)
+    held = lease(queue, waits, steady=waits.passed, outage=300, leaseSeconds=60, renewSeconds=20)
+    queue.held["one"] = {}
+    await held.complete(Completion(status="succeed", data=1))
+    assert [(name, end.data) for name, end in queue.completed] == [("one", 1)]
+
+
+async def test_finished_work_is_not_told_for_ever() -> None:
+    """A scheduler that stays away, one that refuses, and one that says that the lease is lost."""
+    queue = Queue()
+    waits = Outage(queue, 1_000_000)
+    held = lease(queue, waits, steady=waits.passed, outage=300, leaseSeconds=60)
+    with pytest.raises(Unreachable):
+        await held.complete(Completion(status="succeed"))
+    assert 360 <= waits.passed() < 500
+    waits = Outage(queue, 200)
+    held = lease(queue, waits, steady=waits.passed, outage=300, leaseSeconds=60)
+    with pytest.raises(NotWanted, match="lost"):
+        await held.complete(Completion(status="succeed"))
+    refusing = LossyLine(queue.transport, [problem(403)])
+    held = lease(queue, waits, steady=waits.passed, outage=300, line=refusing, leaseSeconds=60)
+    with pytest.raises(Forbidden):
+        await held.complete(Completion(status="succeed"))
+
+
+@pytest.mark.parametrize(("early", "held"), [(2.5, [2.5]), (-1, []), (1e9, [3600.0])])
+async def test_early_work_is_held_an_hour_at_most(early: float, held: list[float]) -> None:
+    """A clock that is wrong must not keep a part for ever."""
+    queue, lasting, waits = Queue(), Waits(), Waits()
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    moment = (now + timedelta(seconds=early)).isoformat()
+    kept = lease(queue, lasting, steady=lambda: 0.0, renewSeconds=30)
+    queue.held["one"] = {}
+    anything = job(job_id="any")(lambda: None)
+    given = {"lease": "one", "leaseUntil": moment, "executionId": "e", "requestCounts": 1, "request": {}}
+    work = answers.Work.model_validate(given | {"scheduledAt": moment})
+    doing = do_part(
+        work, find=lambda _: anything, lease=kept, retry=AT_ONCE, clock=now.timestamp, pause=waits
+    )
+    await doing
+    assert waits.seconds == held
+    assert [name for name, _ in queue.completed] == ["one"]
+
+
+async def test_early_work_waits_for_its_moment() -> None:
+    """The lease is renewed meanwhile."""
+    queue, worker = Queue(renew_seconds=0.005), make()
+
+    @worker.otherwise
+    async def anything(execution: Execution) -> float:
+        assert execution.scheduled_at is not None
+        return datetime.now(UTC).timestamp() - execution.scheduled_at.timestamp()
+
+    async with running(worker, queue):
+        moment = datetime.now(UTC) + timedelta(seconds=0.2)
+        await queue.publish("any", scheduledAt=moment.isoformat())
+        await queue.until_completed(1)
+    assert queue.completed[0][1].data >= -0.002
+    assert queue.renewals

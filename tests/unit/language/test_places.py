@@ -1,0 +1,67 @@
+"""Where in a URL a value may stand (SPEC section 4, RFC 3986 section 3)."""
+
+import pytest
+
+from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.language.template import (
+    compile_url,
+)
+from tests.unit.language.refusals import NAMES
+
+
+def url_refusal(text: str) -> ExpressionError:
+    with pytest.raises(ExpressionError) as caught:
+        compile_url(text, names=NAMES)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/path",
+        "path",
+        "",
+        "//host/x",
+        "ftp://host/x",
+        "javascript:alert(1)",
+        "http:host",
+        "http:///x",
+        "https://",
+        "http://user@host/",
+        "http://user:pw@host/${a}",
+        "http://a b/",
+        "$${BASE}/x",
+        "http://h/\n",
+    ],
+)
+def test_a_url_without_a_scheme_or_a_host_is_refused(text: str) -> None:
+    """SPEC section 9: the forms of target URLs; user information is refused whatever the settings."""
+    url_refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "${a}/x",
+        "${a}://h/x",
+        "http${a}://h/",
+        "http:${a}",
+        "http://${a}/x",
+        "http://h${a}/x",
+        "http://h:${a}/x",
+        "http://${HOST}${a}/x",
+        "service://${a}/x",
+        "service:${a}",
+        "queue://${a}",
+        "${schedulingJobId}",
+        "${schedulingJobId}/x",
+        "http://${schedulingJobId}/x",
+        "${schedulingFeedbackUrl.x}/y",
+        "${$..url}",
+        "${a}|json",
+        "http://h/${a}|json",
+    ],
+)
+def test_no_value_stands_where_it_decides_the_target(text: str) -> None:
+    """SPEC section 4: only the environment and schedulingFeedbackUrl may open a url or be its authority."""
+    url_refusal(text)

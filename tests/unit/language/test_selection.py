@@ -1,0 +1,34 @@
+"""Segments and selectors of a JSONPath (RFC 9535 sections 2.3 and 2.5)."""
+
+import pytest
+
+from scheduler_service.language.jsonpath import Missing, compile_path, evaluate
+
+
+def find(path: str, root: object) -> object:
+    return evaluate(compile_path(path), root)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("$", {"a": [1, None]}),
+        ("$.a[0]", 1),
+        ("$['a'][-1]", None),
+        ("$.a[5]", Missing()),
+        ("$.a.x", Missing()),
+    ],
+)
+def test_a_singular_path_has_its_value_or_none(path: str, value: object) -> None:
+    """SPEC section 4: it gives its value, and fails when there is none."""
+    assert compile_path(path).singular
+    assert find(path, {"a": [1, None]}) == value
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), [("$.a[*]", [1, None]), ("$.b[*]", []), ("$..x", []), ("$.a[:1]", [1])]
+)
+def test_any_other_path_gives_an_array(path: str, value: object) -> None:
+    """SPEC section 4: perhaps an empty one."""
+    assert not compile_path(path).singular
+    assert find(path, {"a": [1, None]}) == value
