@@ -11,6 +11,7 @@ from client_sdk.models.fields import (
     Count,
     FilledText,
     Flag,
+    JitterKind,
     JobId,
     LeadSeconds,
     PositiveCount,
@@ -76,7 +77,7 @@ class RetryPolicy(WireModel):
     max_attempts: Count = 2
     backoff_rate: Annotated[float, Field(ge=1, le=1_000_000)] = 2.0
     max_interval_seconds: Seconds | None = None
-    jitter: Literal["none", "full"] = "none"
+    jitter: JitterKind = "none"
 
     @property
     def errors(self) -> frozenset[str]:

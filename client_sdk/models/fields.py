@@ -137,3 +137,6 @@ def _check_codes(value: object) -> str | list[str]:
 
 
 Codes = Annotated[str | list[str], PlainValidator(_check_codes, json_schema_input_type=str | list[str])]
+
+JitterKind = Literal["none", "full"]
+"""How a retry spreads its wait; `scheduler_service.timing.backoff` computes each kind."""

@@ -51,7 +51,7 @@ async def show_retry_plan(call: ApiRequest) -> Response:
             "policy": retry.policy,
             "waitMs": retry.wait,
             "afterMs": moment,
-            "jitter": "full" if program.policies[retry.policy].jitter else "none",
+            "jitter": program.policies[retry.policy].jitter,
         }
         for number, (retry, moment) in enumerate(zip(plan.retries, moments, strict=True), 1)
     ]

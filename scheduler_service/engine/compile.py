@@ -184,7 +184,7 @@ def _policies(definition: JobDefinition) -> tuple[Policy, ...]:
             ceiling=None
             if policy.max_interval_seconds is None
             else round(policy.max_interval_seconds * SECOND),
-            jitter=policy.jitter == "full",
+            jitter=policy.jitter,
         )
         for policy in definition.retry
     )

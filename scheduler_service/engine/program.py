@@ -2,6 +2,7 @@
 
 import msgspec
 
+from client_sdk.models.fields import JitterKind
 from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.template import JsonTemplate, TextTemplate, UrlTemplate
@@ -40,7 +41,7 @@ class Policy(msgspec.Struct, frozen=True):
     attempts: int = 2
     rate: float = 2.0
     ceiling: int | None = None
-    jitter: bool = False
+    jitter: JitterKind = "none"
 
 
 class Prerendered(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.engine.program import Policy
-from scheduler_service.timing.backoff import LONGEST, spread, wait
+from scheduler_service.timing.backoff import JITTERS, WAIT_MAX, wait
 
 NEVER_RETRIED = frozenset({"lost", "cancelled"})
 PLANNED_MOST = 1_000
@@ -37,8 +37,8 @@ class GiveUp(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """Retries in order, jitter at its full length; `reason` as in `GiveUp`, None: there are more."""
+class RetryPlan(msgspec.Struct, frozen=True):
+    """Retries in order, without jitter; `reason` as in `GiveUp`, None: there are more."""
 
     retries: tuple[Retry, ...]
     reason: str | None
@@ -70,10 +70,10 @@ def judge(
     used = spent[index] if index < len(spent) else 0
     if used >= policies[index].attempts:
         return GiveUp("policy_spent")
-    planned = _wait(policies[index], used + 1)
-    if policies[index].jitter:
-        planned = spread(f"{seed}/{index}/{used}", planned)
-    return Retry(index, max(planned, min(retry_after or 0, LONGEST)))
+    policy = policies[index]
+    planned = wait(policy.interval, policy.rate, policy.ceiling, used + 1)
+    spread = JITTERS[policy.jitter](f"{seed}/{index}/{used}", planned)
+    return Retry(index, max(spread, min(retry_after or 0, WAIT_MAX)))
 
 
 def find_policy(policies: tuple[Policy, ...], failure: Failure) -> int | None:
@@ -87,18 +87,18 @@ def find_policy(policies: tuple[Policy, ...], failure: Failure) -> int | None:
     return index
 
 
-def plan_retries(policies: tuple[Policy, ...], max_retries: int, failure: Failure) -> Plan:
+def plan_retries(policies: tuple[Policy, ...], max_retries: int, failure: Failure) -> RetryPlan:
     """What an execution would do whose every attempt fails with `failure`: the first 1,000 of its retries."""
-    bare = tuple(msgspec.structs.replace(policy, jitter=False) for policy in policies)
+    bare = tuple(msgspec.structs.replace(policy, jitter="none") for policy in policies)
     planned: list[Retry] = []
     while len(planned) < PLANNED_MOST:
         # The same failure goes to the same policy each time: what is spent is spent of that one.
         spent = (len(planned),) * len(bare)
         verdict = judge(bare, spent, len(planned), max_retries, failure)
         if isinstance(verdict, GiveUp):
-            return Plan(tuple(planned), verdict.reason)
+            return RetryPlan(tuple(planned), verdict.reason)
         planned.append(verdict)
-    return Plan(tuple(planned), None)
+    return RetryPlan(tuple(planned), None)
 
 
 def _first_match(policies: tuple[Policy, ...], code: str) -> int | None:
@@ -113,7 +113,3 @@ def _names(code: str) -> frozenset[str]:
     if _STATUS.fullmatch(code):
         return frozenset({code, f"{code[0]}xx", "*"})
     return frozenset({code, "*"})
-
-
-def _wait(policy: Policy, n: int) -> int:
-    return wait(policy.interval, policy.rate, policy.ceiling, n)

@@ -1,11 +1,13 @@
-"""How long a retry waits: longer each time, up to a ceiling, perhaps spread by a stable hash."""
+"""How long a retry waits: longer each time, up to a ceiling, with a jitter that is a stable hash."""
 
 import hashlib
 import math
+from collections.abc import Callable
 
+from client_sdk.models.fields import JitterKind
 from scheduler_service.domain.moments import DAY
 
-LONGEST = 36_525 * DAY
+WAIT_MAX = 36_525 * DAY
 """No wait is longer than a hundred years, whatever the rate: sums of moments stay small numbers."""
 
 
@@ -14,7 +16,7 @@ def wait(interval: int, rate: float, ceiling: int | None, n: int) -> int:
 
     Never raises for `interval` ≥ 0 and `rate` ≥ 1, and never falls as `n` rises.
     """
-    cap = LONGEST if ceiling is None else min(ceiling, LONGEST)
+    cap = WAIT_MAX if ceiling is None else min(ceiling, WAIT_MAX)
     if interval <= 0:
         return 0
     if interval >= cap or (n - 1) * math.log(rate) >= math.log(cap / interval):
@@ -22,9 +24,18 @@ def wait(interval: int, rate: float, ceiling: int | None, n: int) -> int:
     return min(round(interval * rate ** (n - 1)), cap)
 
 
-def spread(seed: str, wait: int) -> int:
-    """A share of `wait` from 0 to all of it, the same for the same seed (`jitter: full`)."""
+def no_jitter(seed: str, wait: int) -> int:
+    """All of `wait`."""
+    return wait
+
+
+def full_jitter(seed: str, wait: int) -> int:
+    """From 0 to all of `wait`, the same for the same seed."""
     return digest(seed) % (wait + 1) if wait > 0 else 0
+
+
+JITTERS: dict[JitterKind, Callable[[str, int], int]] = {"none": no_jitter, "full": full_jitter}
+"""(seed, wait in ms) → the wait with its jitter. A new kind is a word of `JitterKind` and a line here."""
 
 
 def digest(seed: str) -> int:

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
+from client_sdk.models.fields import JitterKind
+
 
 def _keep_later_word(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     """A word of a later version is kept as it is: an older caller goes on working."""
@@ -46,7 +48,7 @@ TriggeredBy = Annotated[Literal["timer", "manual", "replay"], _OPEN]
 OptionSource = Annotated[Literal["default", "tenant", "service", "job"], _OPEN]
 ItemStatus = Annotated[Literal["created", "updated", "unchanged", "refused"], _OPEN]
 FiringOutcome = Annotated[Literal["fired", "late", "skipped"], _OPEN]
-RetryJitter = Annotated[Literal["none", "full"], _OPEN]
+RetryJitter = Annotated[JitterKind, _OPEN]
 RetryReason = Annotated[Literal["limit", "policy_spent", "no_policy", "never_retried"], _OPEN]
 HealthStatus = Annotated[Literal["live", "ready"], _OPEN]
 InstanceState = Annotated[Literal["online", "draining", "offline"], _OPEN]

@@ -220,7 +220,7 @@ def test_times_become_milliseconds() -> None:
         leadSeconds=2,
     )
     assert (made.timer.jitter, made.timer.misfire_grace, made.timer.misfire_limit) == (1_500, 250, 7)
-    assert made.policies == (Policy(frozenset({"500", "x"}), 100, ceiling=2_500, jitter=True),)
+    assert made.policies == (Policy(frozenset({"500", "x"}), 100, ceiling=2_500, jitter="full"),)
     assert (made.timeout, made.check_rate, made.lead) == (1, 100, 2_000)
 
 

@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from client_sdk.models import parse_definition
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.engine.program import Policy
+from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.program import Policy, Surroundings
 from scheduler_service.engine.retry import Failure, GiveUp, Retry, judge, plan_retries
-from scheduler_service.timing.backoff import LONGEST
+from scheduler_service.timing.backoff import JITTERS, WAIT_MAX
+from tests.unit.engine.rig import definition
 
 
 def policy(*errors: str, **members: object) -> Policy:
@@ -106,14 +109,14 @@ def test_retry_after_lengthens_and_never_shortens() -> None:
     assert decide(limited, "503", retry_after=9_000) == Retry(0, 9_000)
     assert decide(limited, "503", retry_after=1_000) == Retry(0, 4_000)
     assert decide(limited, "503", retry_after=-5) == Retry(0, 4_000)
-    assert decide(limited, "503", retry_after=10**30) == Retry(0, LONGEST)
+    assert decide(limited, "503", retry_after=10**30) == Retry(0, WAIT_MAX)
 
 
 @given(seed=st.text(), used=st.integers(0, 8), retry_after=st.none() | st.integers(0, 10**6))
 @settings(deadline=None)
 def test_full_jitter_is_stable_and_within_the_wait(seed: str, used: int, retry_after: int | None) -> None:
     """SPEC 6: `full` spreads a wait over 0 to its length; Retry-After is kept nevertheless."""
-    spread = [policy("500", jitter=True, attempts=9, ceiling=60_000)]
+    spread = [policy("500", jitter="full", attempts=9, ceiling=60_000)]
     verdicts = [
         decide(spread, "500", spent=(used,), retry_after=retry_after, seed=seed, max_retries=9)
         for _ in range(2)
@@ -121,6 +124,17 @@ def test_full_jitter_is_stable_and_within_the_wait(seed: str, used: int, retry_a
     assert verdicts[0] == verdicts[1]
     assert isinstance(verdicts[0], Retry)
     assert (retry_after or 0) <= verdicts[0].wait <= max(1_000 * 2**used, retry_after or 0)
+
+
+def test_a_new_jitter_kind_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The word goes through the definition and its program as it is; `backoff.JITTERS` alone computes it."""
+    monkeypatch.setitem(JITTERS, "half", lambda seed, wait: wait // 2)  # type: ignore[misc]
+    parsed = parse_definition(definition(retry=[{"errorEquals": "500", "intervalSeconds": 4}]))
+    half = [entry.model_copy(update={"jitter": "half"}) for entry in parsed.retry]
+    made = compile_definition(parsed.model_copy(update={"retry": half}), Surroundings()).program
+    assert [policy.jitter for policy in made.policies] == ["half"]
+    assert decide(list(made.policies), "500") == Retry(0, 2_000)
+    assert plan_retries(made.policies, 1, Failure("500", FailureType.HTTP)).retries == (Retry(0, 4_000),)
 
 
 def test_the_waits_of_a_job_that_always_fails() -> None:
@@ -140,6 +154,6 @@ def test_the_waits_of_a_job_that_always_fails() -> None:
     assert plan([policy("*")], "lost") == ([], "never_retried")
     timeout = plan([policy("timeout")], "500", FailureType.TIMEOUT)
     assert timeout == ([(0, 1_000), (0, 2_000)], "policy_spent")
-    assert plan([policy("*", jitter=True)], "x") == ([(0, 1_000), (0, 2_000)], "policy_spent")
+    assert plan([policy("*", jitter="full")], "x") == ([(0, 1_000), (0, 2_000)], "policy_spent")
     endless, reason = plan([policy("*", attempts=10**9)], "x", most=10**9)
     assert (len(endless), reason) == (1_000, None)
