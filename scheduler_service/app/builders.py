@@ -23,9 +23,8 @@ from scheduler_service.ports.log import Log
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.transport.resolver import SystemResolver
-from scheduler_service.transport.sender import HttpSender
+from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory
-from scheduler_service.transport.system_functions import SystemFunction
 
 
 class Confirmed(Protocol):

@@ -1,4 +1,4 @@
-"""Strict reading of a target's URL: what two parsers could read in two ways is refused (SPEC section 9)."""
+"""Strict reading of a target's URL: what two parsers could read differently is refused (SPEC section 9)."""
 
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
@@ -21,10 +21,10 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Site(msgspec.Struct, frozen=True, gc=False):
-    """Where a URL points: scheme, host (lower case, no brackets, no final dot), port, and what `Host` says.
+    """Where a URL points: scheme, host (lower case, no brackets, no final dot) and port.
 
-    `origin` is `scheme://host[:port]`, fit for messages: it never carries a secret. `address` is the host
-    where it is an IP literal, else None.
+    `authority` is the value of the `Host` header. `origin` is `scheme://host[:port]`, safe in messages: it
+    never carries a secret. `address` is the host if it is an IP literal, else None.
     """
 
     scheme: str
@@ -36,7 +36,7 @@ class Site(msgspec.Struct, frozen=True, gc=False):
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """A whole target: the site, and the path with query as it is written on the wire."""
+    """A whole target: the site, and path with query as they are sent."""
 
     site: Site
     path: str
@@ -54,7 +54,7 @@ def read_url(url: str) -> Target:
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """(scheme, authority, path with query) of an http(s) URL; the authority is not judged yet."""
+    """(scheme, authority, path with query) of an http(s) URL; the authority is not checked yet."""
     if _FORBIDDEN.search(url):
         raise RefusedTarget(
             "The URL has white space, a control character or a backslash: percent-encode it (a space is %20)."
@@ -63,14 +63,14 @@ def split_url(url: str) -> tuple[str, str, str]:
     if match is None:
         scheme = url.partition(":")[0][:20]
         raise RefusedTarget(
-            f"The URL does not begin with http://, https:// or service: (it begins {scheme!r})."
+            f"The URL does not begin with http://, https:// or service: (it begins with {scheme!r})."
         )
     scheme, authority, rest = match.groups()
     return scheme.lower(), authority, write_path(rest)
 
 
 def write_path(rest: str) -> str:
-    """Path and query as they stand on the wire: they begin with `/`, and hold nothing but URI characters."""
+    """Path and query as they are sent: they begin with `/` and contain URI characters only."""
     if not rest.startswith("/"):
         rest = "/" + rest
     if _PLAIN.fullmatch(rest):
@@ -118,12 +118,12 @@ def _read_host(text: str) -> tuple[str, Address | None]:
     if _NUMBER.fullmatch(labels[-1]):
         return _read_ipv4(text)
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise _refuse(text, "that is not a host name")
+        raise _refuse(text, "it is not a host name")
     return name, None
 
 
 def _read_ipv4(text: str) -> tuple[str, Address]:
-    """Only four decimal numbers without leading zeros: parsers disagree about all else."""
+    """Accepts only four decimal numbers without leading zeros: parsers disagree about all other forms."""
     try:
         return text, IPv4Address(text)
     except AddressValueError:
@@ -137,7 +137,7 @@ def _read_ipv6(text: str) -> tuple[str, Address]:
     try:
         address = IPv6Address(inner)
     except AddressValueError:
-        raise _refuse(text, "that is not an IPv6 address") from None
+        raise _refuse(text, "it is not an IPv6 address") from None
     return str(address), address
 
 

@@ -1,4 +1,4 @@
-"""The connections of one route: whether another one may be opened, and who waits for one."""
+"""The connections of one route: whether another one may be opened, and the calls that wait for one."""
 
 import asyncio
 import time
@@ -9,20 +9,20 @@ from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.errors import TimedOut
 from scheduler_service.transport.resolver import Route
 
-# Of one route at the same time. To open costs several times what an exchange does: when hundreds of calls
-# are due at one moment, most of them are served by the first connections before another one would stand.
-_OPENING = 16
+# Per route at the same time. Opening a connection costs several times what an exchange does: when hundreds of
+# calls are due at one moment, the first connections serve most of them before another one could be opened.
+_MAX_OPENING = 16
 
-# So many keep the loop busy where they come back at once. Each further one costs us and the target more than
-# an exchange, and a crowd of them fills the target's queue of connections that it has not accepted yet
-# (mostly 100 to 500 long): whose place was not there tries again after a whole second.
-_PLENTY = 48
+# This many connections keep the loop busy when their answers arrive without a pause. Each further one costs
+# the scheduler and the target more than an exchange, and a burst of them overflows the target's queue of
+# connections that it has not accepted yet (mostly 100 to 500 long): the rest retry after a whole second.
+_BUSY_CONNECTIONS = 48
 
-_BRISK_SECONDS = 0.005
+_BUSY_SECONDS = 0.005
 
 
 class Waiter:
-    """A place in line: `given` ends with a connection, with None (one may be opened), or with TimedOut."""
+    """A place in the queue. `given` resolves to a connection, None (one may be opened) or TimedOut."""
 
     __slots__ = ("_origin", "given")
 
@@ -31,7 +31,7 @@ class Waiter:
         self._origin = origin
 
     def give(self, connection: HttpConnection | None) -> bool:
-        """Whether somebody still waited here."""
+        """False: the call no longer waits, and nothing was given."""
         if self.given.done():
             return False
         self.given.set_result(connection)
@@ -44,12 +44,12 @@ class Waiter:
 
 
 class ConnectionLimit:
-    """The connections of one route, at most `most`, and who waits for one; `opening` are on their way.
+    """The connections of one route, at most `most`, those being opened, and the calls that wait for one.
 
-    A line is brisk when the loop has dealt with its answers for 5 ms, and each time that it looked there was
-    another one: then calls wait for the loop, not for connections, and beyond 48 none is opened. As soon as
-    there is none, `on_room` is called: what comes in gusts comes from afar or from a slow target.
-    `clock` tells seconds.
+    A route is busy when the loop has handled its answers for 5 ms without once finding none: calls then wait
+    for the loop, not for connections, and beyond 48 connections none is opened. When an iteration of the loop
+    finds no answer, `on_room` is called: intermittent answers come from afar or from a slow target, and more
+    connections help. `clock` returns seconds.
     """
 
     def __init__(
@@ -75,33 +75,33 @@ class ConnectionLimit:
     def has_room(self) -> bool:
         """Whether one more may be opened now."""
         total = len(self.open) + self.opening
-        if self.opening >= _OPENING or total >= self._most:
+        if self.opening >= _MAX_OPENING or total >= self._most:
             return False
-        return total < _PLENTY or not self._is_brisk()
+        return total < _BUSY_CONNECTIONS or not self._is_busy()
 
     def is_empty(self) -> bool:
-        """Whether nobody needs it any more."""
+        """Whether it can be forgotten: no connection, and no call that waits for one."""
         return not self.open and not self.opening and not self.waiting
 
     def count_return(self) -> None:
-        """A connection came back from its exchange."""
-        if len(self.open) < _PLENTY:
+        """Notes that a connection has finished its exchange."""
+        if len(self.open) < _BUSY_CONNECTIONS:
             return
         self._returned += 1
         if self._busy_since is None:
             self._busy_since = self._clock()
             self._loop.call_soon(self._begin_round)
 
-    def _is_brisk(self) -> bool:
-        return self._busy_since is not None and self._clock() - self._busy_since >= _BRISK_SECONDS
+    def _is_busy(self) -> bool:
+        return self._busy_since is not None and self._clock() - self._busy_since >= _BUSY_SECONDS
 
     def _begin_round(self) -> None:
-        """The loop begins to deal with what has come; what comes until it is done is counted anew."""
+        """The loop starts to handle the answers that have arrived; later ones count for the next round."""
         self._returned = 0
         self._loop.call_soon(self._end_round)
 
     def _end_round(self) -> None:
-        """The loop has dealt with a round's answers, and looked for others without a wait."""
+        """The loop has handled one round of answers and polled for more without waiting."""
         if self._returned:
             self._begin_round()
             return
@@ -111,5 +111,5 @@ class ConnectionLimit:
 
 
 def unreached(origin: str) -> TimedOut:
-    """What a call ends with that got no connection in time."""
+    """The outcome of a call that got no connection in time."""
     return TimedOut(f"{origin} could not be reached in time: look at the target.")

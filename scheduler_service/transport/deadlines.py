@@ -1,21 +1,21 @@
-"""Shared, coarse timeouts: one timer of the loop for all calls that end within the same few milliseconds."""
+"""Shared, coarse timeouts: one timer of the loop for all calls that expire within the same 16 ms."""
 
 import asyncio
 import heapq
 from typing import Protocol
 
-_GRAIN = 0.016  # seconds by which a timeout may come late; it never comes early
+_GRAIN_SECONDS = 0.016  # a timeout may come late by this much; it never comes early
 
 
 class Expiring(Protocol):
-    """What can run out of time."""
+    """Has a deadline."""
 
     def expire(self) -> None:
         """Called once, when the time is up."""
 
 
 class Deadlines:
-    """Wakes what has run out of time. Arming and disarming cost a set operation, not a timer of their own."""
+    """Expires what has run out of time. Arming and disarming cost a set operation instead of a timer each."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, set[Expiring]] = {}
@@ -24,7 +24,7 @@ class Deadlines:
 
     def arm(self, one: Expiring, when: float) -> set[Expiring]:
         """`one` expires at `when` (seconds of the running loop's clock), unless discarded from the set."""
-        index = int(when / _GRAIN) + 1
+        index = int(when / _GRAIN_SECONDS) + 1
         bucket = self._buckets.get(index)
         if bucket is None:
             bucket = self._buckets[index] = set()
@@ -46,12 +46,12 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(self._order[0] * _GRAIN, self._ring)
+        self._timer = loop.call_at(self._order[0] * _GRAIN_SECONDS, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        while self._order and self._order[0] * _GRAIN <= now:
+        while self._order and self._order[0] * _GRAIN_SECONDS <= now:
             bucket = self._buckets.pop(heapq.heappop(self._order))
             for one in tuple(bucket):
                 one.expire()

@@ -7,7 +7,7 @@ PunctualError
     ├── ConnectFailed    refused, reset, no such name, broken protocol (kind `connect`)
     ├── TimedOut         the call's time ran out (kind `timeout`)
     └── NoInstance       the service has no address (kind `no_instance`)
-        └── NotBack      it has none yet: the scheduler has just started
+        └── NotBack      it has none yet: its instances have not registered since the scheduler's start
 """
 
 from typing import ClassVar
@@ -49,4 +49,4 @@ class NoInstance(TransportError):
 
 
 class NotBack(NoInstance):
-    """The service has no address yet: its instances may live, and register anew after a start of ours."""
+    """The service has no address yet: its instances have not registered since the scheduler's start."""

@@ -9,7 +9,7 @@ from scheduler_service.transport.errors import PolicyError
 
 Network = IPv4Network | IPv6Network
 
-# Refused whatever the settings say: link-local, and where clouds answer with credentials.
+# Refused whatever the settings say: link-local addresses, and those at which clouds hand out credentials.
 _NEVER: tuple[tuple[Network, str], ...] = tuple(
     (ip_network(text), kind)
     for text, kind in (
@@ -23,7 +23,7 @@ _NEVER: tuple[tuple[Network, str], ...] = tuple(
     )
 )
 
-# What is not global unicast (IANA special-purpose registries): refused unless allowed.
+# Not global unicast (IANA special-purpose registries): refused unless `egress.allow` covers them.
 _SPECIAL: tuple[tuple[Network, str], ...] = tuple(
     (ip_network(text), kind)
     for text, kind in (
@@ -89,24 +89,24 @@ class EgressPolicy:
         if host in _METADATA_NAMES:
             return "it is a cloud metadata service, which is always refused"
         if is_loopback_name(host) and not self._may_be_loopback(host):
-            return "it is loopback; allow it in egress.allow if it is meant"
+            return "it is loopback; add it to egress.allow if this is intended"
         return None
 
     def refuse_address(self, host: str, address: Address) -> str | None:
-        """Why this address of `host` is refused, or None. Ask for every address that a name resolved to."""
+        """Why this address of `host` is refused, or None. Call it for every address a name resolves to."""
         inner = unwrap(address)
         if reason := refuse_always(address):
             return reason
         if any(one in network for one in (address, *inner) for network in self._denied_networks):
             return "egress.deny covers it"
         if inner:
-            # "Whatever the settings": nobody needs a translated form of what is not public.
+            # Independent of the settings: translated forms of non-public addresses have no legitimate use.
             kinds = [kind for one in inner if (kind := classify(one))]
-            return f"it stands for a {kinds[0]} address, in a translated form" if kinds else None
+            return f"it is a translated form of a {kinds[0]} address" if kinds else None
         kind = classify(address)
         if kind is None or self._allows(host, address):
             return None
-        return f"it is {kind}; allow it in egress.allow if it is meant"
+        return f"it is {kind}; add it to egress.allow if this is intended"
 
     def _may_be_loopback(self, host: str) -> bool:
         if _matches(self._allowed_hosts, host):
@@ -124,18 +124,18 @@ class EgressPolicy:
 
 
 def refuse_always(address: Address) -> str | None:
-    """Why this address is refused whatever the settings say, a service's own included; or None."""
+    """Why this address is refused whatever the settings say, also for a service's own address; or None."""
     for one in (address, *unwrap(address)):
         for network, kind in _NEVER:
             if one in network:
                 return f"it is {kind}, which is always refused"
     if address in _LOCAL_NAT64:
-        return "it is a locally translated address, which cannot be judged"
+        return "it is a locally translated address, whose target cannot be determined"
     return None
 
 
 def classify(address: Address) -> str | None:
-    """What kind of address it is when it is not public (`loopback`, `private`, `shared`, …), else None."""
+    """The kind of an address that is not public (`loopback`, `private`, `shared`, …), else None."""
     for network, kind in (*_NEVER, *_SPECIAL):
         if address in network:
             return kind
@@ -160,7 +160,7 @@ def unwrap(address: Address) -> tuple[IPv4Address, ...]:
 
 
 def is_loopback_name(host: str) -> bool:
-    """True for the names that every machine gives to itself (RFC 6761 and the usual hosts file)."""
+    """True for the names that refer to the machine itself (RFC 6761 and the usual hosts file)."""
     return host in _LOOPBACK_NAMES or host.endswith(".localhost")
 
 

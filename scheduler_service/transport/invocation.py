@@ -1,4 +1,4 @@
-"""`service://name` through Dapr service invocation: what it reaches, and what was not delivered."""
+"""`service://name` through Dapr service invocation: the addresses, and requests that were not delivered."""
 
 import msgspec
 
@@ -7,11 +7,11 @@ from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.transport.service_urls import Directory
 
 NOT_DELIVERED = "ERR_DIRECT_INVOKE"
-INTERNAL = 500
+INTERNAL_SERVER_ERROR = 500
 
 
 class InvocationDirectory:
-    """Knows every service: those of `known` by their address, all others by the sidecar on `http_port`."""
+    """Resolves every service: those of `known` to their address, all others to the sidecar on `http_port`."""
 
     def __init__(self, *, known: Directory, http_port: int) -> None:
         self._known = known
@@ -22,12 +22,12 @@ class InvocationDirectory:
         return self._known.address(name) or f"{self._base}/{name}/method"
 
     def awaits_instances(self, name: str) -> bool:
-        """Never: the sidecar knows who lives."""
+        """Never: the sidecar resolves instances itself."""
         return False
 
 
 class InvocationSender:
-    """`ports.Sender` that tells an answer of the target from the sidecar's word that it was not reached."""
+    """`ports.Sender` that turns the sidecar's own "target not reached" answer into a Fault."""
 
     def __init__(self, *, sender: Sender) -> None:
         self._sender = sender
@@ -35,9 +35,9 @@ class InvocationSender:
     async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         """The target's answer, or why there is none. Raises nothing but CancelledError and NotSent."""
         outcome = await self._sender.send(request, may_go)
-        if not isinstance(outcome, Answer) or outcome.status != INTERNAL:
+        if not isinstance(outcome, Answer) or outcome.status != INTERNAL_SERVER_ERROR:
             return outcome
-        if request.url[:8].lower() != "service:" or not _is_sidecars(outcome.body):
+        if request.url[:8].lower() != "service:" or not _is_from_sidecar(outcome.body):
             return outcome
         return Fault(
             FaultKind.CONNECT,
@@ -47,18 +47,18 @@ class InvocationSender:
         )
 
     async def close(self) -> None:
-        """Closes what it stands on."""
+        """Closes the sender below it."""
         await self._sender.close()
 
 
-class _Error(msgspec.Struct):
-    """What daprd says of itself."""
+class _SidecarError(msgspec.Struct):
+    """An error document of daprd itself."""
 
     error_code: str = msgspec.field(name="errorCode", default="")
 
 
-def _is_sidecars(body: bytes) -> bool:
+def _is_from_sidecar(body: bytes) -> bool:
     try:
-        return msgspec.json.decode(body, type=_Error).error_code == NOT_DELIVERED
+        return msgspec.json.decode(body, type=_SidecarError).error_code == NOT_DELIVERED
     except msgspec.DecodeError:
         return False

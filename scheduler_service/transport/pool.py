@@ -1,4 +1,4 @@
-"""Connections kept alive, by origin: the one used last is used first, and beyond the limit callers queue."""
+"""Kept-alive connections by origin, the most recently used one first; over the limit, calls queue."""
 
 import asyncio
 import socket
@@ -19,12 +19,12 @@ _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one
 
 
 class Pool:
-    """Gives connections to judged addresses.
+    """Hands out connections to addresses that the guard has admitted.
 
-    `connections` bounds those of one route; few of them are opened at a time, and beyond 48 none that would
-    serve nobody sooner (`ConnectionLimit`). Who waits for one takes the first that stands or comes back. One
-    idle for `idle_seconds` is closed, which is shorter than the keep-alive of common servers, so that few are
-    closed under our hands; one older than `age_seconds` is not kept, so that a change of the name's
+    At most `connections` per route; few of them are opened at a time, and beyond 48 only those that would
+    shorten a wait (`ConnectionLimit`). A waiting call takes the first connection that is opened or returned.
+    One idle for `idle_seconds` is closed; that is shorter than the keep-alive of common servers, so that they
+    rarely close one during a write. One older than `age_seconds` is not kept, so that a change of the name's
     addresses is followed.
     """
 
@@ -48,162 +48,162 @@ class Pool:
         self._connections = connections
         self._idle_seconds = idle_seconds
         self._age_seconds = age_seconds
-        self._lines: dict[tuple[str, bool], ConnectionLimit] = {}
-        self._homes: dict[HttpConnection, ConnectionLimit] = {}
+        self._limits: dict[tuple[str, bool], ConnectionLimit] = {}
+        self._limit_of: dict[HttpConnection, ConnectionLimit] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
-        """To ask for the running one takes a system call each time."""
+        """Cached: `get_running_loop` makes a system call each time."""
         return asyncio.get_running_loop()
 
     def take(self, site: Site, trusted: bool) -> HttpConnection | None:
-        """The idle connection that was used last, alive as far as this machine knows; or None."""
-        line = self._lines.get((site.origin, trusted))
-        if line is None or not line.idle:
+        """The most recently used idle connection that this machine has not seen closed; or None."""
+        limit = self._limits.get((site.origin, trusted))
+        if limit is None or not limit.idle:
             return None
         now = self._loop.time()
-        while line.idle:
-            connection = line.idle.pop()
+        while limit.idle:
+            connection = limit.idle.pop()
             if now - connection.idle_since < self._idle_seconds and connection.is_alive():
                 return connection
             connection.abandon()
         return None
 
     async def get(self, route: Route, deadline: float) -> HttpConnection:
-        """A connection to a judged address, by `deadline`; it may take a wait in line. Raises TransportError.
+        """A connection to an admitted address, by `deadline`; may wait in the queue. Raises TransportError.
 
-        Who waits in line does so without a task and a timer of its own: of a crowd most do.
+        A call waits without a task and a timer of its own: in a burst, most calls wait.
         """
         key = (route.site.origin, route.trusted)
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = ConnectionLimit(route, self._loop, self._connections, self._pass_on)
-        if line.has_room():
-            line.opening += 1
+        limit = self._limits.get(key)
+        if limit is None:
+            limit = self._limits[key] = ConnectionLimit(route, self._loop, self._connections, self._pass_on)
+        if limit.has_room():
+            limit.opening += 1
         else:
-            given = await self._queue(line, deadline)
+            given = await self._queue(limit, deadline)
             if given is not None:
                 return given
         opened: asyncio.Task[HttpConnection] | None = None
         try:
             # A task of its own: timeouts need one, and the caller may have none.
-            opened = asyncio.create_task(self._open(line, deadline))
+            opened = asyncio.create_task(self._open(limit, deadline))
             return await opened
         except asyncio.CancelledError:
             if opened is not None and opened.done() and not opened.cancelled() and opened.exception() is None:
                 self.release(opened.result())
             raise
         finally:
-            # Its error's traceback names this frame: a circle, which would keep the whole request.
+            # The error's traceback refers to this frame: a cycle that would keep the whole request alive.
             opened = None
-            line.opening -= 1
-            self._pass_on(line)
+            limit.opening -= 1
+            self._pass_on(limit)
 
     def release(self, connection: HttpConnection) -> None:
-        """Takes a connection back after its exchange: for the next in line, or to keep."""
-        line = self._homes.get(connection)
+        """Takes a connection back after its exchange: for the next waiting call, or to keep it."""
+        limit = self._limit_of.get(connection)
         now = self._loop.time()
-        if line is None or now - connection.opened_at > self._age_seconds:
+        if limit is None or now - connection.opened_at > self._age_seconds:
             connection.abandon()
             return
         connection.idle_since = now
-        line.count_return()
-        while line.waiting:
-            if line.waiting.popleft().give(connection):
+        limit.count_return()
+        while limit.waiting:
+            if limit.waiting.popleft().give(connection):
                 return
-        line.idle.append(connection)
+        limit.idle.append(connection)
         if self._sweep is None:
             self._schedule()
 
     def lose(self, connection: HttpConnection) -> None:
-        """Forgets a closed connection; its place goes to the next in line."""
-        line = self._homes.pop(connection, None)
-        if line is None:
+        """Forgets a closed connection; the next waiting call may open another one."""
+        limit = self._limit_of.pop(connection, None)
+        if limit is None:
             return
-        line.open.discard(connection)
-        if connection in line.idle:
-            line.idle.remove(connection)
-        self._pass_on(line)
+        limit.open.discard(connection)
+        if connection in limit.idle:
+            limit.idle.remove(connection)
+        self._pass_on(limit)
 
     def close(self, reason: str) -> None:
-        """Closes every connection; who waits for an answer learns `reason`."""
+        """Closes every connection; exchanges in flight end with `reason`."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        for connection in tuple(self._homes):
+        for connection in tuple(self._limit_of):
             connection.fail(reason)
 
-    async def _queue(self, line: ConnectionLimit, deadline: float) -> HttpConnection | None:
-        """A live connection, or None: then a place is ours, counted in `opening`. Raises TimedOut."""
-        waiter = Waiter(line.route.site.origin, self._loop)
-        line.waiting.append(waiter)
+    async def _queue(self, limit: ConnectionLimit, deadline: float) -> HttpConnection | None:
+        """A live connection; None: the caller may open one, already counted in `opening`. Raises TimedOut."""
+        waiter = Waiter(limit.route.site.origin, self._loop)
+        limit.waiting.append(waiter)
         bucket = self._deadlines.arm(waiter, deadline)
         try:
             given = await waiter.given
         except asyncio.CancelledError:
-            self._leave(line, waiter)
+            self._leave(limit, waiter)
             raise
         finally:
             bucket.discard(waiter)
         if isinstance(given, TimedOut):
-            self._leave(line, waiter)
+            self._leave(limit, waiter)
             try:
                 raise given
             finally:
-                del given, waiter  # its traceback names this frame, as above
+                del given, waiter  # its traceback refers to this frame, as above
         if given is not None and not given.is_alive():
             given.abandon()
-            line.opening += 1
+            limit.opening += 1
             return None
         return given
 
-    def _leave(self, line: ConnectionLimit, waiter: Waiter) -> None:
-        """Takes back a place in line, and passes on what it was just given."""
-        if waiter in line.waiting:
-            line.waiting.remove(waiter)  # mostly near the front: who came first runs out of time first
+    def _leave(self, limit: ConnectionLimit, waiter: Waiter) -> None:
+        """Removes a waiting call from the queue, and passes on what it was given meanwhile."""
+        if waiter in limit.waiting:
+            limit.waiting.remove(waiter)  # mostly near the front: the first to arrive time out first
         elif not waiter.given.cancelled():
             given = waiter.given.result()
             if isinstance(given, HttpConnection):
                 self.release(given)
             elif given is None:
-                line.opening -= 1
-                self._pass_on(line)
+                limit.opening -= 1
+                self._pass_on(limit)
 
-    def _pass_on(self, line: ConnectionLimit) -> None:
-        """Gives free places to those in line; forgets a line without anybody."""
-        while line.waiting and line.has_room():
-            if line.waiting.popleft().give(None):
-                line.opening += 1
-        if line.is_empty():
-            self._lines.pop((line.route.site.origin, line.route.trusted), None)
+    def _pass_on(self, limit: ConnectionLimit) -> None:
+        """Lets waiting calls open connections while there is room; forgets a route that is not used."""
+        while limit.waiting and limit.has_room():
+            if limit.waiting.popleft().give(None):
+                limit.opening += 1
+        if limit.is_empty():
+            self._limits.pop((limit.route.site.origin, limit.route.trusted), None)
 
-    async def _open(self, line: ConnectionLimit, deadline: float) -> HttpConnection:
+    async def _open(self, limit: ConnectionLimit, deadline: float) -> HttpConnection:
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._reach(line)
+                return await self._reach(limit)
         except TimeoutError:
-            raise unreached(line.route.site.origin) from None
+            raise unreached(limit.route.site.origin) from None
 
-    async def _reach(self, line: ConnectionLimit) -> HttpConnection:
-        """Tries the judged addresses in turn. Raises RefusedTarget, or ConnectFailed with the last reason."""
-        addresses = await self._guard.admit(line.route)
+    async def _reach(self, limit: ConnectionLimit) -> HttpConnection:
+        """Tries the admitted addresses in turn. Raises RefusedTarget, or the last ConnectFailed."""
+        addresses = await self._guard.admit(limit.route)
         for address in addresses[:-1]:
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    return await self._connect(line, address)
+                    return await self._connect(limit, address)
             except (ConnectFailed, TimeoutError):
                 continue
-        return await self._connect(line, addresses[-1])
+        return await self._connect(limit, addresses[-1])
 
-    async def _connect(self, line: ConnectionLimit, address: Address) -> HttpConnection:
-        site = line.route.site
+    async def _connect(self, limit: ConnectionLimit, address: Address) -> HttpConnection:
+        site = limit.route.site
         family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
         raw = socket.socket(family, socket.SOCK_STREAM)
         raw.setblocking(False)
         try:
             await self._loop.sock_connect(raw, (str(address), site.port))
-            return await self._adopt(line, raw)
+            return await self._adopt(limit, raw)
         except OSError as error:
             raw.close()
             raise ConnectFailed(f"{site.origin} cannot be reached: {_reason(error)}. Is it up?") from error
@@ -211,12 +211,12 @@ class Pool:
             raw.close()
             raise
 
-    async def _adopt(self, line: ConnectionLimit, raw: socket.socket) -> HttpConnection:
-        """Lets the protocol take over a connected socket; with TLS, the name checked is that of the URL."""
-        site = line.route.site
+    async def _adopt(self, limit: ConnectionLimit, raw: socket.socket) -> HttpConnection:
+        """Attaches the protocol to a connected socket; a certificate must match the URL's host."""
+        site = limit.route.site
         connection = HttpConnection(
             origin=site.origin,
-            keeper=self,
+            owner=self,
             deadlines=self._deadlines,
             limit=self._response_bytes,
             is_silent=self._make_probe(raw),
@@ -229,8 +229,8 @@ class Pool:
         else:
             await self._loop.create_connection(lambda: connection, sock=raw)
         if not connection.is_closed:
-            line.open.add(connection)
-            self._homes[connection] = line
+            limit.open.add(connection)
+            self._limit_of[connection] = limit
         return connection
 
     def _schedule(self) -> None:
@@ -239,10 +239,10 @@ class Pool:
     def _close_idle(self) -> None:
         self._sweep = None
         oldest = self._loop.time() - self._idle_seconds
-        for line in tuple(self._lines.values()):
-            while line.idle and line.idle[0].idle_since <= oldest:
-                line.idle.pop(0).abandon()
-        if any(line.idle for line in self._lines.values()):
+        for limit in tuple(self._limits.values()):
+            while limit.idle and limit.idle[0].idle_since <= oldest:
+                limit.idle.pop(0).abandon()
+        if any(limit.idle for limit in self._limits.values()):
             self._schedule()
 
 

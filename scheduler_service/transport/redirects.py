@@ -1,4 +1,4 @@
-"""What the next hop of a redirect is: a pure step from one hop to the next (SPEC section 9)."""
+"""The next hop of a redirect, a pure function of the hop before (SPEC section 9)."""
 
 import re
 from urllib.parse import urljoin
@@ -16,42 +16,44 @@ _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
-    """The hop that a reply asks for, or None when it is no redirect.
+    """The hop that a response redirects to, or None if it is not a redirect.
 
-    301 to 303 become GET without a body, 307 and 308 keep both; credentials do not go to another origin, and
-    a service's own address is trusted at that origin alone. Raises RefusedTarget for a Location that is not
-    plainly http(s).
+    301 to 303 become GET without a body, 307 and 308 keep both; credentials are not sent to another origin,
+    and only a service's own origin stays trusted. Raises RefusedTarget for a Location that is not plain
+    http(s).
     """
     location = dict(reply.headers).get("location") if reply.status in _FOLLOWED else None
     if location is None:
         return None
-    place = _read_location(hop.target, location)
-    is_same_site = place.site.origin == hop.target.site.origin
+    target = _read_location(hop.target, location)
+    is_same_site = target.site.origin == hop.target.site.origin
     headers = hop.headers if is_same_site else _without(hop.headers, _CREDENTIALS)
     trusted = hop.trusted and is_same_site
     if reply.status in (307, 308):
-        return Hop(hop.method, place, headers, hop.body, trusted)
+        return Hop(hop.method, target, headers, hop.body, trusted)
     method = hop.method if hop.method == "HEAD" else "GET"
-    return Hop(method, place, _without(headers, _OF_BODY), None, trusted)
+    return Hop(method, target, _without(headers, _OF_BODY), None, trusted)
 
 
-def write_url(place: Target) -> str:
-    """The URL of a place."""
-    return place.site.origin + place.path
+def write_url(target: Target) -> str:
+    """The URL of a target."""
+    return target.site.origin + target.path
 
 
 def _read_location(base: Target, location: str) -> Target:
-    # urljoin drops some control characters in silence: they are refused before it sees them.
+    # urljoin silently drops some control characters, so they are refused first.
     if _FORBIDDEN.search(location):
         raise RefusedTarget(
-            f"{base.site.origin} redirects to what is not a URL: correct its Location header."
+            f"{base.site.origin} redirects to something that is not a URL: correct its Location header."
         )
     try:
-        # Bytes outside ASCII come as Latin-1; they are meant as UTF-8 where they can be.
+        # Bytes outside ASCII were decoded as Latin-1; they are read as UTF-8 where they are valid UTF-8.
         text = location.encode("latin-1").decode("utf-8", errors="replace")
         return read_url(urljoin(write_url(base), text))
     except ValueError as error:
-        raise RefusedTarget(f"{base.site.origin} redirects to what is not a URL: {error}.") from error
+        raise RefusedTarget(
+            f"{base.site.origin} redirects to something that is not a URL: {error}."
+        ) from error
 
 
 def _without(headers: Headers, names: frozenset[str]) -> Headers:

@@ -1,4 +1,4 @@
-"""A request as bytes: the head is checked here, so that no value can add a header or a second request."""
+"""A request as bytes; the head is checked, so that no value can inject a header or a second request."""
 
 import re
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from scheduler_service.transport.errors import ConnectFailed
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_OURS = frozenset(
+_CONNECTION_HEADERS = frozenset(
     {"host", "content-length", "connection", "transfer-encoding", "keep-alive", "upgrade", "te"}
 )
 _COMMON = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
 _WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
-_REMEMBERED = 1024
+_MAX_CACHED_NAMES = 1024
 
 
 class Hop(msgspec.Struct, frozen=True, gc=False):
@@ -30,7 +30,7 @@ class Hop(msgspec.Struct, frozen=True, gc=False):
 
 
 class RequestWriter:
-    """Writes requests. `agent` is the User-Agent of those that bring none; `spans` yields span ids."""
+    """Writes requests. `agent` is the User-Agent of requests without one; `spans` yields span ids."""
 
     def __init__(self, *, agent: str, spans: Iterator[str]) -> None:
         self._spans = spans
@@ -43,10 +43,10 @@ class RequestWriter:
         self._all_defaults = "".join(self._defaults.values())
 
     def write(self, hop: Hop, trace: str) -> bytes:
-        """The request's bytes. Header values outside ASCII go out as UTF-8.
+        """The request's bytes. Header values outside ASCII are sent as UTF-8.
 
         Raises ConnectFailed for a method, header name or value that HTTP cannot carry, and for headers that
-        belong to the connection.
+        the connection itself sets.
         """
         if hop.method not in _COMMON and (not _TOKEN.fullmatch(hop.method) or hop.method == "CONNECT"):
             raise ConnectFailed(f"The method {hop.method[:40]!r} cannot be sent: use another one.")
@@ -61,31 +61,31 @@ class RequestWriter:
         return _encode(lines, hop)
 
     def _add(self, lines: list[str], headers: Headers) -> set[str]:
-        """Adds the step's headers; answers with their names in lower case."""
+        """Adds the step's headers; returns their names in lower case."""
         present = set()
         known = self._names
         for name, value in headers:
-            present.add(known[name] if name in known else self._learn(name))
+            present.add(known[name] if name in known else self._check_name(name))
             if not value.isprintable() and _CONTROL.search(value):
                 raise ConnectFailed(f"The header {name} has a control character in its value: remove it.")
             lines.append(f"{name}: {value}\r\n")
         return present
 
-    def _learn(self, name: str) -> str:
+    def _check_name(self, name: str) -> str:
         if not _TOKEN.fullmatch(name):
             raise ConnectFailed(f"{name[:80]!r} is not a header name: use letters, digits and '-'.")
         lower = name.lower()
-        if lower in _OURS:
+        if lower in _CONNECTION_HEADERS:
             raise ConnectFailed(
                 f"The header {name} is set by the connection itself: remove it from the step."
             )
-        if len(self._names) < _REMEMBERED:
+        if len(self._names) < _MAX_CACHED_NAMES:
             self._names[name] = lower
         return lower
 
 
 def count_spans(seed: int) -> Iterator[str]:
-    """Span ids of 16 hex digits, each a different one, never all zero, from one random number."""
+    """Span ids of 16 hex digits, all different and never all zero, counted up from one random number."""
     number = seed & 0xFFFFFFFFFFFFFFFF
     while True:
         number = (number + 1) & 0xFFFFFFFFFFFFFFFF or 1

@@ -1,4 +1,4 @@
-"""Host names to addresses, and the judgement over every one of them."""
+"""Resolves host names to addresses and checks each of them against the egress policy."""
 
 import asyncio
 import socket
@@ -14,20 +14,20 @@ from scheduler_service.transport.guard import EgressPolicy, refuse_always
 
 
 class Resolver(Protocol):
-    """Looks up a host name."""
+    """Looks up host names."""
 
     async def resolve(self, host: str) -> Sequence[Address]:
         """All addresses of `host`, in the order in which to try them. Raises OSError when there are none."""
 
 
 class SystemResolver:
-    """Looks names up as the machine does; callers that ask for one name at once share one lookup."""
+    """The machine's own resolver; concurrent callers share one lookup per name."""
 
     def __init__(self) -> None:
         self._lookups: dict[str, asyncio.Task[tuple[Address, ...]]] = {}
 
     async def resolve(self, host: str) -> Sequence[Address]:
-        """All addresses of `host`. Raises OSError. A caller that goes away does not stop the lookup."""
+        """All addresses of `host`. Raises OSError. Cancelling a caller does not cancel the shared lookup."""
         lookup = self._lookups.get(host)
         if lookup is None:
             lookup = asyncio.create_task(_look_up(host))
@@ -38,33 +38,33 @@ class SystemResolver:
     def _forget(self, host: str, lookup: asyncio.Task[tuple[Address, ...]]) -> None:
         del self._lookups[host]
         if not lookup.cancelled():
-            lookup.exception()  # taken, so that it is not reported when every caller is gone
+            lookup.exception()  # retrieved: asyncio would report it if every caller was cancelled
 
 
 async def _look_up(host: str) -> tuple[Address, ...]:
     loop = asyncio.get_running_loop()
     answers = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    # A scope ("fe80::1%2") is kept out: such an address is link-local and refused in any case.
+    # A scope ("fe80::1%2") is dropped: such an address is link-local and refused in any case.
     texts = dict.fromkeys(str(answer[4][0]).partition("%")[0] for answer in answers)
     return tuple(ip_address(text) for text in texts)
 
 
 class Route(msgspec.Struct, frozen=True):
-    """A site, and whether it is `trusted`: it stands in the settings or the registry of services."""
+    """A site; `trusted`: it comes from the settings or the registry of services."""
 
     site: Site
     trusted: bool
 
 
 class Guard:
-    """Answers with addresses that may be connected to, or raises: nobody connects to anything else."""
+    """Returns the addresses that may be connected to, or raises; connections go to these addresses only."""
 
     def __init__(self, *, policy: EgressPolicy, resolver: Resolver) -> None:
         self._policy = policy
         self._resolver = resolver
 
     async def admit(self, route: Route) -> Sequence[Address]:
-        """The judged addresses of a site, never empty: when one is refused, all are (SPEC section 9).
+        """The admitted addresses of a site, never empty: when one is refused, all are (SPEC section 9).
 
         Raises RefusedTarget, and ConnectFailed for a name without an address.
         """

@@ -1,15 +1,15 @@
-"""The body of an answer as it comes in: kept up to a limit, decoded within it, never more in memory."""
+"""The body of a response as it arrives: decoded and kept up to a limit, with never more in memory."""
 
 import zlib
 
 from scheduler_service.transport.errors import ConnectFailed
 
-_SLACK = 65_536  # encoded bytes that may come beyond the limit before we stop reading
-_MEMBERS = 64  # gzip members of one body
+_ENCODED_SLACK_BYTES = 65_536  # encoded bytes beyond the limit after which reading stops
+_MAX_MEMBERS = 64  # gzip members of one body
 
 
 class PlainBody:
-    """Keeps what comes, up to `limit` bytes; `truncated` says that there was more."""
+    """Keeps the first `limit` bytes; `truncated`: there were more."""
 
     __slots__ = ("_limit", "_pieces", "_size", "truncated")
 
@@ -20,7 +20,7 @@ class PlainBody:
         self.truncated = False
 
     def take(self, data: bytes) -> None:
-        """Adds a piece; what is over the limit is dropped."""
+        """Adds a piece; bytes over the limit are dropped."""
         room = self._limit - self._size
         if len(data) > room:
             self.truncated = True
@@ -34,7 +34,7 @@ class PlainBody:
 
 
 class EncodedBody:
-    """Decodes gzip or deflate (RFC 9110 8.4.1) as it comes; at most `limit` bytes come out of it."""
+    """Decodes gzip or deflate (RFC 9110 8.4.1) piece by piece, to at most `limit` bytes."""
 
     __slots__ = ("_coding", "_decoder", "_intake", "_limit", "_members", "_plain")
 
@@ -52,9 +52,9 @@ class EncodedBody:
         return self._plain.truncated
 
     def take(self, data: bytes) -> None:
-        """Decodes a piece. Raises ConnectFailed when it is not what it says it is."""
+        """Decodes a piece. Raises ConnectFailed if the data does not have its declared coding."""
         self._intake += len(data)
-        self._plain.truncated |= self._intake > self._limit + _SLACK
+        self._plain.truncated |= self._intake > self._limit + _ENCODED_SLACK_BYTES
         while data and not self._plain.truncated:
             decoder = self._open(data)
             try:
@@ -70,12 +70,12 @@ class EncodedBody:
         return self._plain.end()
 
     def _open(self, data: bytes) -> "zlib._Decompress":
-        """The decoder of the member that is being read; gzip allows several, one after the other."""
+        """The decoder of the current member; gzip allows several, one after the other."""
         decoder = self._decoder
         if decoder is None or decoder.eof:
             self._members += 1
-            if self._members > _MEMBERS:
-                raise self._broken(f"has more than {_MEMBERS} parts")
+            if self._members > _MAX_MEMBERS:
+                raise self._broken(f"has more than {_MAX_MEMBERS} parts")
             decoder = self._decoder = zlib.decompressobj(_window(self._coding, data))
         return decoder
 
@@ -87,7 +87,7 @@ Body = PlainBody | EncodedBody
 
 
 def open_body(coding: str, limit: int) -> Body:
-    """The body for a Content-Encoding; codings that we do not know stay as they are."""
+    """The body for a Content-Encoding; unknown codings are kept undecoded."""
     if is_decodable(coding):
         return EncodedBody(limit, coding)
     return PlainBody(limit)
@@ -101,5 +101,5 @@ def is_decodable(coding: str) -> bool:
 def _window(coding: str, data: bytes) -> int:
     if coding != "deflate":
         return 31
-    # "deflate" means the zlib format, but some servers send the bare stream: the first byte tells.
+    # "deflate" means the zlib format, but some servers send the raw stream: the first byte shows which.
     return 15 if data[0] & 0x0F == 8 else -15

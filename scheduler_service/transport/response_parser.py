@@ -1,4 +1,4 @@
-"""An answer as it comes in: bytes to a whole reply, within limits, without a socket in sight (RFC 9112)."""
+"""Parses the bytes of a response, within limits and without I/O (RFC 9112)."""
 
 import httptools
 import msgspec
@@ -7,13 +7,13 @@ from scheduler_service.domain.wire import Headers
 from scheduler_service.transport.errors import ConnectFailed
 from scheduler_service.transport.response_bodies import Body, is_decodable, open_body
 
-HEAD_BYTES = 65_536  # status line and headers, those of interim answers included
-HEAD_COUNT = 200  # headers of one answer, trailers included
-_OVERHEAD = 8  # bytes of chunk framing that one byte of body may cost
+HEAD_BYTES = 65_536  # status line and headers, including those of interim responses
+HEAD_COUNT = 200  # headers of one response, including trailers
+_CHUNK_OVERHEAD = 8  # bytes of chunk framing allowed per byte of body
 
 
 class ParsedResponse(msgspec.Struct, frozen=True, gc=False):
-    """A whole answer; header names in lower case. `truncated`: there was more body than the limit."""
+    """A whole response; header names in lower case. `truncated`: the body was longer than the limit."""
 
     status: int
     headers: Headers
@@ -22,11 +22,11 @@ class ParsedResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResponseParser:
-    """Receives the answers of one connection, one after the other; interim ones (1xx) are skipped.
+    """Parses the responses of one connection, one after the other; interim ones (1xx) are skipped.
 
-    After `begin`, feed it what comes until `is_complete`, then take the `reply`. `is_reusable` says whether
-    the connection may carry another exchange: no, after a cut body, an unexpected byte, or where either side
-    closes. Messages name `origin`.
+    After `begin`, call `feed` with each read until `is_complete`, then `response`. `is_reusable`: the
+    connection may carry another exchange, that is, the body was not truncated, no unexpected byte came, and
+    neither side closes. Error messages name `origin`.
     """
 
     def __init__(self, *, origin: str, limit: int) -> None:
@@ -44,7 +44,7 @@ class ResponseParser:
         self._clear()
 
     def begin(self, *, method: str) -> None:
-        """Gets ready for the answer to a request of `method`: to HEAD there is no body."""
+        """Prepares for the response to a request of `method`; a response to HEAD has no body."""
         if self._parser is None:
             self._parser = httptools.HttpResponseParser(self)
         self._is_head = method == "HEAD"
@@ -53,13 +53,13 @@ class ResponseParser:
         self._clear()
 
     def feed(self, data: bytes) -> None:
-        """Takes what came. Raises ConnectFailed for what is not HTTP/1.1 or is over a limit of the head."""
+        """Takes the bytes of one read. Raises ConnectFailed: not HTTP/1.1, or the head is too long."""
         assert self._parser is not None
         self.intake += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            raise ConnectFailed(f"{self._origin} switched to a protocol that nobody asked for.") from None
+            raise ConnectFailed(f"{self._origin} switched to another protocol unasked.") from None
         except httptools.HttpParserError as error:
             if not self.is_complete:
                 raise self._explain(error) from error
@@ -67,21 +67,21 @@ class ResponseParser:
         self._check()
 
     def end(self) -> bool:
-        """The stream has ended: True when the answer is whole by that (RFC 9112 section 6.3)."""
+        """The stream has ended; True if that completes the response (RFC 9112 section 6.3)."""
         if self._body is not None and not self._is_framed:
             self.is_complete = True
         return self.is_complete
 
-    def reply(self) -> ParsedResponse:
-        """The answer, once it is complete. Raises ConnectFailed when its body cannot be decoded."""
+    def response(self) -> ParsedResponse:
+        """The response, once it is complete. Raises ConnectFailed if its body cannot be decoded."""
         assert self._body is not None
         if self._is_head:
-            self._parser = None  # it still awaits a body
+            self._parser = None  # httptools still expects a body
         head = _describe_decoded(self._head) if is_decodable(self._coding) else tuple(self._head)
         return ParsedResponse(self._status, head, self._body.end(), self._body.truncated)
 
     def close(self) -> None:
-        """Lets go of the parser, which refers back to us: no work for the garbage collector."""
+        """Drops the httptools parser, which refers back to this object: no reference cycle is left."""
         self._parser = None
 
     def on_message_begin(self) -> None:
@@ -94,10 +94,10 @@ class ResponseParser:
         self._head_count += 1
         self._head_bytes += len(name) + len(value)
         if self._body is None:
-            self._head.append((self._names.get(name) or self._learn(name), value.strip().decode("latin-1")))
+            self._head.append((self._names.get(name) or self._lower(name), value.strip().decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        """The head is whole (httptools)."""
+        """The head is complete (httptools)."""
         if self.is_complete:
             return
         assert self._parser is not None
@@ -124,7 +124,7 @@ class ResponseParser:
             self.is_complete = True
 
     def on_message_complete(self) -> None:
-        """The answer is whole, or was an interim one (httptools)."""
+        """The response is complete, or was an interim one (httptools)."""
         if not self.is_complete and self._body is not None:
             self._complete()
 
@@ -142,7 +142,7 @@ class ResponseParser:
         self.is_complete = True
         self.is_reusable = self._parser.should_keep_alive()
 
-    def _learn(self, name: bytes) -> str:
+    def _lower(self, name: bytes) -> str:
         lower = name.lower().decode("latin-1")
         if len(self._names) < HEAD_COUNT:
             self._names[name] = lower
@@ -156,11 +156,11 @@ class ResponseParser:
                 self._is_framed = True
 
     def _check(self) -> None:
-        """After each read, so that no peer can make the parser's own buffers grow."""
+        """Runs after each read, so that no peer can make the parser's own buffers grow."""
         if self._failure is not None:
             raise self._failure
         overhead = self.intake - self._body_intake
-        is_endless = not self.is_complete and overhead > HEAD_BYTES + _OVERHEAD * self._body_intake
+        is_endless = not self.is_complete and overhead > HEAD_BYTES + _CHUNK_OVERHEAD * self._body_intake
         if is_endless or self._head_count > HEAD_COUNT or self._head_bytes > HEAD_BYTES:
             raise ConnectFailed(
                 f"{self._origin} sent more than {HEAD_BYTES // 1024} KiB or {HEAD_COUNT} lines of headers: "
@@ -172,5 +172,5 @@ class ResponseParser:
 
 
 def _describe_decoded(head: list[tuple[str, str]]) -> Headers:
-    """Headers that fit the decoded body: those that described the encoded one are left out."""
+    """The headers without those that described the encoded body."""
     return tuple(pair for pair in head if pair[0] not in ("content-encoding", "content-length"))

@@ -1,9 +1,9 @@
-"""The sender: resolve the target, guard the address, send, and follow redirects as far as the step says."""
+"""Sends one request: resolves the target, guards the address, and follows redirects as the step allows."""
 
 import asyncio
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 
 from scheduler_service import __version__
@@ -11,7 +11,7 @@ from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcom
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.transport.addresses import Target, read_url
 from scheduler_service.transport.deadlines import Deadlines
-from scheduler_service.transport.errors import ConnectFailed, NotBack, TimedOut, TransportError
+from scheduler_service.transport.errors import ConnectFailed, NoInstance, NotBack, TimedOut, TransportError
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.pool import Pool
 from scheduler_service.transport.redirects import follow, write_url
@@ -19,23 +19,25 @@ from scheduler_service.transport.request_bytes import Hop, RequestWriter, count_
 from scheduler_service.transport.resolver import Guard, Resolver, Route
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.service_urls import Directory, ServiceUrls
-from scheduler_service.transport.system_functions import PREFIX, SystemFunction, SystemFunctions
 
-LOOK = 0.25
-"""How often it looks whether an instance is back, in seconds."""
-_REMEMBERED = 4096  # URLs
-_REMEMBERED_LENGTH = 512
-_STOPPING = "The scheduler is stopping: nothing is sent any more."
+SystemFunction = Callable[[], Awaitable[Answer]]
+"""A function of this process that a system job calls as `system://NAME` (DESIGN section 2)."""
+
+SYSTEM_PREFIX = "system://"
+INSTANCE_POLL_SECONDS = 0.25
+_MAX_CACHED_URLS = 4096
+_MAX_CACHED_LENGTH = 512
+_STOPPING = "The scheduler is stopping and sends no more requests."
 
 
 class HttpSender:
     """`ports.Sender` over connections of our own (docs/decisions/0003-http-client.md).
 
-    It sends each request once: when a kept-alive connection is closed by the peer in the very moment in which
-    we write, nobody can know whether the request was handled, so that ends as a Fault like any other cut.
-    Timeouts cover the whole call and may come 16 ms late. Answers in gzip or deflate (asked for by the step's
-    own Accept-Encoding) are decoded, and the headers that described the encoded body are left out.
-    Belongs to the event loop in which it is first used.
+    Each request is sent once: if the peer closes a kept-alive connection while the request is being written,
+    it is unknown whether the request was handled, so the call ends as a Fault, like any interrupted exchange.
+    Timeouts cover the whole call and may be 16 ms late. Answers in gzip or deflate (requested by the step's
+    own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. A sender
+    belongs to the event loop in which it is first used.
     """
 
     def __init__(
@@ -54,8 +56,8 @@ class HttpSender:
         age_seconds: float = 60.0,
     ) -> None:
         self._services = ServiceUrls(directory=directory, owner_url=owner_url, gateway=gateway)
-        self._system = SystemFunctions(functions=system)
-        self._scribe = RequestWriter(
+        self._system = dict(system)
+        self._request_writer = RequestWriter(
             agent=f"punctual/{__version__}", spans=count_spans(int.from_bytes(os.urandom(8)))
         )
         self._deadlines = Deadlines()
@@ -68,12 +70,12 @@ class HttpSender:
             idle_seconds=idle_seconds,
             age_seconds=age_seconds,
         )
-        self._places: dict[str, Target] = {}
+        self._targets: dict[str, Target] = {}
         self._is_closed = False
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
-        """To ask for the running one takes a system call each time."""
+        """Cached: `get_running_loop` makes a system call each time."""
         return asyncio.get_running_loop()
 
     async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
@@ -93,7 +95,7 @@ class HttpSender:
         )
 
     async def close(self) -> None:
-        """Closes idle connections and fails what is in flight; what is sent afterwards is a Fault."""
+        """Closes idle connections and fails calls in flight; later calls end as a Fault."""
         self._is_closed = True
         self._pool.close(_STOPPING)
         self._deadlines.close()
@@ -104,54 +106,59 @@ class HttpSender:
         if self._is_closed:
             raise ConnectFailed(_STOPPING)
         is_service = False
-        place = self._places.get(request.url)  # most calls go where others went before
-        if place is None:
-            if request.url.startswith(PREFIX):
+        target = self._targets.get(request.url)  # most calls repeat a URL
+        if target is None:
+            if request.url.startswith(SYSTEM_PREFIX):
                 if not may_go():
                     raise NotSent
-                # A task of its own: timeouts need one, and a call may have none.
+                # A task of its own: timeouts need one, and the caller may have none.
                 return await asyncio.create_task(self._call_system(request, deadline)), request.url
             is_service = request.url[:8].lower() == "service:"
-            place = await self._find(request, deadline) if is_service else self._read(request.url)
-        hop = Hop(request.method, place, request.headers, request.body, is_service)
+            target = await self._find(request, deadline) if is_service else self._read(request.url)
+        hop = Hop(request.method, target, request.headers, request.body, is_service)
         reply = await self._exchange(hop, request.trace, deadline, may_go)
         for _ in range(request.redirects):
             following = follow(hop, reply)
             if following is None:
                 break
             hop = following
-            # It has left: to say that it has not would have it sent again.
+            # The request has been sent: reporting NotSent now would send it again.
             reply = await self._exchange(hop, request.trace, deadline, always)
-        return reply, request.url if hop.target is place and not is_service else write_url(hop.target)
+        return reply, request.url if hop.target is target and not is_service else write_url(hop.target)
 
     async def _find(self, request: OutboundRequest, deadline: float) -> Target:
-        """Where the service is; after a start of ours, as soon as one of its instances is back in time."""
+        """The service's address; after a start of the scheduler, waits until an instance has registered."""
         while True:
             try:
                 return self._services.locate(request.url, request.base)
             except NotBack:
-                if asyncio.get_running_loop().time() + LOOK >= deadline:
+                if asyncio.get_running_loop().time() + INSTANCE_POLL_SECONDS >= deadline:
                     raise
-            await asyncio.create_task(asyncio.sleep(LOOK))
+            await asyncio.create_task(asyncio.sleep(INSTANCE_POLL_SECONDS))
 
     async def _call_system(self, request: OutboundRequest, deadline: float) -> Answer:
+        function = self._system.get(request.url.removeprefix(SYSTEM_PREFIX))
+        if function is None:
+            raise NoInstance(
+                f"{request.url[:80]!r} is not a system function: use one of {sorted(self._system)}."
+            )
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._system.call(request.url)
+                return await _run_system(request.url, function)
         except TimeoutError:
             raise TimedOut(f"{request.url} did not end in time: raise timeoutSeconds.") from None
 
     def _read(self, url: str) -> Target:
-        """Reads a URL that is not among the places yet, and remembers it there."""
-        place = read_url(url)
-        if len(self._places) >= _REMEMBERED:
-            self._places.clear()
-        if len(url) <= _REMEMBERED_LENGTH:
-            self._places[url] = place
-        return place
+        """Reads a URL and caches its target."""
+        target = read_url(url)
+        if len(self._targets) >= _MAX_CACHED_URLS:
+            self._targets.clear()
+        if len(url) <= _MAX_CACHED_LENGTH:
+            self._targets[url] = target
+        return target
 
     async def _exchange(self, hop: Hop, trace: str, deadline: float, may_go: MayGo) -> ParsedResponse:
-        data = self._scribe.write(hop, trace)
+        data = self._request_writer.write(hop, trace)
         connection = self._pool.take(hop.target.site, hop.trusted)
         if connection is None:
             connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline)
@@ -168,9 +175,16 @@ class HttpSender:
             try:
                 raise outcome
             finally:
-                # Its traceback names this frame: a circle, which would keep the whole request.
+                # Its traceback refers to this frame: a cycle that would keep the whole request alive.
                 del outcome, future
         return outcome
+
+
+async def _run_system(url: str, function: SystemFunction) -> Answer:
+    try:
+        return await function()
+    except Exception as error:  # whatever the function raises, the step ends with it
+        raise ConnectFailed(f"{url} failed: {type(error).__name__}: {error}") from error
 
 
 def _milliseconds(seconds: float) -> int:

@@ -21,7 +21,7 @@ from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
-from scheduler_service.transport.service_urls import StaticDirectory
+from tests.static_directory import StaticDirectory
 
 HEADERS = (
     ("Idempotency-Key", "6f1f7d0c-1-0"),

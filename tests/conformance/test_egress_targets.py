@@ -17,7 +17,8 @@ from scheduler_service.transport.redirects import follow
 from scheduler_service.transport.request_bytes import Hop
 from scheduler_service.transport.resolver import Guard, Route
 from scheduler_service.transport.response_parser import ParsedResponse
-from scheduler_service.transport.service_urls import ServiceUrls, StaticDirectory
+from scheduler_service.transport.service_urls import ServiceUrls
+from tests.static_directory import StaticDirectory
 
 _DATA = Path(__file__).parents[2].parent / "shared" / "conformance" / "ssrf_targets.jsonl"
 _ROWS = [json.loads(line) for line in _DATA.read_text().splitlines()] if _DATA.exists() else []

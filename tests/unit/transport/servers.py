@@ -1,16 +1,19 @@
 """Real servers on loopback that say exactly the bytes a test wants, and senders that may reach them."""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from ipaddress import ip_address
 from typing import Any
 
 from scheduler_service.transport.addresses import Address
+from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.guard import EgressPolicy
-from scheduler_service.transport.resolver import SystemResolver
+from scheduler_service.transport.pool import Pool
+from scheduler_service.transport.resolver import Guard, SystemResolver
 from scheduler_service.transport.sender import HttpSender
-from scheduler_service.transport.service_urls import StaticDirectory
+from tests.static_directory import StaticDirectory
 
 Handler = Callable[["Peer"], Awaitable[None]]
 
@@ -118,11 +121,27 @@ class Stage:
         self._stack.push_async_callback(sender.close)
         return sender
 
+    def pool(self, *, connections: int) -> Pool:
+        pool = Pool(
+            guard=Guard(policy=LOOPBACK, resolver=SystemResolver()),
+            deadlines=Deadlines(),
+            trust=ssl.create_default_context,
+            response_bytes=65_536,
+            connections=connections,
+            idle_seconds=1.5,
+            age_seconds=60.0,
+        )
+        self._stack.callback(pool.close, "the test is over")
+        return pool
+
+
+LOOPBACK = EgressPolicy(allow=["127.0.0.0/8", "localhost"], deny=[])
+
 
 def make_sender(**changes: Any) -> HttpSender:
     """A sender that may reach IPv4 loopback, unless `changes` say otherwise."""
     given: dict[str, Any] = {
-        "policy": EgressPolicy(allow=["127.0.0.0/8", "localhost"], deny=[]),
+        "policy": LOOPBACK,
         "directory": StaticDirectory(addresses={}),
         "resolver": SystemResolver(),
         "response_bytes": 65_536,
@@ -146,7 +165,7 @@ def answering(*answers: bytes) -> Handler:
 
 
 def repeating(answer: bytes) -> Handler:
-    """A handler that gives the same answer for ever."""
+    """A handler that always gives the same answer."""
 
     async def handle(peer: Peer) -> None:
         while True:

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 from scheduler_service.transport.guard import EgressPolicy
-from scheduler_service.transport.service_urls import StaticDirectory
+from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import Handler, Peer, Stage, repeating
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ def receive(*pieces: bytes, method: str = "POST", limit: int = 1000) -> tuple[Pa
         reception.feed(piece)
     if not reception.is_complete:
         assert reception.end()
-    return reception.reply(), reception.is_reusable
+    return reception.response(), reception.is_reusable
 
 
 def encoded(coding: str, body: bytes) -> bytes:
@@ -74,7 +74,7 @@ def test_bodiless(method: str, head: bytes) -> None:
         reception.begin(method=method)
         reception.feed(head)
         assert reception.is_complete
-        assert reception.reply().body == b""
+        assert reception.response().body == b""
         assert reception.is_reusable
 
 
@@ -193,7 +193,7 @@ def test_any_bytes_are_an_answer_or_refused(pieces: list[bytes], method: str) ->
         for piece in (b"HTTP/1.1 200 OK\r\n", *pieces):
             reception.feed(piece)
             if reception.is_complete:
-                assert len(reception.reply().body) <= 50
+                assert len(reception.response().body) <= 50
                 return
     except ConnectFailed:
         pass

@@ -10,7 +10,7 @@ from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Headers, OutboundRequest
 from scheduler_service.ports.sending import NotSent
 from scheduler_service.transport.guard import EgressPolicy
-from scheduler_service.transport.service_urls import StaticDirectory
+from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import Peer, Stage, TableResolver, answering, repeating
 
 pytestmark = pytest.mark.anyio

@@ -339,8 +339,8 @@ async def test_the_wait_in_line_counts(stage: Stage) -> None:
     assert len(server.requests) == 2
 
 
-async def test_who_is_stopped_anywhere_on_the_way_takes_no_connection_along(stage: Stage) -> None:
-    """In line, while one is opened, just given one: the only connection serves the next call."""
+async def test_a_call_cancelled_at_any_point_keeps_no_connection(stage: Stage) -> None:
+    """In the queue, while one is opened, just after getting one: the only connection serves the next call."""
     server = await stage.server(repeating(OK))
     sender = stage.sender(connections=1)
     for rounds in range(40):
@@ -354,16 +354,17 @@ async def test_who_is_stopped_anywhere_on_the_way_takes_no_connection_along(stag
         assert isinstance(outcomes[-1], Answer)
 
 
-async def test_who_is_stopped_as_a_connection_stands_leaves_it_to_the_next(stage: Stage) -> None:
-    """Between the opening's end and the moment in which the caller would hear of it."""
+async def test_a_call_cancelled_as_its_connection_opens_leaves_it_to_the_next(stage: Stage) -> None:
+    """Between the end of the opening and the moment at which the caller would resume."""
     server = await stage.server(repeating(OK))
-    sender = stage.sender(connections=1)
-    getting = sender._pool.get(Route(read_url(server.url).site, False), asyncio.get_running_loop().time() + 5)
+    pool = stage.pool(connections=1)
+    route, deadline = Route(read_url(server.url).site, False), asyncio.get_running_loop().time() + 5
+    getting = pool.get(route, deadline)
     opened: Any = getting.send(None)
     await asyncio.wait([opened])
     with pytest.raises(asyncio.CancelledError):
         getting.throw(asyncio.CancelledError())
-    assert isinstance(await sender.send(request(server.url)), Answer)
+    assert pool.take(route.site, trusted=False) is not None
     assert server.connections == 1
 
 

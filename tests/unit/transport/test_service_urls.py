@@ -4,7 +4,8 @@ import pytest
 
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget, TransportError
 from scheduler_service.transport.redirects import write_url
-from scheduler_service.transport.service_urls import ServiceUrls, StaticDirectory
+from scheduler_service.transport.service_urls import ServiceUrls
+from tests.static_directory import StaticDirectory
 
 SERVICES = ServiceUrls(
     directory=StaticDirectory(

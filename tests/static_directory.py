@@ -1,0 +1,18 @@
+"""A directory of services for tests: a table of addresses."""
+
+from collections.abc import Mapping
+
+
+class StaticDirectory:
+    """The table of `services.static`: service name → base address."""
+
+    def __init__(self, *, addresses: Mapping[str, str]) -> None:
+        self._addresses = dict(addresses)
+
+    def address(self, name: str) -> str | None:
+        """The base address of service `name`, or None."""
+        return self._addresses.get(name)
+
+    def awaits_instances(self, name: str) -> bool:
+        """Never: what is in the table is there."""
+        return False
