@@ -52,7 +52,7 @@ class ServiceRegistry:
         self.registry = Registry(table=self._table, instances=instances, clock=clock)
         static = {name: bases[0] for name, bases in settings.static.items() if bases}
         self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
-        self.router = MemoryRouter(roster=instances, terms=self._terms, clock=clock)
+        self.router = MemoryRouter(instances=instances, terms=self._terms, clock=clock)
         self.directory = RegistryDirectory(registry=self.registry, static=static, clock=clock, tenant=tenant)
 
     async def attach(

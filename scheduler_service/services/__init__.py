@@ -1,1 +1,1 @@
-"""The registry: services, their running instances, and the jobs that they declare (SPEC sections 11, 13)."""
+"""Registered services, their running instances and their declared jobs (SPEC sections 11, 13)."""

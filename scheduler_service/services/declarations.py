@@ -1,4 +1,4 @@
-"""Reads what is declared: the jobs of a service with a digest each, and their texts when they are needed."""
+"""Reads the jobs that a service declares: ids and digests at once, the definitions when they are needed."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -15,27 +15,27 @@ _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
 class Declarations:
-    """The declared jobs of services, read once for each declaration. Everything raises StoreUnavailable."""
+    """The declared jobs of services, decoded once per declaration. All methods raise StoreUnavailable."""
 
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry
-        self._known: dict[tuple[str, str], tuple[bytes, Mapping[str, DeclaredJob]]] = {}
+        self._cache: dict[tuple[str, str], tuple[bytes, Mapping[str, DeclaredJob]]] = {}
 
     async def read(self, service: Service) -> Mapping[str, DeclaredJob]:
-        """The declared jobs by their ids."""
+        """The declared jobs by id."""
         if service.removed_at is not None:
-            self._known.pop((service.tenant, service.name), None)
+            self._cache.pop((service.tenant, service.name), None)
             return {}
         key = (service.tenant, service.name)
-        known = self._known.get(key)
-        if known is not None and known[0] == service.digest:
-            return known[1]
+        cached = self._cache.get(key)
+        if cached is not None and cached[0] == service.digest:
+            return cached[1]
         found = {one.job_id: one for one in map(_describe, (await self.texts(service)).values())}
-        self._known[key] = (service.digest, found)
+        self._cache[key] = (service.digest, found)
         return found
 
     async def texts(self, service: Service) -> Mapping[str, bytes]:
-        """The declared definitions by their jobs' ids, as they are kept."""
+        """The declared definitions by job id, as stored."""
         raws = _RAWS.decode(await self._registry.timers(service.tenant, service.name))
         return {str(msgspec.json.decode(raw)["jobId"]): bytes(raw) for raw in raws}
 

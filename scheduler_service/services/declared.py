@@ -1,4 +1,4 @@
-"""What is to be done about declared jobs: declared × done × stored gives a verdict (SPEC section 11)."""
+"""Decides what to do about a declared job from what is declared, applied and stored (SPEC section 11)."""
 
 from enum import StrEnum
 
@@ -9,9 +9,9 @@ from scheduler_service.domain.services import Applied, Service
 
 
 class DeclaredJob(msgspec.Struct, frozen=True, gc=False):
-    """A job as a service declares it. `digest` is equal for declarations that say the same.
+    """A job as a service declares it. Equal declarations have equal digests.
 
-    `active` None: it says nothing of it. `manual`: it is created paused, and a person starts it.
+    `active` None: not given. `manual`: the job is created paused, and a person starts it.
     """
 
     job_id: str
@@ -21,14 +21,14 @@ class DeclaredJob(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def wants_to_run(self) -> bool:
-        """Whether the job fires by itself where nobody says otherwise."""
+        """Whether the job fires by itself unless a person pauses it."""
         return self.active is not False and not self.manual
 
 
 class StoredJob(msgspec.Struct, frozen=True, gc=False):
-    """A job that is there. `owner` is the service that made it, empty: somebody else did.
+    """A job that exists. `owner` is the service that created it; empty: it was created in another way.
 
-    `equal`: its definition is that of the declaration; asked for only where `must_compare` says so.
+    `equal`: its definition equals the declared one; determined only if `must_compare` is true.
     """
 
     uid: str
@@ -39,25 +39,25 @@ class StoredJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class DriftKind(StrEnum):
-    """How a job stands to its declaration; all but `same` are shown as drift."""
+    """How a job relates to its declaration; all but `same` are shown as drift."""
 
     SAME = "same"
-    MISSING = "missing"  # declared, and not made yet
-    LOST = "lost"  # made, and destroyed or lost behind our back
-    FINISHED = "finished"  # it had finished before it was destroyed: it is not lost
+    MISSING = "missing"  # declared, not created yet
+    LOST = "lost"  # created, then destroyed or lost without the scan
+    FINISHED = "finished"  # finished before it was destroyed, so not lost
     CHANGED = "changed"  # the declaration has changed
-    OVERRIDDEN = "overridden"  # the job was edited since
-    KEPT = "kept"  # they differ, and `onChange: keep` lets the job win
-    PAUSED = "paused"  # a person has paused it
-    STARTED = "started"  # it is declared with `active: 0`, and a person has started it
-    FOREIGN = "foreign"  # another service or a person made a job of this id
-    REMOVED = "removed"  # declared no more, paused, and waiting for its end
-    EXPIRED = "expired"  # its grace period is over
-    REFUSED = "refused"  # this version of the scheduler does not take its definition
+    OVERRIDDEN = "overridden"  # the job was edited after the last scan
+    KEPT = "kept"  # they differ, and `onChange: keep` keeps the job
+    PAUSED = "paused"  # a person paused it
+    STARTED = "started"  # declared with `active: 0`, and a person started it
+    FOREIGN = "foreign"  # another service or a person created a job with this id
+    REMOVED = "removed"  # no longer declared, paused until its grace period ends
+    EXPIRED = "expired"  # no longer declared, and its grace period is over
+    REFUSED = "refused"  # this version of the scheduler refuses its definition
 
 
 class Action(StrEnum):
-    """What brings a job to its declaration."""
+    """The command that makes a job match its declaration."""
 
     NONE = "none"
     CREATE = "create"
@@ -68,7 +68,7 @@ class Action(StrEnum):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """All that is known of one job. `now` is wall ms; `force`: overrides and foreign jobs give way."""
+    """All inputs for one job. `now` is wall ms; `force`: overrides and foreign jobs are replaced."""
 
     service: Service
     job_id: str
@@ -80,9 +80,9 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is to be done, and what is noted of it once it is done; `noted` None: nothing is kept.
+    """The command for a job, and the row to store once it is done; `noted` None: no row is kept.
 
-    `active` is what an update says. After CREATE and UPDATE the note gets the job's new uid and revision.
+    `active` is the value an update sends. After CREATE and UPDATE the row gets the new uid and revision.
     """
 
     kind: DriftKind
@@ -92,14 +92,14 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def must_compare(declared: DeclaredJob | None, applied: Applied | None, stored: StoredJob | None) -> bool:
-    """Whether the definitions have to be read: not while neither side has moved since they were equal."""
+    """Whether the definitions must be compared: not if neither side changed since they were equal."""
     if declared is None or stored is None:
         return False
     return applied is None or applied.digest != declared.digest or _is_edited(applied, stored)
 
 
 def judge(case: Case) -> Verdict:
-    """What is to be done about one job. Done as it says and judged again, it stands still."""
+    """The verdict for one job. Applying it and judging again gives no further action."""
     if case.declared is None:
         return _judge_undeclared(case)
     if case.stored is None:
@@ -118,11 +118,11 @@ def _judge_absent(case: Case, declared: DeclaredJob) -> Verdict:
 
 
 def _judge_foreign(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verdict:
-    """A person's job, or another service's: it is left alone unless somebody means it."""
+    """The job of a person or of another service: left alone unless forced."""
     if not case.force:
         return Verdict(DriftKind.FOREIGN)
     noted = _note(case, declared.digest, stored.uid, stored.revision)
-    return Verdict(DriftKind.FOREIGN, Action.UPDATE, _said(declared), noted)
+    return Verdict(DriftKind.FOREIGN, Action.UPDATE, _active_to_send(declared), noted)
 
 
 def _judge_present(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verdict:
@@ -141,7 +141,7 @@ def _judge_present(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verd
             done, removed_at=None, paused=False, finished=stored.state is JobState.FINISHED
         )
         return Verdict(DriftKind.OVERRIDDEN, Action.ACTIVATE if was_paused else Action.NONE, noted=noted)
-    active = True if was_paused or (case.force and declared.wants_to_run) else _said(declared)
+    active = True if was_paused or (case.force and declared.wants_to_run) else _active_to_send(declared)
     noted = _note(case, declared.digest, stored.uid, stored.revision)
     return Verdict(DriftKind.CHANGED if is_changed else DriftKind.OVERRIDDEN, Action.UPDATE, active, noted)
 
@@ -155,10 +155,10 @@ def _switch(
     was_paused: bool,
     is_changed: bool,
 ) -> Verdict:
-    """The definition is as declared: whether the job runs is all that may be left to do."""
+    """The definition is as declared; only pausing or activating may be left to do."""
     if stored.state is JobState.PAUSED:
-        is_said = is_changed and case.applied is not None and _said(declared) is True
-        if was_paused or is_said or (case.force and declared.wants_to_run):
+        asks_to_run = is_changed and case.applied is not None and _active_to_send(declared) is True
+        if was_paused or asks_to_run or (case.force and declared.wants_to_run):
             return Verdict(DriftKind.CHANGED, Action.ACTIVATE, noted=noted)
         return Verdict(DriftKind.PAUSED if declared.wants_to_run else DriftKind.SAME, noted=noted)
     if declared.active is not False:
@@ -195,8 +195,8 @@ def _is_edited(done: Applied, stored: StoredJob) -> bool:
     return (done.uid, done.revision) != (stored.uid, stored.revision)
 
 
-def _said(declared: DeclaredJob) -> bool | None:
-    """What an update says of `active`: a person starts a manual job, so nothing but a pause is said of it."""
+def _active_to_send(declared: DeclaredJob) -> bool | None:
+    """`active` of an update: only a person starts a manual job, so for one only a pause is sent."""
     return None if declared.manual and declared.active else declared.active
 
 

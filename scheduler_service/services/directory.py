@@ -1,4 +1,4 @@
-"""Where services are: what settings say, else an instance that is online, else the service's own address."""
+"""Addresses of services: from the settings, else of an online instance, else the declared one."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,8 @@ from scheduler_service.services.registry import Registry
 class RegistryDirectory:
     """The base address for a call to a service of one tenant. Raises nothing.
 
-    A name in `services.static` is what the operator says and nothing else: whoever may register cannot draw
-    its calls to another address. Where no instance takes work, the address that the service declared is asked
-    in its place (a gateway, a load balancer).
+    A name in `services.static` always has the operator's address: a registration cannot divert its calls.
+    When no instance takes work, the address that the service declared is used (a gateway, a load balancer).
     """
 
     def __init__(self, *, registry: Registry, static: Mapping[str, str], clock: Clock, tenant: str) -> None:
@@ -21,7 +20,7 @@ class RegistryDirectory:
         self._tenant = tenant
 
     def address(self, name: str) -> str | None:
-        """The `http(s)://host[:port][/base]` of service `name`, or None: nobody is there."""
+        """The `http(s)://host[:port][/base]` of service `name`, or None if there is none."""
         static = self._static.get(name)
         if static is not None:
             return static
@@ -33,5 +32,5 @@ class RegistryDirectory:
         return None if service is None else service.address
 
     def awaits_instances(self, name: str) -> bool:
-        """Whether instances of `name` may live that have not registered since the start of this process."""
+        """Whether running instances of `name` may not have registered since the start of this process yet."""
         return self._registry.awaits_instances(self._tenant, name)

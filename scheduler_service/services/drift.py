@@ -1,4 +1,4 @@
-"""Drift in wire form: where the jobs differ from what is declared, why, and what will be done."""
+"""Drift in wire form: the jobs that differ from their declaration, why, and what the next scan does."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,31 +14,31 @@ from scheduler_service.services.declared import Case, DriftKind
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 
 REASONS: Mapping[DriftKind, str] = {
-    DriftKind.MISSING: "it is declared and not made yet; the next scan creates it",
-    DriftKind.LOST: "it was made and is gone; the next scan creates it again",
+    DriftKind.MISSING: "it is declared and not created yet; the next scan creates it",
+    DriftKind.LOST: "it was created and is gone; the next scan creates it again",
     DriftKind.FINISHED: "it had finished before it was destroyed; force it to run it again",
-    DriftKind.CHANGED: "the declaration has changed; the next scan brings the job to it",
+    DriftKind.CHANGED: "the declaration has changed; the next scan updates the job",
     DriftKind.OVERRIDDEN: "the job was edited; the edit stays until the declaration changes, or force it",
-    DriftKind.KEPT: "they differ, and onChange 'keep' lets the job win; force it to apply the declaration",
+    DriftKind.KEPT: "they differ, and onChange 'keep' keeps the job; force it to apply the declaration",
     DriftKind.PAUSED: "the job is paused; start it again, or force it",
     DriftKind.STARTED: "it is declared with active 0 and was started; pause it, or force it",
-    DriftKind.FOREIGN: "the job was made elsewhere and is left alone; destroy it or force it",
-    DriftKind.REMOVED: "it is declared no more and stays paused until its end, unless it is declared again",
-    DriftKind.EXPIRED: "it is declared no more, and its grace period is over; the next scan destroys it",
-    DriftKind.REFUSED: "this version of the scheduler does not take the declared definition; correct it",
+    DriftKind.FOREIGN: "the job was created elsewhere and is left alone; destroy it or force it",
+    DriftKind.REMOVED: "it is no longer declared and stays paused until destroyed, unless declared again",
+    DriftKind.EXPIRED: "it is no longer declared, and its grace period is over; the next scan destroys it",
+    DriftKind.REFUSED: "this version of the scheduler refuses the declared definition; correct it",
 }
 SWITCHED = frozenset({DriftKind.PAUSED, DriftKind.STARTED})
 COMPARED = frozenset({DriftKind.CHANGED, DriftKind.OVERRIDDEN, DriftKind.KEPT, DriftKind.FOREIGN})
 
 
 class DriftReport:
-    """What `GET /services/{name}/drift` answers."""
+    """Answers `GET /services/{name}/drift`."""
 
     def __init__(self, *, inputs: ReconcileInputs) -> None:
         self._inputs = inputs
 
     async def read(self, service: Service, *, after: str, limit: int) -> list[dict[str, Any]]:
-        """Of the jobs with an id above `after` the first `limit` that differ, by id. Raises StoreError."""
+        """The first `limit` jobs that differ, in order of id, with ids above `after`. Raises StoreError."""
         findings = await self._inputs.look(service)
         differing = [
             one for one in findings if one.verdict.kind is not DriftKind.SAME and one.case.job_id > after
@@ -46,7 +46,7 @@ class DriftReport:
         return [_write(one, await self._compare(one)) for one in differing[:limit]]
 
     async def _compare(self, finding: Finding) -> list[Difference]:
-        """What differs in the definitions, defaults filled in on both sides, and in whether the job runs."""
+        """The differences of the definitions with their defaults, and of whether the job runs."""
         kind = finding.verdict.kind
         if kind not in COMPARED | SWITCHED:
             return []
@@ -79,18 +79,18 @@ def _end_of(finding: Finding) -> str | None:
 
 
 def _compare_switch(case: Case) -> list[Difference]:
-    """Whether the job runs, where that is not as declared: the job says it, and not its text as posted."""
+    """The difference in whether the job runs; its state counts, not `active` of the posted text."""
     declared, stored = case.declared, case.stored
     if declared is None or stored is None or stored.state is JobState.FINISHED:
         return []
-    says, runs = declared.active is not False, stored.state is JobState.ACTIVE
-    if says is runs or (says and declared.manual):
+    is_declared, is_running = declared.active is not False, stored.state is JobState.ACTIVE
+    if is_declared is is_running or (is_declared and declared.manual):
         return []
-    return [Difference("/active", says, runs)]
+    return [Difference("/active", is_declared, is_running)]
 
 
 def _fill(text: bytes) -> Any:
-    """The definition with its defaults; as it was posted, where this version does not take it."""
+    """The definition with its defaults; as posted if this version refuses it."""
     value = msgspec.json.decode(text)
     try:
         return parse_definition(value).model_dump(mode="json", by_alias=True, exclude={"active"})

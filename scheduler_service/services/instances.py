@@ -1,7 +1,7 @@
-"""The running instances of services, in the memory of this process alone.
+"""The running instances of services, in the memory of this process.
 
-Nothing of it is stored: an instance registers anew every 30 s, so a scheduler that starts knows all of them
-before long (docs/decisions/0007-routing-state-in-memory.md).
+They are not stored: an instance registers again every 30 s, so a scheduler that starts soon has all of them
+(docs/decisions/0007-routing-state-in-memory.md).
 """
 
 import msgspec
@@ -15,12 +15,12 @@ Key = tuple[str, str]
 
 
 class Instance(msgspec.Struct, frozen=True, gc=False):
-    """One running process of a service, as it was last heard of.
+    """One running process of a service, as of its last registration or heartbeat.
 
-    `address` is the base `http(s)://host[:port][/path]` under which it is called, empty for one that only
-    claims from queues. `capacity` None: no limit. `load` is what it said of itself, by its own measure;
-    `seen` the moment it was last heard of (steady ms). A draining one takes no new work; `drains_by_word`
-    tells that it said so itself, and not an answer to a call. `declares` tells which timers it registered
+    `address` is the base `http(s)://host[:port][/path]` of its calls, empty for one that only claims from
+    queues. `capacity` None: no limit. `load` is what it reported, by its own measure; `seen` the moment of
+    its last sign of life (steady ms). A draining one takes no new work; `drains_by_word`: it reported that
+    itself, instead of by the answer to a call. `declares` is the digest of the timers that it registered
     with; empty: none.
     """
 
@@ -39,10 +39,10 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
 
 
 class Instances:
-    """All instances that this process has heard of. The moments it is given are steady ms.
+    """All known instances. Moments are steady ms.
 
-    An instance is offline once nothing was heard of it for `offline_after`; it is kept, for people to see,
-    until `forget` removes it. All calls are plain memory and raise nothing.
+    An instance is offline after `offline_after` without a sign of life; it stays visible until `forget`
+    removes it. No method does I/O or raises.
     """
 
     def __init__(self, *, offline_after: int = OFFLINE_AFTER) -> None:
@@ -51,9 +51,9 @@ class Instances:
         self._online: dict[Key, tuple[int, tuple[Instance, ...]]] = {}
 
     def online(self, tenant: str, service: str, now: int) -> tuple[Instance, ...]:
-        """The instances that were heard of in time, draining ones too, in order of their ids.
+        """The online instances, including draining ones, in order of their ids.
 
-        The same tuple comes again until one of them changes, so its identity may serve as a version.
+        Returns the same tuple until one of them changes, so its identity can serve as a version.
         """
         key = (tenant, service)
         fresh = self._online.get(key)
@@ -65,21 +65,21 @@ class Instances:
         return found
 
     def known(self, tenant: str, service: str) -> tuple[Instance, ...]:
-        """All of them, offline ones too, in order of their ids."""
+        """All instances, including offline ones, in order of their ids."""
         return tuple(self._known.get((tenant, service), {}).values())
 
     def get(self, tenant: str, service: str, instance_id: str) -> Instance | None:
-        """This instance, be it offline, or None."""
+        """This instance, online or offline, or None."""
         return self._known.get((tenant, service), {}).get(instance_id)
 
     def is_online(self, instance: Instance, now: int) -> bool:
-        """Whether it was heard of in time."""
+        """Whether its last sign of life is recent enough."""
         return instance.seen > now - self.offline_after
 
     def allowance(self, tenant: str, service: str, instance_id: str, now: int) -> int | None:
-        """How many pieces of work it takes at a time, by its registration: none while it is draining.
+        """How many parts it may hold at a time by its registration; 0 while it is draining.
 
-        None: as many as it asks for; so it is with one that is not online, of which nothing is known.
+        None: no limit, as for an instance that is not online.
         """
         found = self.get(tenant, service, instance_id)
         if found is None or not self.is_online(found, now):
@@ -87,10 +87,10 @@ class Instances:
         return 0 if found.draining else found.capacity
 
     def register(self, instance: Instance) -> Instance:
-        """Takes an instance up, or its new description. Answers what is kept.
+        """Adds an instance or replaces its description. Returns what is stored.
 
-        What a heartbeat said of its load stays, and that it is draining as long as it is online: a repeated
-        registration says nothing of it. One that was offline, or marked by an answer alone, is ready again.
+        Its load stays as its last heartbeat reported it, and so does draining while it is online: a repeated
+        registration does not mention them. One that was offline, or draining only by an answer, is ready.
         """
         key = (instance.tenant, instance.service)
         known = self._known.setdefault(key, {})
@@ -117,9 +117,9 @@ class Instances:
         load: float | None = None,
         draining: bool | None = None,
     ) -> Instance | None:
-        """A heartbeat: it lives, and this is how it is; None leaves a value as it was.
+        """Takes a heartbeat; None leaves a value unchanged.
 
-        Answers None where the instance is not known, so that it registers again.
+        Returns None if the instance is not known, so that it registers again.
         """
         earlier = self.get(tenant, service, instance_id)
         if earlier is None:
@@ -135,9 +135,9 @@ class Instances:
         return renewed
 
     def mark_draining(self, tenant: str, service: str, instance_id: str) -> bool:
-        """It answered that it takes no more work; a heartbeat or registration may say otherwise later.
+        """Marks an instance that answered a call with "draining"; a later heartbeat may clear it.
 
-        False where it is not known.
+        False if it is not known.
         """
         earlier = self.get(tenant, service, instance_id)
         if earlier is None:
@@ -146,7 +146,7 @@ class Instances:
         return True
 
     def remove(self, tenant: str, service: str, instance_id: str) -> bool:
-        """It has deregistered. False where it is not known."""
+        """Removes an instance that has deregistered. False if it is not known."""
         key = (tenant, service)
         if self._known.get(key, {}).pop(instance_id, None) is None:
             return False
@@ -154,20 +154,20 @@ class Instances:
         return True
 
     def forget(self, before: int) -> int:
-        """Removes those of which nothing was heard since `before`; answers how many (SPEC section 12)."""
+        """Removes those without a sign of life since `before`; returns how many (SPEC section 12)."""
         gone = [one for each in self._known.values() for one in each.values() if one.seen < before]
         for instance in gone:
             self.remove(instance.tenant, instance.service, instance.instance_id)
         return len(gone)
 
     def services(self, tenant: str) -> tuple[str, ...]:
-        """The names of the services of which instances are known, in order."""
+        """The names of the services with known instances, in order."""
         return tuple(
             sorted(name for (owner, name), those in self._known.items() if owner == tenant and those)
         )
 
     def _put(self, instance: Instance) -> None:
-        """In the place that it has: the order of ids stays."""
+        """Replaces an instance in place, so that the order of ids stays."""
         key = (instance.tenant, instance.service)
         self._known[key][instance.instance_id] = instance
         self._online.pop(key, None)

@@ -1,4 +1,4 @@
-"""How often a service may be called: its `rateLimit` `{count, perSeconds}` (SPEC section 13)."""
+"""The rate limit of a service, `rateLimit` `{count, perSeconds}` (SPEC section 13)."""
 
 from collections import deque
 
@@ -12,7 +12,7 @@ class RateWindow:
         self._calls: deque[int] = deque()
 
     def wait(self, limit: RateLimit, now: int) -> int:
-        """Milliseconds until one more call is allowed; 0: now."""
+        """Milliseconds until another call is allowed; 0: now."""
         calls = self._calls
         while calls and calls[0] <= now - limit.per:
             calls.popleft()
@@ -21,5 +21,5 @@ class RateWindow:
         return calls[len(calls) - limit.count] + limit.per - now
 
     def take(self, now: int) -> None:
-        """One more call."""
+        """Counts a call."""
         self._calls.append(now)

@@ -1,4 +1,4 @@
-"""`system://check-timers`: brings jobs to what services declare, and shows what differs (SPEC section 11)."""
+"""`system://check-timers`: makes jobs match what services declare (SPEC section 11)."""
 
 import asyncio
 from collections import Counter
@@ -18,8 +18,8 @@ from scheduler_service.services.declared import Action, DriftKind
 from scheduler_service.services.reconcile_inputs import Finding, ReconcileInputs
 from scheduler_service.services.registry import Registry
 
-AT_ONCE = 50
-"""So many turns share a commit, and what was done about them is noted before the next ones."""
+BATCH_SIZE = 50
+"""Turns that run at once and share a commit; their results are stored before the next batch."""
 UNDECLARED, PAUSED = "undeclared", "paused"
 FORGOTTEN_AFTER = DAY
 COUNTED = {
@@ -32,7 +32,7 @@ COUNTED = {
 
 
 class Reconcile:
-    """Scans what is declared, one service after the other; one scan at a time."""
+    """Scans the declarations service by service; one scan at a time."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class Reconcile:
         self._inputs = inputs
         self._deliver = deliver
         self._clock = clock
-        self._turn = asyncio.Lock()
+        self._scanning = asyncio.Lock()
 
     async def __call__(self) -> Mapping[str, int]:
-        """All services; how much was done. Raises StoreUnavailable once it is through, where some failed."""
+        """Scans all services; returns counts. Raises StoreUnavailable at the end if some jobs failed."""
         counts: Counter[str] = Counter()
         for service in self._registry.all():
             counts["services"] += 1
@@ -59,30 +59,30 @@ class Reconcile:
         self._registry.instances.forget(self._clock.now().steady - FORGOTTEN_AFTER)
         if counts["failed"]:
             raise StoreUnavailable(
-                f"{counts['failed']} declared jobs could not be looked after: {dict(counts)}"
+                f"{counts['failed']} declared jobs could not be reconciled: {dict(counts)}"
             )
         return counts
 
     async def apply(self, service: Service, *, force: bool = False) -> Mapping[str, int]:
-        """One service now; `force`: overrides, and jobs that others made, give way. Raises StoreError."""
-        async with self._turn:
+        """Scans one service; `force`: replaces edited and foreign jobs too. Raises StoreError."""
+        async with self._scanning:
             findings = await self._inputs.look(service, force=force)
             counts: Counter[str] = Counter()
-            for start in range(0, len(findings), AT_ONCE):
-                counts.update(await self._apply_some(findings[start : start + AT_ONCE]))
+            for start in range(0, len(findings), BATCH_SIZE):
+                counts.update(await self._apply_some(findings[start : start + BATCH_SIZE]))
             if service.removed_at is not None:
-                await self._bury(service)
+                await self._forget_if_empty(service)
         return counts
 
     async def _try(self, service: Service) -> Mapping[str, int]:
-        """A service that cannot be looked after must not keep the others from it."""
+        """A service that fails must not stop the scan of the others."""
         try:
             return await self.apply(service)
         except StoreError:
             return {"failed": 1}
 
-    async def _bury(self, service: Service) -> None:
-        """A removed service whose jobs are all gone leaves no trace."""
+    async def _forget_if_empty(self, service: Service) -> None:
+        """Forgets a removed service once all its jobs are gone."""
         if not await self._table.applied(service.tenant, service.name):
             await self._registry.forget(service)
 
@@ -107,14 +107,14 @@ class Reconcile:
         return counts
 
     async def _apply_one(self, finding: Finding) -> Applied | None:
-        """Does what was found to be done; what is noted of the job then. Raises StoreError."""
+        """Applies the verdict; returns the row to store for the job. Raises StoreError."""
         verdict, case = finding.verdict, finding.case
         event = _event_of(finding)
         if event is None:
             return verdict.noted
         reply = await self._deliver(case.job_id, event, definition=finding.definition)
         if isinstance(reply, Refusal):
-            return case.applied  # somebody else was first: the next scan sees what they did
+            return case.applied  # the job changed meanwhile: the next scan sees how
         match verdict.action:
             case Action.CREATE:
                 return await self._note_creation(finding)

@@ -1,4 +1,4 @@
-"""Looks at the jobs of a service as they are declared, as they were left, and as they are."""
+"""Reads the jobs of a service as declared, as last applied and as stored, and judges each."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,8 +26,8 @@ from scheduler_service.services.declared import (
     must_compare,
 )
 
-SLICE = 20
-"""So many jobs are looked at before others may use the loop: reading a definition takes some 0.3 ms."""
+YIELD_AFTER_JOBS = 20
+"""Jobs read before the loop is yielded: reading a definition takes about 0.3 ms."""
 
 Entries = Callable[[Sequence[str]], Awaitable[Mapping[str, CatalogueEntry]]]
 ReadDefinition = Callable[[str, int], Awaitable[bytes | None]]
@@ -35,9 +35,9 @@ ReadJob = Callable[[str], Awaitable[Job | None]]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One job and what is to be done about it. `definition`: the declared one, where it had to be read.
+    """One job and its verdict. `definition` is the declared one, if it had to be read.
 
-    `trouble` says why this version does not take it.
+    `trouble` says why this version refuses it.
     """
 
     case: Case
@@ -47,10 +47,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class ReconcileInputs:
-    """Everything that is read for a verdict. `entries` gives the catalogue's lines of some jobs.
+    """Reads all that a verdict needs. `entries` returns the catalogue rows of the given jobs.
 
-    `definition` reads a stored text by uid and revision, `read_job` a job as its latest turn left it,
-    `compile_text` a definition that was posted before.
+    `definition` reads a stored text by uid and revision, `read_job` a job's current state, `compile_text`
+    compiles a definition that was posted before.
     """
 
     def __init__(
@@ -73,30 +73,30 @@ class ReconcileInputs:
         self._clock = clock
 
     async def look(self, service: Service, *, force: bool = False) -> list[Finding]:
-        """A finding per job that is declared or was, by id. Raises StoreError."""
+        """One finding per job that is or was declared, in order of id. Raises StoreError."""
         declared = await self._declarations.read(service)
         applied = {one.job_id: one for one in await self._table.applied(service.tenant, service.name)}
         job_ids = sorted({*declared, *applied})
         entries = await self._entries(job_ids)
-        texts = _Texts(self._declarations, service)
+        texts = _DeclaredTexts(self._declarations, service)
         now = self._clock.now().wall
         found = []
         for index, job_id in enumerate(job_ids):
-            mine, done = declared.get(job_id), applied.get(job_id)
+            wanted, done = declared.get(job_id), applied.get(job_id)
             stored = await self._describe(entries.get(job_id), done)
-            case = Case(service, job_id, mine, done, stored, now, force)
+            case = Case(service, job_id, wanted, done, stored, now, force)
             found.append(await self._judge(case, texts))
-            if index % SLICE == SLICE - 1:
+            if index % YIELD_AFTER_JOBS == YIELD_AFTER_JOBS - 1:
                 await asyncio.sleep(0)
         return found
 
     async def stored_text(self, finding: Finding) -> bytes | None:
-        """The definition of the job as it is stored, or None. Raises StoreUnavailable."""
+        """The stored definition of the job, or None. Raises StoreUnavailable."""
         stored = finding.case.stored
         return None if stored is None else await self._definition(stored.uid, stored.revision)
 
     async def identity(self, job_id: str) -> str | None:
-        """The uid of the present life of a job, or None. Raises StoreUnavailable."""
+        """The uid of the existing job, or None. Raises StoreUnavailable."""
         entry = (await self._entries([job_id])).get(job_id)
         return None if entry is None or entry.state is JobState.DESTROYED else entry.uid
 
@@ -109,7 +109,7 @@ class ReconcileInputs:
             owner = job.document.head.owner if job is not None and job.document is not None else ""
         return StoredJob(entry.uid, entry.revision, entry.state, owner)
 
-    async def _judge(self, case: Case, texts: "_Texts") -> Finding:
+    async def _judge(self, case: Case, texts: "_DeclaredTexts") -> Finding:
         compares = must_compare(case.declared, case.applied, case.stored)
         if not compares and judge(case).action not in (Action.CREATE, Action.UPDATE):
             return Finding(case, judge(case))
@@ -133,11 +133,11 @@ class ReconcileInputs:
         try:
             return self._compile(text).fingerprint == definition.program.fingerprint
         except (DefinitionError, ModelError):
-            return False  # an older version took it: what is declared replaces it
+            return False  # accepted by an older version: the declaration replaces it
 
 
-class _Texts:
-    """The declared texts of one service, read when the first one is asked for."""
+class _DeclaredTexts:
+    """The declared texts of one service, read on first use."""
 
     def __init__(self, declarations: Declarations, service: Service) -> None:
         self._declarations = declarations

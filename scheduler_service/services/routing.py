@@ -1,8 +1,7 @@
-"""Which instances get a step: every policy is a pure function of what is known (SPEC section 13).
+"""Which instances get a step: each routing policy is a pure function (SPEC section 13).
 
-An instance is one that may be chosen at all: online, not draining, with the wanted tags and with room. All
-of them come in the order of their ids, and chance is drawn from a seed, so that equal arguments always give
-equal choices.
+Candidates are online, not draining, have the wanted tags and have room. They come in order of their ids, and
+random choices derive from a seed, so that equal arguments give equal choices.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ RANDOM, ROUND_ROBIN, LEAST_BUSY, HASH, FAILOVER = "random", "round_robin", "leas
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """An instance that may be chosen; `busy` is how much it has to do, as far as anybody knows."""
+    """An instance that may be chosen; `busy` is its known load."""
 
     instance: str
     address: str
@@ -26,14 +25,15 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def has_room(self) -> bool:
-        """Whether it may get one more piece of work."""
+        """Whether it may get another part."""
         return self.capacity is None or self.busy < self.capacity
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):
-    """What a policy may look at beside the instances.
+    """The inputs of a policy beside the instances.
 
-    `key` is what `hash` sticks to, `seed` what chance is drawn from, `last` who came last in `round_robin`.
+    `key` is what `hash` maps to an instance, `seed` the source of random choices, `last` the instance that
+    `round_robin` chose last.
     """
 
     key: str = ""
@@ -42,13 +42,13 @@ class Question(msgspec.Struct, frozen=True, gc=False):
 
 
 def narrow(candidates: Sequence[Candidate], tags: Sequence[str]) -> list[Candidate]:
-    """Those that have all of `tags`."""
+    """The candidates that have all of `tags`."""
     wanted = set(tags)
     return [one for one in candidates if wanted.issubset(one.tags)]
 
 
 def choose(route: str, candidates: Sequence[Candidate], question: Question) -> list[Candidate]:
-    """Those of `candidates` that get the step: one, or all where the policy spreads; none of none."""
+    """The candidates that get the step: one, or all if the policy spreads; none if there are none."""
     if not candidates:
         return []
     if route in (BROADCAST, SHARD):
@@ -57,31 +57,31 @@ def choose(route: str, candidates: Sequence[Candidate], question: Question) -> l
 
 
 def choose_random(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """Any of them, each as likely as the others."""
+    """Any candidate, all equally likely."""
     return candidates[_number(question.seed) % len(candidates)]
 
 
 def choose_round_robin(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """The one after the last one; who comes or goes does not change the order of the others."""
+    """The one after the last; arrivals and departures do not change the order of the others."""
     return next((one for one in candidates if one.instance > question.last), candidates[0])
 
 
 def choose_least_busy(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """The one with the least to do; among equals any of them."""
+    """The one with the lowest load; among equals any of them."""
     least = min(one.busy for one in candidates)
     return choose_random([one for one in candidates if one.busy == least], question)
 
 
 def choose_hash(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """The same one for the same key, as long as it is there; when one leaves, only its keys move.
+    """The same one for the same key while it is a candidate; if one leaves, only its keys move.
 
-    Rendezvous hashing: each instance draws a number for the key, and the highest one wins.
+    Rendezvous hashing: the instance with the highest hash for the key is chosen.
     """
     return max(candidates, key=lambda one: (_number(f"{question.key}\n{one.instance}"), one.instance))
 
 
 def choose_failover(candidates: Sequence[Candidate], question: Question) -> Candidate:
-    """The first one in the order of ids; the next one only while those before it cannot be chosen."""
+    """The first in order of ids; a later one only while those before it cannot be chosen."""
     del question
     return candidates[0]
 

@@ -1,4 +1,4 @@
-"""Lines of those that wait for room: the first one looks again and again, the others wait for their turn."""
+"""FIFO queues of waiters for capacity: the first one retries, the others wait for their turn."""
 
 import asyncio
 from collections import deque
@@ -8,89 +8,89 @@ from typing import Protocol, TypeVar
 
 from scheduler_service.domain.moments import Now
 
-LOOK = 250
-"""How often the first in line looks without being told, in ms: heartbeats tell nobody."""
+POLL_MS = 250
+"""How often the first waiter retries unprompted: a heartbeat triggers no retry."""
 
 Key = tuple[str, str]
 WaitQueue = tuple[str, ...]
 Found = TypeVar("Found")
-WaitingPlace = asyncio.Future[None]
+Waiter = asyncio.Future[None]
 
 
 class PausingClock(Protocol):
-    """A clock by which one can wait."""
+    """A clock with timers."""
 
     def now(self) -> Now:
         """The present moment."""
 
     def call_after(self, pause: int, call: Callable[[], object]) -> "PauseAlarm":
-        """Calls `call` once, `pause` ms from now on the steady line."""
+        """Calls `call` once, `pause` ms from now on the steady clock."""
 
 
 class PauseAlarm(Protocol):
-    """A call that is still to come."""
+    """A pending call."""
 
     def cancel(self) -> None:
-        """The call will not come."""
+        """Cancels the call."""
 
 
 class WaitQueues:
-    """Any number of lines; a key stirs the first of each of its lines."""
+    """Any number of queues; `retry` wakes the first waiter of each queue of a key."""
 
-    def __init__(self, *, clock: PausingClock, look: int = LOOK) -> None:
+    def __init__(self, *, clock: PausingClock, poll_ms: int = POLL_MS) -> None:
         self._clock = clock
-        self._look = look
-        self._lines: dict[WaitQueue, deque[WaitingPlace]] = {}
-        self._first: dict[Key, set[WaitingPlace]] = {}
+        self._poll_ms = poll_ms
+        self._queues: dict[WaitQueue, deque[Waiter]] = {}
+        self._first: dict[Key, set[Waiter]] = {}
 
-    def is_empty(self, line: WaitQueue) -> bool:
-        """Whether nobody waits there."""
-        return line not in self._lines
+    def is_empty(self, queue: WaitQueue) -> bool:
+        """Whether the queue has no waiters."""
+        return queue not in self._queues
 
-    async def pass_through(self, line: WaitQueue, key: Key, attempt: Callable[[], Found | None]) -> Found:
-        """What `attempt` gives, once it gives anything, after all who came before."""
-        if self.is_empty(line):
+    async def pass_through(self, queue: WaitQueue, key: Key, attempt: Callable[[], Found | None]) -> Found:
+        """The first result of `attempt` that is not None, after all earlier waiters got theirs."""
+        if self.is_empty(queue):
             found = attempt()
             if found is not None:
                 return found
-        place: WaitingPlace = asyncio.get_running_loop().create_future()
-        waiting = self._lines.setdefault(line, deque())
-        waiting.append(place)
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        waiting = self._queues.setdefault(queue, deque())
+        waiting.append(waiter)
         try:
-            if waiting[0] is not place:
-                await place
-            return await self._try_again(key, attempt)
+            if waiting[0] is not waiter:
+                await waiter
+            return await self._retry_until_found(key, attempt)
         finally:
-            self._step_aside(line, waiting, place)
+            self._remove(queue, waiting, waiter)
 
-    def stir(self, key: Key) -> None:
-        """Room was made: the first ones look at once."""
-        for place in self._first.pop(key, ()):
-            _wake(place)
+    def retry(self, key: Key) -> None:
+        """Capacity was freed: the first waiter of each queue of `key` retries at once."""
+        for waiter in self._first.pop(key, ()):
+            _wake(waiter)
 
-    async def _try_again(self, key: Key, attempt: Callable[[], Found | None]) -> Found:
+    async def _retry_until_found(self, key: Key, attempt: Callable[[], Found | None]) -> Found:
         while True:
             found = attempt()
             if found is not None:
                 return found
-            stirred: WaitingPlace = asyncio.get_running_loop().create_future()
-            self._first.setdefault(key, set()).add(stirred)
-            alarm = self._clock.call_after(self._look, partial(_wake, stirred))
+            prompted: Waiter = asyncio.get_running_loop().create_future()
+            self._first.setdefault(key, set()).add(prompted)
+            alarm = self._clock.call_after(self._poll_ms, partial(_wake, prompted))
             try:
-                await stirred
+                await prompted
             finally:
                 alarm.cancel()
-                self._first.get(key, set()).discard(stirred)
+                self._first.get(key, set()).discard(prompted)
 
-    def _step_aside(self, line: WaitQueue, waiting: deque[WaitingPlace], place: WaitingPlace) -> None:
-        was_first = waiting[0] is place
-        waiting.remove(place)
+    def _remove(self, queue: WaitQueue, waiting: deque[Waiter], waiter: Waiter) -> None:
+        was_first = waiting[0] is waiter
+        waiting.remove(waiter)
         if not waiting:
-            self._lines.pop(line, None)
+            self._queues.pop(queue, None)
         elif was_first:
             _wake(waiting[0])
 
 
-def _wake(place: WaitingPlace) -> None:
-    if not place.done():
-        place.set_result(None)
+def _wake(waiter: Waiter) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

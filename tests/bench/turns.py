@@ -112,7 +112,7 @@ async def main(qos: int) -> None:
         store=store,
         history=history,
         sender=Target(),
-        router=MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
+        router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
         clock=clock,
         redact=Masking().redact_all,
         count=count_missed,

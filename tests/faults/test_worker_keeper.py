@@ -41,7 +41,7 @@ class Ward:
         self.log: list[str] = []
         self.exits: list[object] = []
         self.back = asyncio.Event()
-        self._router = MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=clock)
+        self._router = MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock)
         self.keeper = WorkerSupervisor(
             branch=self.branch,
             launched=launched,

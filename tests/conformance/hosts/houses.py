@@ -116,7 +116,7 @@ class DaprHouse(Handles):
             sidecar=Sidecar(client=client, patience=PATIENCE),
             history=history,
             sender=ProcessSender(lambda: self.sender, process),
-            router=MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
+            router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
             clock=clock,
             redact=Masking().redact_all,
             count=count_missed,

@@ -92,7 +92,7 @@ class Works:
             store=store,
             history=history,
             sender=self.sender,
-            router=MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=self.clock),
+            router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=self.clock),
             clock=self.clock,
             redact=Masking().redact_all,
             count=count_missed,

@@ -190,7 +190,7 @@ class House(Handles):
         self.history = MemoryHistory(self.store, self.journal)
         self.sender = ScriptedSender(self.journal)
         # Who runs is in the memory of a process, and heard of anew after a start; here at once.
-        self.router = MemoryRouter(roster=self.instances, terms=self._terms, clock=self.clock)
+        self.router = MemoryRouter(instances=self.instances, terms=self._terms, clock=self.clock)
         ground = EmbeddedParts(
             core=CORE,
             store=self.store,

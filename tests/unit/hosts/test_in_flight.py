@@ -198,7 +198,7 @@ async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
     bridge, gate = Bridge(), ClosedGate()
     instances = Instances()
     instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
-    router = MemoryRouter(roster=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
+    router = MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
     insistence = Redelivery(take=bridge._take, clock=bridge.clock)
     parts = PartsInFlight(
         sender=bridge.sender,

@@ -7,7 +7,7 @@ from scheduler_service.domain.services import Service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.directory import RegistryDirectory
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.registry import NOTHING, Registry, TimerDeclaration, digest_of
+from scheduler_service.services.registry import NO_TIMERS, Registry, TimerDeclaration, digest_of
 from tests.unit.services.tables import START, MemoryTable, StandingClock
 
 pytestmark = pytest.mark.anyio
@@ -51,8 +51,8 @@ async def test_a_change_is_dated_and_timers_stay_unless_they_are_said(
     assert not is_new
     assert (changed.address, changed.created_at, changed.updated_at) == (None, START, START + 5_000)
     assert (changed.digest, await registry.timers(TENANT, NAME)) == (OLD.digest, OLD.text)
-    emptied, _ = await registry.register(changed, NOTHING)
-    assert (emptied.digest, await registry.timers(TENANT, NAME)) == (NOTHING.digest, b"[]")
+    emptied, _ = await registry.register(changed, NO_TIMERS)
+    assert (emptied.digest, await registry.timers(TENANT, NAME)) == (NO_TIMERS.digest, b"[]")
 
 
 async def test_an_instance_brings_its_service_along(

@@ -12,7 +12,7 @@ from scheduler_service.domain.services import RateLimit
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.router import AVOIDED, MemoryRouter, Terms
+from scheduler_service.services.router import AVOID_MS, MemoryRouter, Terms
 
 pytestmark = pytest.mark.anyio
 Found = tuple[tuple[Chosen, ...], str]
@@ -30,7 +30,7 @@ class Scene:
         self.clock = ManualClock(wall=1_000_000)
         self.instances = Instances()
         self.terms = Terms()
-        self.router = MemoryRouter(roster=self.instances, terms=lambda _, __: self.terms, clock=self.clock)
+        self.router = MemoryRouter(instances=self.instances, terms=lambda _, __: self.terms, clock=self.clock)
         self.serial = 0
         self.tasks: list[asyncio.Task[Any]] = []
 
@@ -283,5 +283,5 @@ async def test_a_marked_instance_gets_nothing(scene: Scene) -> None:
     scene.terms = Terms(fixed=("http://one.test",))
     scene.router.mark_draining("default", "shop", "http://one.test")
     assert await scene.find() == []
-    scene.clock.advance(AVOIDED)
+    scene.clock.advance(AVOID_MS)
     assert await scene.find() == ["http://one.test"]

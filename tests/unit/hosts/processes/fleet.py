@@ -83,7 +83,7 @@ class Share:
             store=store,
             history=self.history,
             sender=ScriptedSender([]),
-            router=MemoryRouter(roster=Instances(), terms=lambda _, __: Terms(), clock=clock),
+            router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
             clock=clock,
             redact=Masking().redact_all,
             count=count_missed,

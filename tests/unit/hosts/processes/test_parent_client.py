@@ -34,7 +34,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = ManualClock(wall=1_000_000)
         self.instances = Instances()
-        self.places = MemoryRouter(roster=self.instances, terms=lambda _, __: Terms(), clock=self.clock)
+        self.places = MemoryRouter(instances=self.instances, terms=lambda _, __: Terms(), clock=self.clock)
         self.addresses: dict[str, tuple[str | None, bool]] = {}
         self.asked: list[str] = []
         self.stirred: list[Any] = []
