@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.faults.homes import Home, SqliteHome
 from tests.faults.processes import Crashed, Fleet, Run
@@ -91,3 +94,9 @@ async def _live(
     assert run.code == -9, (run.code, run.message)
     await story.note(home)
     return run
+
+
+def every(stride: int, usual: Sequence[int]) -> list[Any]:
+    """The first points of groups of every `stride`-th; those that are not `usual` are for the long run."""
+    long = pytest.mark.long
+    return [pytest.param(one, marks=() if one in usual else long) for one in range(1, stride + 1)]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.faults.inside import Inside, open_inside
+from tests.faults.jobs import ended, plain
 from tests.faults.target import open_target
-from tests.faults.test_drain import ended, plain
 from tests.unit.transport.servers import Handler, Peer, Stage
 
 pytestmark = pytest.mark.anyio

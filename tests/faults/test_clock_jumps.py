@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.faults.inside import Inside, Wall, open_inside
+from tests.faults.jobs import ended, plain
 from tests.faults.processes import Caller
 from tests.faults.target import Target, open_target
-from tests.faults.test_drain import ended, plain
 
 pytestmark = pytest.mark.anyio
 HOUR = 3600

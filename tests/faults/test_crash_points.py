@@ -4,10 +4,8 @@ The usual run takes some groups of points, evenly spread; `--long` takes every p
 """
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,16 +14,10 @@ from tests.faults.homes import SqliteHome
 from tests.faults.processes import Fleet
 from tests.faults.queued import Queued
 from tests.faults.stories import Sweep
-from tests.faults.sweeping import AT_ONCE, survive, sweep_group
+from tests.faults.sweeping import AT_ONCE, every, survive, sweep_group
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 INNER = ("state.begin", "state.write")
-
-
-def every(stride: int, usual: Sequence[int]) -> list[Any]:
-    """The first points of groups of every `stride`-th; those that are not `usual` are for the long run."""
-    long = pytest.mark.long
-    return [pytest.param(one, marks=() if one in usual else long) for one in range(1, stride + 1)]
 
 
 @pytest.mark.parametrize("first", every(7, usual=(1, 4)))

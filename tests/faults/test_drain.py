@@ -4,43 +4,16 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.faults.homes import SqliteHome
-from tests.faults.processes import ROOT, Caller, Fleet, Run
-from tests.faults.stories import JOB, TERMINAL, check_tidy, in_full
-from tests.faults.target import Target, open_target
+from tests.faults.jobs import asked, begin, ended, plain
+from tests.faults.processes import ROOT, Fleet
+from tests.faults.stories import JOB, check_tidy
+from tests.faults.target import open_target
 
 pytestmark = pytest.mark.anyio
-
-
-def plain(target: Target, **members: Any) -> dict[str, Any]:
-    """A job of one step."""
-    base: dict[str, Any] = {
-        "jobId": "job", "jobName": "drained", "creator": "1", "creatorName": "one",
-        "timer": {"period": "external"}, "request": [{"url": f"{target.url}/one"}],
-    }  # fmt: skip
-    return base | members
-
-
-async def begin(run: Run, definition: dict[str, Any]) -> None:
-    """Creates the job in a service that has come up."""
-    assert await run.is_up(), run.message
-    answer = await run.ask("POST", JOB, json=definition)
-    assert answer.status_code == 201, answer.text
-
-
-async def ended(run: Caller, count: int) -> list[dict[str, Any]]:
-    """The executions, when there are `count` and all have ended."""
-
-    async def look() -> bool:
-        items = (await run.read(f"{JOB}/executions", limit=500))["items"]
-        return len(items) >= count and all(one["state"] in TERMINAL for one in items)
-
-    await run.until(look, f"{count} executions have ended")
-    return await in_full(run)
 
 
 @pytest.mark.parametrize("qos", [0, 1])
@@ -69,10 +42,6 @@ async def test_what_runs_ends_and_is_recorded(fleet: Fleet, tmp_path: Path, qos:
         assert [one["state"] for one in await ended(again, 1)] == ["succeeded"]
         assert await again.terminate() == 0
         assert len(target.seen) == 1
-
-
-async def asked(target: Target, count: int) -> bool:
-    return len(target.seen) >= count
 
 
 @pytest.mark.parametrize("qos", [0, 1])

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.faults.inside import Inside, open_inside
+from tests.faults.jobs import begin, ended, plain
 from tests.faults.processes import Fleet, Run
 from tests.faults.target import open_target
-from tests.faults.test_drain import begin, ended, plain
 
 pytestmark = pytest.mark.anyio
 OTHER = "/jobs/other"

@@ -17,9 +17,8 @@ from tests.faults.callers import Feedback, Operations
 from tests.faults.homes import RedisHome
 from tests.faults.processes import PATIENCE, Caller, Crashed, Fleet, Run
 from tests.faults.stories import Story, Sweep
-from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, sweep_group
+from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, every, sweep_group
 from tests.faults.target import open_target
-from tests.faults.test_crash_points import every
 from tests.redis_server import SYNCING, RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.homes import RedisHome
+from tests.faults.jobs import asked, begin, ended, plain
 from tests.faults.processes import ROOT, Fleet, Run
 from tests.faults.stories import JOB
 from tests.faults.sweeping import House
 from tests.faults.target import open_target
-from tests.faults.test_drain import asked, begin, ended, plain
 from tests.redis_server import SYNCING, RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]

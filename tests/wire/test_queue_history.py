@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.wire.queue_work import claim, complete, create, trigger
 from tests.wire.service import data_of, running
-from tests.wire.test_pull_queues import claim, complete, create, trigger
 
 pytestmark = pytest.mark.anyio
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from dapr.actor import ActorRuntime
 from dapr.actor.runtime.manager import ActorManager
 
 from scheduler_service.domain.records import ExecutionRecord, Record
@@ -16,7 +17,7 @@ from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedStore
-from scheduler_service.ports.cluster import Node
+from scheduler_service.ports.cluster import Node, TurnClaim
 from scheduler_service.ports.history import Batch
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
@@ -269,3 +270,26 @@ HOUSES: dict[str, type[EmbeddedHouse] | type[DaprHouse]] = {
     "embedded": EmbeddedHouse,
     "dapr stand-in": DaprHouse,
 }
+
+
+def moved(cluster: DaprHouse, names: tuple[str, str] = ("one", "two")) -> str:
+    """An id whose actor moves to the second node as soon as that is there."""
+    cluster.world.nodes = dict.fromkeys(names)  # type: ignore[arg-type]
+    found = next(name for name in map(str, range(100)) if cluster.world.place(name) == names[1])
+    cluster.world.nodes = {"one": ActorRuntime._actor_managers["job_scheduler"]}
+    return found
+
+
+async def freeze(cluster: DaprHouse) -> "asyncio.Future[None]":
+    """The next turn's claim stands still before it reaches the database, until the future is set."""
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    shared = cluster.node.shared
+    original = shared.claim
+
+    async def hold(claim: TurnClaim) -> None:
+        shared.claim = original  # type: ignore[method-assign]
+        await gate
+        await original(claim)
+
+    shared.claim = hold  # type: ignore[method-assign]
+    return gate

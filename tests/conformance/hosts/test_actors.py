@@ -19,9 +19,8 @@ from scheduler_service.domain.replies import Started
 from scheduler_service.hosts.dapr.actor import JobActor, PlainSerializer
 from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.ports.errors import StoreError
-from tests.conformance.hosts.houses import DaprHouse
+from tests.conformance.hosts.houses import DaprHouse, freeze
 from tests.conformance.hosts.standin import StandInClient
-from tests.conformance.hosts.test_cluster import freeze
 from tests.shown import shows
 
 pytestmark = pytest.mark.anyio

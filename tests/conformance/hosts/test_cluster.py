@@ -13,24 +13,15 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Recalled, Started, Taken
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.dapr.actor import JobActor
-from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
-from tests.conformance.hosts.houses import DaprHouse
+from tests.conformance.hosts.houses import DaprHouse, freeze, moved
 from tests.unit.hosts.house import asynchronous
 
 pytestmark = pytest.mark.anyio
 
 URL = "http://target.test/run"
 KEY = b"k" * 32
-
-
-def moved(cluster: DaprHouse, names: tuple[str, str] = ("one", "two")) -> str:
-    """An id whose actor moves to the second node as soon as that is there."""
-    cluster.world.nodes = dict.fromkeys(names)  # type: ignore[arg-type]
-    found = next(name for name in map(str, range(100)) if cluster.world.place(name) == names[1])
-    cluster.world.nodes = {"one": ActorRuntime._actor_managers["job_scheduler"]}
-    return found
 
 
 async def test_the_type_has_the_name_of_the_resiliency_policy(cluster: DaprHouse) -> None:
@@ -116,21 +107,6 @@ async def test_the_jobs_of_a_dead_node_go_on_elsewhere(cluster: DaprHouse) -> No
         planned = [record.planned_at for record in cluster.finished(job)]
         assert len(planned) == len(set(planned))
         assert cluster.clock.now().wall - max(planned) <= 2_000, job
-
-
-async def freeze(cluster: DaprHouse) -> "asyncio.Future[None]":
-    """The next turn's claim stands still before it reaches the database, until the future is set."""
-    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    shared = cluster.node.shared
-    original = shared.claim
-
-    async def hold(claim: TurnClaim) -> None:
-        shared.claim = original  # type: ignore[method-assign]
-        await gate
-        await original(claim)
-
-    shared.claim = hold  # type: ignore[method-assign]
-    return gate
 
 
 async def test_a_turn_that_was_overtaken_is_taken_anew(cluster: DaprHouse) -> None:

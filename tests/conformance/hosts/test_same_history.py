@@ -19,7 +19,7 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.wire import Answer
 from tests.conformance.hosts.houses import HOUSES, AnyHouse
-from tests.wire.test_source_example import CHECK, FIVE_MINUTES, STRINGS, WORK, example
+from tests.wire.source_example import CHECK, FIVE_MINUTES, STRINGS, WORK, example
 
 pytestmark = pytest.mark.anyio
 

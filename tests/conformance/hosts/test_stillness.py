@@ -12,8 +12,7 @@ from scheduler_service.domain.replies import Started
 from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, RUNNING
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.conformance.hosts.houses import DaprHouse
-from tests.conformance.hosts.test_cluster import moved
+from tests.conformance.hosts.houses import DaprHouse, moved
 
 pytestmark = pytest.mark.anyio
 

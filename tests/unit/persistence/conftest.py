@@ -1,7 +1,9 @@
-"""The stores that pass the suites (a new one adds one line to OPENERS), and the places of a history."""
+"""The stores that pass the suites, and the places of a history: a new one adds one line here."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,9 @@ from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
+from tests.unit.hosts.processes.shares import Shares
 from tests.unit.persistence.servers import make_database, postgres_server
+from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
 assert postgres_server is not None
 
@@ -29,6 +33,14 @@ OPENERS: dict[str, Opener] = {
     "sqlite shard": lambda _, folder: SqliteStateStore.open(folder=folder, shard=3),
     "sqlite memory": lambda _, folder: SqliteStateStore.open(folder=None),
     "redis": _open_redis,
+}
+# These have a catalogue, or queues, that keep what the suites promise, but are not whole stores.
+PARTIAL_OPENERS: dict[str, Callable[[pytest.FixtureRequest, Path], Awaitable[Any]]] = {
+    "shards": lambda _, __: Shares.open(),
+    "sql cluster, sqlite": lambda _, __: ClusterStore.open("sqlite://"),
+    "sql cluster, postgresql": lambda request, _: ClusterStore.open(
+        make_database(request.getfixturevalue("postgres_server"))
+    ),
 }
 
 
@@ -53,11 +65,20 @@ def redis(redis_server: RedisServer) -> RedisServer:
     return redis_server
 
 
+@asynccontextmanager
+async def opened(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Any]:
+    """The store that the request's parameter names."""
+    store = await (OPENERS | PARTIAL_OPENERS)[request.param](request, folder / "data")
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
 @pytest.fixture(params=OPENERS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenStore]:
-    store = await OPENERS[request.param](request, tmp_path / "data")
-    yield store
-    await store.close()
+    async with opened(request, tmp_path) as store:
+        yield store
 
 
 @pytest.fixture(scope="session")

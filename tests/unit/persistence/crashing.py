@@ -4,8 +4,10 @@ import asyncio
 import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from scheduler_service.domain.moments import Due
@@ -109,3 +111,26 @@ if __name__ == "__main__":
         hold_share(Path(sys.argv[2]), int(sys.argv[3]))
     else:
         asyncio.run(write_turns(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+
+
+def answered(lines: Sequence[str]) -> int:
+    """The last turn that was answered as durable."""
+    return max((int(line) for line in lines if line.strip().isdigit()), default=0)
+
+
+class Breaking:
+    """Raises once, at one place."""
+
+    def __init__(self, place: str) -> None:
+        self._place: str | None = place
+
+    def before(self, point: str) -> None:
+        self._break(f"before {point}")
+
+    def after(self, point: str) -> None:
+        self._break(f"after {point}")
+
+    def _break(self, place: str) -> None:
+        if place == self._place:
+            self._place = None
+            raise sqlite3.OperationalError("disk I/O error")

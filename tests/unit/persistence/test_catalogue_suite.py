@@ -1,5 +1,9 @@
 """What every catalogue promises of lists, searches and figures (SPEC section 10, GET /jobs)."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from scheduler_service.domain.execution import (
@@ -9,9 +13,17 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.common.cursor import CursorError
 from scheduler_service.ports.catalogue import JobQuery, JobSort
 from scheduler_service.ports.state import OpenStore
+from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=[*OPENERS, "shards"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
+    """Every store; the tables of a cluster have no more of a catalogue than the tests that name them."""
+    async with opened(request, tmp_path) as store:
+        yield store
 
 
 async def ids(store: OpenStore, **query: object) -> list[str]:
@@ -26,6 +38,7 @@ async def ids(store: OpenStore, **query: object) -> list[str]:
             return found
 
 
+@pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
 async def test_each_filter_chooses(store: OpenStore) -> None:
     """State, kind, label, creator, parent, text and system choose alone and together."""
     await store.commit(commit("a", kind="timing", labels={"team": "x", 'q"': "1"}, creator="svc"))
@@ -52,6 +65,7 @@ async def test_each_filter_chooses(store: OpenStore) -> None:
     assert await ids(store, text="NAME OF a") == ["a"]
 
 
+@pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
 async def test_text_is_searched_literally(store: OpenStore) -> None:
     """%, _ and \\ in a search stand for themselves."""
     for name in ("a%b", "a_b", "a\\b", "axb"):
@@ -62,6 +76,7 @@ async def test_text_is_searched_literally(store: OpenStore) -> None:
     assert await ids(store, text="'") == []
 
 
+@pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("sort", list(JobSort))
 async def test_pages_follow_each_order(store: OpenStore, sort: JobSort, descending: bool) -> None:

@@ -1,62 +1,26 @@
 """What the queues of every store promise: who gets what, and how long (SPEC section 13)."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
-from scheduler_service.domain.leases import Claim, EndedPart, Leased
+from scheduler_service.domain.effects import PublishParts, ReconfigureParts, WithdrawParts
+from scheduler_service.domain.leases import Claim, EndedPart
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
-from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.state import OpenStore
-from tests.unit.persistence.samples import commit
+from tests.unit.persistence.conftest import OPENERS, opened
+from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 
 pytestmark = pytest.mark.anyio
-REQUEST = OutboundRequest("POST", "queue://work", ())
-DONE = PartEnd(body=b"1")
 
 
-class Bench:
-    """A queue `work` of an open store, and moments that only rise."""
-
-    def __init__(self, store: OpenStore) -> None:
-        self.store = store
-        self.queues: Queues = store.queues
-        self.turns = 0
-        self.leases = 0
-        self.executions = 0
-
-    async def write(self, *writes: QueueWrite) -> None:
-        """What a turn's commit brings."""
-        self.turns += 1
-        await self.store.commit(commit(f"turn-{self.turns}", queued=writes))
-
-    async def publish(self, total: int = 1, **options: Any) -> list[PartName]:
-        """One step with as many parts, of an execution of its own."""
-        self.executions += 1
-        names = [PartName("uid", self.executions, self.executions, 0, index) for index in range(total)]
-        parts = [
-            QueuedPart(
-                name, "work", total, REQUEST, QueueOptions(parallelism=total, **options), 0,
-                self.executions, f"job-{self.executions}", "default",
-            )
-            for name in names
-        ]  # fmt: skip
-        await self.write(PublishParts(tuple(parts)))
-        return names
-
-    async def claim(
-        self, instance: str = "a", most: int = 1, now: int = 0, capacity: int | None = None
-    ) -> tuple[Leased, ...]:
-        """What the instance is given."""
-        leases = tuple(f"lease-{self.leases + place}" for place in range(most))
-        self.leases += most
-        return await self.queues.claim(Claim("default", "work", instance, leases, now, capacity))
-
-    async def executions_of(self, *args: Any, **given: Any) -> list[int]:
-        """The executions of what is claimed."""
-        return [one.part.name.execute_number for one in await self.claim(*args, **given)]
+@pytest.fixture(params=[*OPENERS, "shards"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
+    """Every store but for what one forgets of completions: several shards forget it later, each by itself."""
+    async with opened(request, tmp_path) as store:
+        yield store
 
 
 @pytest.fixture
@@ -209,6 +173,7 @@ async def are_known(bench: Bench, leases: list[str]) -> list[bool | EndedPart]:
     return [await bench.queues.complete(lease, DONE, 1) for lease in leases]
 
 
+@pytest.mark.parametrize("store", OPENERS, indirect=True)
 async def test_completions_are_known_for_a_day(bench: Bench) -> None:
     """With the first one that comes later than that they are forgotten: the store does not grow for ever."""
     day = 24 * 3_600_000
@@ -218,6 +183,7 @@ async def test_completions_are_known_for_a_day(bench: Bench) -> None:
     assert await are_known(bench, leases) == [False, True, True, True]
 
 
+@pytest.mark.parametrize("store", OPENERS, indirect=True)
 async def test_so_many_completions_are_known(bench: Bench) -> None:
     """The newest ones: whoever completes very much within a day does not fill the store."""
     cast("Any", bench.queues).keeps = 2

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -106,3 +107,9 @@ def serve(data: Path, *further: str, **environ: str) -> Process:
     """`punctual serve` on a free port."""
     arguments = [*COMMAND, "serve", "--port", "0", "--data", str(data), *further]
     return Process(arguments, cwd=data.parent, environ=bare_environment(**environ))
+
+
+def free_port() -> str:
+    """A port that nobody uses at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return str(listener.getsockname()[1])

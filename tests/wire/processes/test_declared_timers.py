@@ -16,7 +16,7 @@ import pytest
 from scheduler_service.cli.main import run
 from tests.wire.processes.process import serve
 from tests.wire.processes.terminal import Ended, Terminal
-from tests.wire.test_source_example import example
+from tests.wire.source_example import example
 
 JOB = "20220125"
 ANSWERS: dict[str, object] = {

@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,17 +14,11 @@ import typer.main
 
 from scheduler_service.cli.main import make_app
 from tests.unit.docs.pages import ROOT, fences, read
-from tests.wire.processes.process import COMMAND, Process, bare_environment
+from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port
 from tests.wire.processes.terminal import Terminal
 
 PLACEHOLDER = "0f3c…-7"
 OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db", "punctual worker")
-
-
-def free_port() -> str:
-    """A port that nobody uses at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return str(listener.getsockname()[1])
 
 
 def as_prepared(command: str) -> str:

@@ -15,8 +15,7 @@ import pytest
 from client_sdk import Client
 from client_sdk.errors import Invalid
 from tests.unit.docs.pages import ROOT
-from tests.wire.processes.process import COMMAND, Process, bare_environment, serve
-from tests.wire.processes.test_documented import free_port
+from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port, serve
 from tests.wire.service import definition
 
 pytestmark = pytest.mark.anyio

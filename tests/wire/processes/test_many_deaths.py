@@ -18,9 +18,8 @@ from client_sdk import Client
 from client_sdk.errors import Absent
 from tests.unit.docs.pages import ROOT
 from tests.wire.processes.instance import WORK
-from tests.wire.processes.process import Process, bare_environment, serve
-from tests.wire.processes.test_documented import free_port
-from tests.wire.test_source_example import example
+from tests.wire.processes.process import Process, bare_environment, free_port, serve
+from tests.wire.source_example import example
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 JOB = "20220125"

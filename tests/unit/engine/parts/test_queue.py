@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.document import PartsQueued
-from scheduler_service.domain.effects import Inform, PublishParts, ReconfigureParts, WithdrawParts
+from scheduler_service.domain.effects import Inform, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.events import (
     CancelRequested,
@@ -18,39 +18,16 @@ from scheduler_service.domain.events import (
     Updated,
 )
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart
+from scheduler_service.domain.parts import PartEnd, PartName
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.replies import Refusal, Taken, Unchanged
-from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode
+from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, end, parts_of, queued
 from tests.unit.engine.rig import START, Rig, program
 
 S = ExecutionState
-STEP = {"url": "queue://work", "body": {"n": 1}}
 FAILED = PartEnd(error="e1", failure_type=FailureType.BUSINESS, message="no", instance="w")
-NOBODYS = OutboundRequest("POST", "queue://work", ())
-
-
-def queued(step: dict[str, Any] | None = None, **members: Any) -> Rig:
-    """A job whose step has just been published."""
-    rig = Rig(**{"request": [step or STEP], **members}).create()
-    rig.deliver(Triggered())
-    return rig
-
-
-def parts_of(rig: Rig) -> list[QueuedPart]:
-    """All parts that were published."""
-    return [part for effect in rig.of(PublishParts, rig.effects) for part in effect.parts]
-
-
-def end(rig: Rig, index: int = 0, said: PartEnd | None = None, **members: Any) -> Any:
-    """A part of the newest attempt ended."""
-    name = parts_of(rig)[-1].name
-    counts, step = members.get("counts", name.request_counts), members.get("step", 0)
-    named = PartName(name.uid, name.execute_number, counts, step, index)
-    given = {part.name: part.request for part in parts_of(rig)}.get(named, NOBODYS)
-    return rig.deliver(PartEnded(named, said or PartEnd(body=b'{"x":1}', instance="w"), given)).reply
 
 
 def test_a_queue_step_is_published() -> None:

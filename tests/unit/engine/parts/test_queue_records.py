@@ -5,7 +5,7 @@ import json
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.records import StepEnded
-from tests.unit.engine.parts.test_queue import STEP, end, parts_of, queued
+from tests.unit.engine.parts.queue_rig import STEP, end, parts_of, queued
 from tests.unit.engine.rig import Rig
 
 LOST = PartEnd(

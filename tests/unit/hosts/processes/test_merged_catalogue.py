@@ -14,7 +14,6 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import Catalogue, JobPage, JobQuery, JobSort
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.hosts.processes.shares import Shares
-from tests.unit.persistence import test_catalogue_suite as suite
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio
@@ -26,9 +25,6 @@ async def store() -> AsyncIterator[Shares]:
     yield store
     await store.close()
 
-
-# What every catalogue promises: all of the suite.
-globals().update({name: test for name, test in vars(suite).items() if name.startswith("test_")})
 
 MOMENTS = st.integers(0, 3)
 IDS = ["a", "B", "b.c", "b-c", "b:c", "b_c", "d", "d1", "e", "f"]

@@ -15,22 +15,9 @@ from scheduler_service.hosts.processes.merged_queues import AGAIN
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.processes.shares import Shares
-from tests.unit.persistence import test_queues_suite as suite
-from tests.unit.persistence.test_queues_suite import DONE, Bench
+from tests.unit.persistence.queue_bench import DONE, Bench
 
 pytestmark = pytest.mark.anyio
-
-# What a single store forgets of completions, several forget later, each by itself.
-OF_ONE_STORE = {"test_completions_are_known_for_a_day", "test_so_many_completions_are_known"}
-
-# What the queues of every store promise: all else of the suite.
-globals().update(
-    {
-        name: test
-        for name, test in vars(suite).items()
-        if name.startswith("test_") and name not in OF_ONE_STORE
-    }
-)
 
 
 @pytest.fixture

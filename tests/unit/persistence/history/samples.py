@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.execution import ExecutionState, FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import (
     AttemptEnded,
     AttemptStarted,
     Exchange,
     ExecutionRecord,
+    FiringRecord,
     Record,
     StepEnded,
 )
@@ -63,3 +64,14 @@ def attempt(number: int, request_counts: int, *, error: str | None = None) -> tu
         ),
         AttemptEnded(execute_number=number, request_counts=request_counts, at=at + 31, error=error),
     )
+
+
+def turns_of(number: int) -> list[Batch]:
+    """The two turns of a short execution that its timer started, of a job of its own."""
+    began, step, ended = attempt(1, 1)
+    life = {"uid": f"{START:012x}{number:020x}", "job_id": f"job-{number}"}
+    fired = FiringRecord(planned_at=START, outcome=FiringOutcome.FIRED, execute_number=1)
+    return [
+        batch(2, fired, execution(), began, **life),
+        batch(3, execution(state="succeeded"), step, ended, **life),
+    ]

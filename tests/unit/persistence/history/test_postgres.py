@@ -18,10 +18,9 @@ from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
 from tests.unit.persistence.history.conftest import Room
-from tests.unit.persistence.history.samples import START, attempt, batch, execution
-from tests.unit.persistence.history.test_work import turns_of
+from tests.unit.persistence.history.samples import START, attempt, batch, execution, turns_of
 from tests.unit.persistence.servers import PostgresServer, make_database
-from tests.unit.persistence.services.test_table import FULL, PLAIN
+from tests.unit.persistence.services.samples import FULL, PLAIN
 
 pytestmark = pytest.mark.anyio
 EVERYTHING = ExecutionQuery(tenant="default", limit=500)

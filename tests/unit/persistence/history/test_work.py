@@ -11,19 +11,7 @@ from scheduler_service.persistence.history.coalesce import coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.insertion import insert_rows
 from scheduler_service.persistence.history.sqlite import IN_MEMORY
-from scheduler_service.ports.history import Batch
-from tests.unit.persistence.history.samples import START, attempt, batch, execution
-
-
-def turns_of(number: int) -> list[Batch]:
-    """The two turns of a short execution that its timer started, of a job of its own."""
-    began, step, ended = attempt(1, 1)
-    life = {"uid": f"{START:012x}{number:020x}", "job_id": f"job-{number}"}
-    fired = FiringRecord(planned_at=START, outcome=FiringOutcome.FIRED, execute_number=1)
-    return [
-        batch(2, fired, execution(), began, **life),
-        batch(3, execution(state="succeeded"), step, ended, **life),
-    ]
+from tests.unit.persistence.history.samples import START, attempt, batch, execution, turns_of
 
 
 def write(database: HistoryDatabase, count: int) -> int:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -19,40 +18,16 @@ from scheduler_service.persistence.redis.lease import (
     this_process,
 )
 from scheduler_service.persistence.redis.server import Server, check
-from scheduler_service.persistence.redis.store import Hooks, RedisStateStore
+from scheduler_service.persistence.redis.store import RedisStateStore
 from scheduler_service.persistence.redis.wire import Wire
 from scheduler_service.ports.errors import StoreLocked, StoreTooNew, StoreUnavailable
 from tests.redis_server import RedisServer
 from tests.unit.persistence.crashing import start
+from tests.unit.persistence.redis.opening import Ear, open_at, until
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio
 FAR = Claimant(77, "elsewhere", "another machine", "pid:[1]", "5")
-
-
-class Ear:
-    """Hears what a store tells."""
-
-    def __init__(self) -> None:
-        self.lost: list[str] = []
-        self.troubles: list[str | None] = []
-        self.doubts: list[str] = []
-        self.hooks = Hooks(self.lost.append, self.troubles.append, self.doubts.append)
-
-    async def hears(self, told: list[str]) -> None:
-        """Returns when there is something."""
-        await until(lambda: bool(told))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Returns when it is so."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in another process
-            await asyncio.sleep(0.02)
-
-
-async def open_at(server: RedisServer, **options: object) -> RedisStateStore:
-    return await RedisStateStore.open(address=server.address, durability="process", **options)  # type: ignore[arg-type]
 
 
 def key(name: str) -> str:

@@ -17,10 +17,9 @@ from scheduler_service.persistence.redis.wire import Wire
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from tests.redis_server import SYNCING, RedisServer
-from tests.unit.persistence.crashing import start
-from tests.unit.persistence.redis.test_store import Ear, open_at, until
+from tests.unit.persistence.crashing import Breaking, answered, start
+from tests.unit.persistence.redis.opening import Ear, open_at, until
 from tests.unit.persistence.samples import batch, commit, delivery
-from tests.unit.persistence.sqlite.test_store_crashes import Breaking, answered
 from tests.unit.persistence.valve import Valve
 
 pytestmark = pytest.mark.anyio

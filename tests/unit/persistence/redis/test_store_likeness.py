@@ -17,9 +17,9 @@ from scheduler_service.persistence.sqlite.writes import Write
 from scheduler_service.ports.catalogue import JobQuery, JobSort
 from scheduler_service.ports.state import OpenStore, Remembered, Settlement
 from tests.redis_server import RedisServer
+from tests.unit.persistence.generated_writes import befores, groups
+from tests.unit.persistence.queue_bench import REQUEST
 from tests.unit.persistence.samples import batch, commit, delivery
-from tests.unit.persistence.sqlite.test_commit_group import befores, groups
-from tests.unit.persistence.test_queues_suite import REQUEST
 
 SAME = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

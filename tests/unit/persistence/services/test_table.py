@@ -6,27 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler_service.domain.services import Applied, RateLimit, Service
+from scheduler_service.domain.services import Applied
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.unit.persistence.services.samples import FULL, PLAIN
 
 pytestmark = pytest.mark.anyio
-PLAIN = Service(tenant="default", name="billing", created_at=1, updated_at=1)
-FULL = Service(
-    tenant="default",
-    name="shop",
-    address="http://shop.test:81/base",
-    route="hash",
-    tags=("eu", "纯"),
-    keeps=True,
-    grace=5,
-    rate_limit=RateLimit(10, 500),
-    digest=b"\x00\xff",
-    created_at=1,
-    updated_at=2,
-    removed_at=3,
-)
 DONE = Applied("default", "shop", "job", b"d", "uid", 2, removed_at=5, paused=True, finished=True)
 
 

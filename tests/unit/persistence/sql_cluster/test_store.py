@@ -10,55 +10,32 @@ from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.nodes import Nodes
-from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import Node, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Commit, Settlement
-from tests.unit.persistence import test_catalogue_suite as suite
+from scheduler_service.ports.state import Settlement
 from tests.unit.persistence.samples import delivery, entry
 from tests.unit.persistence.servers import postgres_server, shared_urls
+from tests.unit.persistence.sql_cluster.cluster_store import ONE, ClusterStore
 
 pytestmark = pytest.mark.anyio
 
-ONE, TWO = Holder("one", "1"), Holder("two", "2")
-
-
-class Shelf:
-    """The shared tables with the two handles that the catalogue's suite has of a store."""
-
-    def __init__(self, database: SharedDatabase) -> None:
-        self.shared = SharedStore(database=database)
-        self.catalogue = SharedCatalogue(database=database)
-        self.nodes = Nodes(database=database)
-
-    async def commit(self, commit: Commit) -> None:
-        claim = TurnClaim(
-            commit.entry, commit.due, commit.expected, commit.sequence, ONE, 0, commit.definition
-        )
-        await self.shared.claim(claim)
+TWO = Holder("two", "2")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
     url = "sqlite://" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    database = await SharedDatabase.open(url=url)
-    yield Shelf(database)
-    await database.close()
+    store = await ClusterStore.open(url)
+    yield store
+    await store.close()
 
 
 postgres_url = shared_urls
 assert postgres_server is not None
 
-test_each_filter_chooses = suite.test_each_filter_chooses
-test_text_is_searched_literally = suite.test_text_is_searched_literally
-test_pages_follow_each_order = suite.test_pages_follow_each_order
 
-
-async def test_of_two_claims_from_one_state_one_wins(store: Shelf) -> None:
+async def test_of_two_claims_from_one_state_one_wins(store: ClusterStore) -> None:
     """Who read something older changes nothing (DESIGN section 4)."""
     await store.shared.claim(TurnClaim(entry(), Due(), 0, 1, ONE, 10))
     claims = [TurnClaim(entry(), Due(), 1, 2, ONE, 10), TurnClaim(entry(), Due(), 1, 3, TWO, 10)]
@@ -69,7 +46,7 @@ async def test_of_two_claims_from_one_state_one_wins(store: Shelf) -> None:
     assert row.sequence in (2, 3)
 
 
-async def test_a_claim_stands_for_five_seconds(store: Shelf) -> None:
+async def test_a_claim_stands_for_five_seconds(store: ClusterStore) -> None:
     """Its holder may go on at once, another node when the turn behind it cannot end any more."""
     await store.shared.claim(TurnClaim(entry(), Due(), 0, 5, ONE, 1_000))
     await store.shared.claim(TurnClaim(entry(), Due(), 0, 6, ONE, 2_000))
@@ -81,7 +58,7 @@ async def test_a_claim_stands_for_five_seconds(store: Shelf) -> None:
     assert (row.sequence, row.holder) == (7, TWO)
 
 
-async def test_a_copy_counts_with_the_latest_claim_alone(store: Shelf) -> None:
+async def test_a_copy_counts_with_the_latest_claim_alone(store: ClusterStore) -> None:
     """A claim that brings none makes the one before it worthless, and lets it go after an hour."""
     assert await store.shared.latest("job") is None
     await store.shared.claim(TurnClaim(entry(), Due(), 0, 1, ONE, 10, copy=b"first"))
@@ -98,7 +75,7 @@ async def test_a_copy_counts_with_the_latest_claim_alone(store: Shelf) -> None:
     assert await store.shared.latest("job") == (TWO, None)
 
 
-async def test_what_cannot_be_stored_fails_alone(store: Shelf) -> None:
+async def test_what_cannot_be_stored_fails_alone(store: ClusterStore) -> None:
     """Writes that wait together are one transaction; a bad one does not take the others with it."""
     bad = entry("bad", job_name=None)
     claims = [TurnClaim(entry("a"), Due(), 0, 1, ONE, 1), TurnClaim(bad, Due(), 0, 1, ONE, 1)]
@@ -108,7 +85,7 @@ async def test_what_cannot_be_stored_fails_alone(store: Shelf) -> None:
     assert await store.catalogue.get("a") is not None
 
 
-async def test_a_delivery_that_is_done_does_not_come_back(store: Shelf) -> None:
+async def test_a_delivery_that_is_done_does_not_come_back(store: ClusterStore) -> None:
     """A job's state that is read late may bring it again: it was known (DESIGN section 5)."""
     assert len(await store.shared.keep([delivery(1)], [], ONE)) == 1
     assert [one.delivery_id for one in await store.shared.deliveries("", 10)] == ["d1"]
@@ -119,7 +96,7 @@ async def test_a_delivery_that_is_done_does_not_come_back(store: Shelf) -> None:
     assert len(await store.shared.keep([delivery(1)], [], TWO)) == 1
 
 
-async def test_deliveries_of_dead_nodes_find_a_new_sender(store: Shelf) -> None:
+async def test_deliveries_of_dead_nodes_find_a_new_sender(store: ClusterStore) -> None:
     """Those of living nodes are left alone."""
     await store.shared.keep([delivery(1)], [], ONE)
     await store.shared.keep([delivery(2)], [], TWO)
@@ -128,7 +105,7 @@ async def test_deliveries_of_dead_nodes_find_a_new_sender(store: Shelf) -> None:
     assert await store.shared.adopt([TWO], TWO, 10) == []
 
 
-async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: Shelf) -> None:
+async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: ClusterStore) -> None:
     """It is written with the settlement, once, and goes when the history has it (SPEC section 7)."""
     record = DeliveryRecord("d1", 1, 1, "succeed", "http://t", DeliveryState.DELIVERED)
     batch = Batch("uid", "job", "default", -257, 5, (record,))
@@ -142,7 +119,7 @@ async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: Shelf) -
     assert await store.shared.untold.adopt([ONE], ONE, 10) == []
 
 
-async def test_overdue_and_abandoned_jobs_are_found(store: Shelf) -> None:
+async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None:
     """The sweep asks the catalogue, never all actors (DESIGN section 3)."""
     await store.shared.claim(TurnClaim(entry("late"), Due(wall=50), 0, 1, ONE, 100))
     await store.shared.claim(TurnClaim(entry("waits"), Due(steady=60), 0, 1, ONE, 100))
@@ -154,7 +131,7 @@ async def test_overdue_and_abandoned_jobs_are_found(store: Shelf) -> None:
     assert await store.shared.abandoned([ONE], 100, 10, "later") == ["runs"]
 
 
-async def test_numbers_are_given_out_once_and_leases_to_one(store: Shelf) -> None:
+async def test_numbers_are_given_out_once_and_leases_to_one(store: ClusterStore) -> None:
     """Each start of a node has a number of its own; one node sweeps."""
     assert [await store.nodes.next_epoch() for _ in range(3)] == [1, 2, 3]
     assert await store.nodes.lease("sweep", ONE, 0, 10)
@@ -163,7 +140,7 @@ async def test_numbers_are_given_out_once_and_leases_to_one(store: Shelf) -> Non
     assert await store.nodes.lease("sweep", TWO, 21, 30)
 
 
-async def test_nodes_are_listed_and_replaced_when_they_are_gone(store: Shelf) -> None:
+async def test_nodes_are_listed_and_replaced_when_they_are_gone(store: ClusterStore) -> None:
     """A name belongs to one living node (SPEC section 14)."""
     first = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0)
     assert await store.nodes.enter(first, alive_since=0)

@@ -14,53 +14,13 @@ from scheduler_service.persistence.sqlite.commit_group import Group
 from scheduler_service.persistence.sqlite.journal import Journal, unload
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.persistence.sqlite.writes import Fold, Forget, Keep, Settle, Write, Written
+from scheduler_service.persistence.sqlite.writes import Fold, Forget, Write
 from scheduler_service.ports.catalogue import Catalogue
-from scheduler_service.ports.state import Remembered, Settlement, StateStore
-from tests.unit.persistence.samples import batch, commit, delivery
+from scheduler_service.ports.state import StateStore
+from tests.unit.persistence.generated_writes import writes
+from tests.unit.persistence.samples import commit
 
 TABLES = ("jobs", "definitions", "deliveries", "unwritten", "remembered", "meta")
-
-jobs = st.sampled_from(["a", "b"])
-numbers = st.integers(0, 3)
-
-
-@st.composite
-def turns(draw: st.DrawFn) -> Write:
-    """A turn that may or may not fit what stands there, with any of its parts."""
-    is_last, number = draw(st.booleans()), draw(numbers)
-    remembered = Remembered(
-        "s", draw(st.sampled_from("kl")), b"", str(number).encode(), number, draw(st.sampled_from(["", "a"]))
-    )
-    return commit(
-        draw(jobs),
-        expected=draw(st.sampled_from([0, 0, 1, 1, 2, 3])),
-        uid=draw(st.sampled_from(["u", "v"])),
-        state=JobState.DESTROYED if is_last else JobState.ACTIVE,
-        document=None if is_last else str(number).encode(),
-        job_name=draw(st.sampled_from(["x", "y"])),
-        revision=draw(st.integers(1, 2)),
-        definition=draw(st.sampled_from([None, b"{1}", b"{2}"])),
-        batch=draw(st.sampled_from([None, batch(1), batch(2)])),
-        deliveries=draw(st.sampled_from([(), (delivery(1),), (delivery(1, tries=1), delivery(2))])),
-        remembered=draw(st.sampled_from([None, remembered])),
-    )
-
-
-settlements = st.builds(
-    lambda number, tries, done: Settle((Settlement(delivery(number, tries=tries), done=done),)),
-    numbers,
-    numbers,
-    st.booleans(),
-)
-writes: st.SearchStrategy[Write] = st.one_of(
-    turns(),
-    turns(),
-    settlements,
-    numbers.map(lambda number: Written((("u", number),))),
-    jobs.map(Forget),
-    numbers.map(lambda number: Keep("skew", number)),
-)
 
 
 @contextmanager
@@ -111,7 +71,6 @@ def compare(before: Sequence[Write], together: Sequence[Write]) -> None:
         assert grouped.read_all() == single.read_all()
 
 
-befores, groups = st.lists(writes, max_size=6), st.lists(writes, max_size=12)
 folding = st.one_of(writes, writes, st.just(Fold()))
 folded_befores, folded_groups = st.lists(folding, max_size=6), st.lists(folding, max_size=12)
 

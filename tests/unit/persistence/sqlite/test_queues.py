@@ -9,7 +9,7 @@ from scheduler_service.domain.leases import Claim, Rank, Sight, order_of, rank_o
 from scheduler_service.domain.parts import write_part_id
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from tests.unit.persistence.test_queues_suite import DONE, Bench
+from tests.unit.persistence.queue_bench import DONE, Bench
 
 pytestmark = pytest.mark.anyio
 

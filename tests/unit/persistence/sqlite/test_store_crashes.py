@@ -2,8 +2,6 @@
 
 import asyncio
 import signal
-import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,15 +9,10 @@ import pytest
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
-from tests.unit.persistence.crashing import start
+from tests.unit.persistence.crashing import Breaking, answered, start
 from tests.unit.persistence.samples import batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
-
-
-def answered(lines: Sequence[str]) -> int:
-    """The last turn that was answered as durable."""
-    return max((int(line) for line in lines if line.strip().isdigit()), default=0)
 
 
 async def check_whole(folder: Path, least: int, most: int) -> None:
@@ -91,24 +84,6 @@ async def test_a_full_file_refuses_the_group_and_goes_on_with_room(tmp_path: Pat
     await store.commit(commit("job-0", document=b"x" * 100_000))
     assert await store.load("job-0") is not None
     await store.close()
-
-
-class Breaking:
-    """Raises once, at one place."""
-
-    def __init__(self, place: str) -> None:
-        self._place: str | None = place
-
-    def before(self, point: str) -> None:
-        self._break(f"before {point}")
-
-    def after(self, point: str) -> None:
-        self._break(f"after {point}")
-
-    def _break(self, place: str) -> None:
-        if place == self._place:
-            self._place = None
-            raise sqlite3.OperationalError("disk I/O error")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -1,0 +1,37 @@
+"""A job whose step goes to a queue."""
+
+from typing import Any
+
+from scheduler_service.domain.effects import PublishParts
+from scheduler_service.domain.events import (
+    PartEnded,
+    Triggered,
+)
+from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart
+from scheduler_service.domain.wire import OutboundRequest
+from tests.unit.engine.rig import Rig
+
+STEP = {"url": "queue://work", "body": {"n": 1}}
+
+NOBODYS = OutboundRequest("POST", "queue://work", ())
+
+
+def queued(step: dict[str, Any] | None = None, **members: Any) -> Rig:
+    """A job whose step has just been published."""
+    rig = Rig(**{"request": [step or STEP], **members}).create()
+    rig.deliver(Triggered())
+    return rig
+
+
+def parts_of(rig: Rig) -> list[QueuedPart]:
+    """All parts that were published."""
+    return [part for effect in rig.of(PublishParts, rig.effects) for part in effect.parts]
+
+
+def end(rig: Rig, index: int = 0, said: PartEnd | None = None, **members: Any) -> Any:
+    """A part of the newest attempt ended."""
+    name = parts_of(rig)[-1].name
+    counts, step = members.get("counts", name.request_counts), members.get("step", 0)
+    named = PartName(name.uid, name.execute_number, counts, step, index)
+    given = {part.name: part.request for part in parts_of(rig)}.get(named, NOBODYS)
+    return rig.deliver(PartEnded(named, said or PartEnd(body=b'{"x":1}', instance="w"), given)).reply

@@ -1,0 +1,36 @@
+"""The tables of a cluster, opened as the suites of stores open a store."""
+
+from typing import Self
+
+from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.state import Commit
+
+ONE = Holder("one", "1")
+
+
+class ClusterStore:
+    """The tables of a cluster with the two handles that the catalogue's suite has of a store."""
+
+    def __init__(self, database: SharedDatabase) -> None:
+        self._database = database
+        self.shared = SharedStore(database=database)
+        self.catalogue = SharedCatalogue(database=database)
+        self.nodes = Nodes(database=database)
+
+    async def commit(self, commit: Commit) -> None:
+        claim = TurnClaim(
+            commit.entry, commit.due, commit.expected, commit.sequence, ONE, 0, commit.definition
+        )
+        await self.shared.claim(claim)
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        return cls(await SharedDatabase.open(url=url))
+
+    async def close(self) -> None:
+        await self._database.close()
