@@ -10,6 +10,7 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.dapr.reminders import AT_ONCE, ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import SKEW, START
 
 pytestmark = pytest.mark.anyio
@@ -116,3 +117,16 @@ async def test_a_ring_that_fails_gives_its_place_up_and_comes_again() -> None:
     slow.fails = set()
     await slow.advance(1_000)
     assert slow.begun[-1] == "job0"
+
+
+async def test_a_regular_schedule_costs_at_most_one_registration(cluster: DaprHouse) -> None:
+    """Every second: one in thirty firings; every minute: one each (DAPR)."""
+    await cluster.create("often", timer={"dueTime": "1s", "period": "1s"})
+    await cluster.create("seldom", timer={"dueTime": "60s", "period": "60s"})
+    start = cluster.world.registrations
+    await cluster.advance(60_500)
+    assert len(cluster.executions("often")) == 60
+    assert cluster.world.registrations - start <= 4
+    await cluster.advance(60_000)
+    assert len(cluster.executions("seldom")) == 2
+    assert cluster.world.registrations - start <= 8

@@ -1,4 +1,4 @@
-"""A node that stands still between a turn and its call, in every order with the others (SPEC section 8)."""
+"""A node that stood still or lost its sidecar sends no call that is no longer its own (SPEC section 8)."""
 
 import asyncio
 from collections import Counter
@@ -15,6 +15,7 @@ from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse, moved
 
 pytestmark = pytest.mark.anyio
+
 
 URL = "http://target.test/run"
 SOON = 2_000  # after which a call would be late

@@ -1,0 +1,43 @@
+"""Nodes that are heard of, and those that are not (SPEC section 14)."""
+
+import asyncio
+
+import pytest
+
+from scheduler_service.domain.events import Triggered
+from scheduler_service.domain.replies import Started
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from tests.conformance.hosts.houses import DaprHouse, freeze
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_node_past_its_heartbeat_commits_nothing(cluster: DaprHouse) -> None:
+    """The others take it for dead: whatever it had in hand is left as they made it (DESIGN section 4)."""
+    await cluster.create()
+    gate = await freeze(cluster)
+    frozen = asyncio.create_task(cluster.trigger())
+    await cluster.settle()
+    first = cluster.node
+    task = first.host._presence._task
+    assert task is not None
+    task.cancel()
+    cluster.world.kill("one")
+    second = await cluster.add("two")
+    await cluster.advance(12_000)
+    assert isinstance(await second.host("job", Triggered()), Started)
+    await cluster.settle()
+    before = cluster.world.state["job"]
+    gate.set_result(None)
+    with pytest.raises(StoreError):
+        await frozen
+    assert cluster.world.state["job"] == before
+    cluster.nodes["one"] = first
+
+
+async def test_a_second_node_of_a_name_refuses_to_start(cluster: DaprHouse) -> None:
+    """`node.id` is unique among the living (SPEC section 14)."""
+    adding = asyncio.create_task(cluster.add("one"))
+    await cluster.advance(5_000)
+    with pytest.raises(StoreUnavailable, match=r"node\.id"):
+        await adding

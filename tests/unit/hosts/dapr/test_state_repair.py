@@ -1,0 +1,61 @@
+"""A state that is lost or too old is put right (DESIGN section 3)."""
+
+import pytest
+
+from scheduler_service.domain.replies import Started
+from tests.conformance.hosts.houses import DaprHouse
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_lost_state_is_restored_from_the_catalogue(cluster: DaprHouse) -> None:
+    """What the catalogue has as living lives again, its counters go on (DESIGN section 3)."""
+    await cluster.create(timer={"dueTime": "5s", "period": "5s"})
+    await cluster.trigger()
+    await cluster.settle()
+    await cluster.crash()
+    cluster.world.state.clear()
+    await cluster.advance(20_000)
+    job = await cluster.host.read("job")
+    assert job is not None
+    assert job.document is not None
+    assert job.document.head.uid == "uid1"
+    assert job.document.head.execute_number > 1
+
+
+async def test_a_restored_job_belongs_to_the_service_that_declares_it() -> None:
+    """What only the lost state knew is asked of the table of declared jobs (SPEC sections 9 and 11)."""
+    asked: list[tuple[str, str]] = []
+
+    async def owner_of(job_id: str, uid: str) -> str:
+        asked.append((job_id, uid))
+        return "billing"
+
+    cluster = await DaprHouse(owner_of=owner_of).start()
+    try:
+        await cluster.create(request=[{"url": "service:/run"}])
+        await cluster.crash()
+        cluster.world.state.clear()
+        await cluster.advance(20_000)
+        job = await cluster.host.read("job")
+        assert job is not None
+        assert job.document is not None
+        assert job.document.head.owner == "billing"
+        assert set(asked) == {("job", "uid1")}
+    finally:
+        await cluster.close()
+
+
+async def test_an_older_state_that_a_sidecar_wrote_late_is_put_right(cluster: DaprHouse) -> None:
+    """A sidecar that stood still may write what was overtaken long ago: the newer state wins."""
+    await cluster.create()
+    older = cluster.world.state["job"]
+    await cluster.trigger()
+    await cluster.settle()
+    newer = cluster.world.state["job"]
+    cluster.world.state["job"] = older
+    await cluster.advance(2_000)
+    reply = await cluster.trigger()
+    assert isinstance(reply, Started)
+    assert reply.execute_number == 2
+    assert newer != older

@@ -1,0 +1,60 @@
+"""The sweep finds what a dead node or a missing sidecar left (DESIGN section 3)."""
+
+import pytest
+
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.ports.errors import StoreError
+from tests.conformance.hosts.houses import DaprHouse, moved
+
+pytestmark = pytest.mark.anyio
+
+
+URL = "http://target.test/run"
+
+
+async def test_a_call_that_flies_on_a_node_that_dies_is_sent_again(cluster: DaprHouse) -> None:
+    """The job had moved, its call had not: qos 1 sends it again, byte for byte (SPEC section 8)."""
+    job = moved(cluster)
+    cluster.sender.hold(URL)
+    await cluster.create(job, qos=1)
+    await cluster.trigger(job)
+    await cluster.settle()
+    await cluster.add("two")
+    await cluster.advance(1_000)
+    assert len(cluster.sender.requests) == 1
+    await cluster.crash("one")
+    await cluster.recover()
+    first, again = cluster.sender.requests
+    assert (first.url, first.headers, first.body) == (again.url, again.headers, again.body)
+    cluster.sender.release(URL)
+    await cluster.settle()
+    assert cluster.executions(job) == {1: State.SUCCEEDED}
+
+
+async def test_the_jobs_of_a_dead_node_go_on_elsewhere(cluster: DaprHouse) -> None:
+    """Firings are at most a few seconds late, and none is doubled (DAPR)."""
+    await cluster.add("two")
+    jobs = [f"job{number}" for number in range(8)]
+    for job in jobs:
+        await cluster.create(job, timer={"dueTime": "1s", "period": "1s"})
+    await cluster.advance(3_000)
+    await cluster.crash("one")
+    await cluster.advance(20_000)
+    for job in jobs:
+        planned = [record.planned_at for record in cluster.finished(job)]
+        assert len(planned) == len(set(planned))
+        assert cluster.clock.now().wall - max(planned) <= 2_000, job
+
+
+async def test_a_sidecar_that_is_away_costs_no_firing(cluster: DaprHouse) -> None:
+    """Nothing is taken while it is away, and everything afterwards (DESIGN section 3)."""
+    await cluster.create(timer={"dueTime": "1s", "period": "1s"})
+    cluster.world.is_down = True
+    with pytest.raises(StoreError):
+        await cluster.trigger()
+    await cluster.advance(5_000)
+    assert cluster.sender.requests == []
+    cluster.world.is_down = False
+    await cluster.advance(5_000)
+    planned = [record.planned_at for record in cluster.finished("job")]
+    assert len(planned) == len(set(planned)) >= 9
