@@ -12,7 +12,7 @@ from scheduler_service.domain.execution import (
     FiringOutcome,
     TriggeredBy,
 )
-from scheduler_service.domain.wire import Headers
+from scheduler_service.domain.wire import Fault, Headers, OutboundRequest, Outcome
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True):
@@ -91,6 +91,32 @@ class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     duration: int = 0
     redacted: bool = False
     response_redacted: bool = False
+
+
+def exchange_of(request: OutboundRequest, outcome: Outcome, sent_at: int) -> Exchange:
+    """What came of `request`, sent at `sent_at` (wall ms)."""
+    if type(outcome) is Fault:
+        return Exchange(
+            method=request.method,
+            url=request.url,
+            request_headers=request.headers,
+            request_body=request.body,
+            fault=outcome.message,
+            sent_at=sent_at,
+            duration=outcome.elapsed,
+        )
+    return Exchange(
+        method=request.method,
+        url=request.url,
+        request_headers=request.headers,
+        request_body=request.body,
+        status=outcome.status,
+        response_headers=outcome.headers,
+        response_body=outcome.body,
+        response_truncated=outcome.truncated,
+        sent_at=sent_at,
+        duration=outcome.elapsed,
+    )
 
 
 class StepEnded(Record, frozen=True):

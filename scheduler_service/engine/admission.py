@@ -1,4 +1,4 @@
-"""Which execution may run now: `maxConcurrency`, `overlapPolicy` and the line before it (SPEC section 2)."""
+"""Which execution may run now: `maxConcurrency`, `overlapPolicy` and the queue (SPEC section 2)."""
 
 from scheduler_service.domain.document import Kept, Open
 from scheduler_service.domain.execution import ExecutionState, FiringOutcome, TriggeredBy
@@ -12,7 +12,7 @@ OVERLAP, QUEUE_FULL = "overlap", "queue_full"
 
 
 def submit(turn: TurnState, run: Open) -> Started:
-    """Puts a new execution, or a delayed one whose moment has come, before its place: run, wait or skip."""
+    """Takes a new execution, or a delayed one that is due: it starts, waits or is skipped."""
     run = turn.requeue(replace(run, state=ExecutionState.ENQUEUED))
     if not run.held:
         admit(turn, run)
@@ -20,7 +20,7 @@ def submit(turn: TurnState, run: Open) -> Started:
 
 
 def admit(turn: TurnState, run: Open) -> None:
-    """Starts `run` where there is a place; else its job's `overlapPolicy` decides."""
+    """Starts `run` if there is capacity; else the job's `overlapPolicy` decides."""
     program = turn.program
     if has_capacity(turn):
         start(turn, run)
@@ -36,7 +36,7 @@ def admit(turn: TurnState, run: Open) -> None:
 
 
 def start(turn: TurnState, run: Open) -> None:
-    """The execution begins, with the definition that is in force now."""
+    """Starts the execution with the current definition."""
     late = turn.now.wall - run.planned_at > LATE_AFTER
     turn.record_firing(run, FiringOutcome.LATE if late else FiringOutcome.FIRED)
     last = len(turn.program.steps) - 1
@@ -53,20 +53,20 @@ def start(turn: TurnState, run: Open) -> None:
 
 
 def skip(turn: TurnState, run: Open, reason: str) -> None:
-    """The execution never runs; it keeps its number."""
+    """Ends the execution without running it; it keeps its number."""
     turn.record_firing(run, FiringOutcome.SKIPPED, reason)
     turn.close(run, ExecutionState.SKIPPED, reason=reason)
 
 
 def drop(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> None:
-    """Nobody wants this execution any more, whether it waits or runs. `silent`: nobody is told."""
+    """Cancels an execution, waiting or running. `silent`: without a notification."""
     if run.state in WAITING:
         turn.record_firing(run, FiringOutcome.SKIPPED, reason)
     cancel(turn, run, reason, silent=silent)
 
 
 def start_queued(turn: TurnState) -> None:
-    """Lets those in line go on while there are places, the first one first."""
+    """Starts queued executions in order while there is capacity."""
     while (first := turn.first_queued()) is not None and has_capacity(turn):
         start(turn, first)
 
@@ -86,7 +86,7 @@ def new_execution(
     queued: bool = False,
     held: bool = False,
 ) -> Open:
-    """An execution with the next `executeNumber`, not yet in the document."""
+    """A new execution with the next `executeNumber`, not yet in the document."""
     number = turn.head.execute_number + 1
     turn.change_head(execute_number=number)
     return Open(

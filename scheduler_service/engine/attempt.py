@@ -8,22 +8,22 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.notification_events import notify_end
-from scheduler_service.engine.parts.outbound import abandon_parts
+from scheduler_service.engine.parts.dispatch import abandon_parts
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
 from scheduler_service.engine.states import LIVE
 from scheduler_service.engine.turn_state import TurnState, replace
 
-STEP, CHECK = CallKind.STEP, CallKind.CHECK  # looked up in their enum they cost ten times as much
+STEP, CHECK = CallKind.STEP, CallKind.CHECK  # a lookup in the enum costs ten times as much
 ENDED_KEPT = 16
-DIGESTS_KEPT = 4_096
-"""Bytes of what ended attempts keep of the reports that decided them; the newest one keeps all of its own."""
+DIGEST_BYTES_KEPT = 4_096
+"""Digests that the ended attempts of a job keep in all; the newest attempt always keeps its own."""
 LOST_ORDINAL = 1_000_000
-"""Where the deliveries of an execution without its context begin: those before may be on their way."""
+"""The first delivery number of an execution that lost its context: lower numbers may be in use already."""
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """Why an attempt failed: the failure for the policies, words for people, the target's `Retry-After`."""
+    """Why an attempt failed: the failure for the policies, a text for people, the target's `Retry-After`."""
 
     failure: Failure
     message: str
@@ -32,18 +32,18 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 def fresh_context(turn: TurnState, run: Open, from_step: int, responses: tuple[Kept, ...]) -> Context:
-    """The context of an attempt that starts at `from_step` now."""
+    """The context of an attempt that starts now, at `from_step`."""
     deadline = turn.now.steady + turn.program_of(run).timeout
     return Context(phase=Retrying(turn.now.steady, from_step), deadline=deadline, responses=responses)
 
 
 def bare_context(turn: TurnState, deliveries: int = 0) -> Context:
-    """A context in which nothing is under way: for telling the end of what has none of its own."""
+    """A context with nothing in flight, for ending an execution that has no context."""
     return Context(phase=Retrying(turn.now.steady), deadline=turn.now.steady, deliveries=deliveries)
 
 
 def open_attempt(turn: TurnState, run: Open, context: Context) -> Open:
-    """Takes a new `requestCounts` for `run` and puts the attempt's context in its place."""
+    """Starts an attempt of `run`: a new `requestCounts`, and its context in the document."""
     counts = turn.head.request_counts + 1
     turn.change_head(request_counts=counts)
     turn.contexts[run.execute_number] = context
@@ -53,20 +53,25 @@ def open_attempt(turn: TurnState, run: Open, context: Context) -> Open:
 
 
 def succeed(turn: TurnState, run: Open, digest: bytes = b"") -> None:
-    """The attempt, and with it the execution, succeeded."""
+    """Ends the attempt and its execution as succeeded."""
     turn.records.append(AttemptEnded(run.execute_number, run.request_counts, turn.now.wall))
     remember_end(turn, run, digest)
     finish(turn, run, ExecutionState.SUCCEEDED)
 
 
-def fail(turn: TurnState, run: Open, broken: Broken, digest: bytes = b"") -> None:
-    """The attempt failed: a retry waits, or the execution ends (SPEC section 6)."""
+def fail(
+    turn: TurnState, run: Open, broken: Broken, digest: bytes = b"", *, give_up: GiveUp | None = None
+) -> None:
+    """Ends the attempt as failed: a retry waits, or the execution ends (SPEC section 6).
+
+    `give_up`: no retry policy is considered. `digest` is that of the report that decided, if one did.
+    """
     program = turn.program_of(run)
     context = turn.contexts[run.execute_number]
     failure = broken.failure
     remember_end(turn, run, digest)
     failed = turn.put(replace(run, state=ExecutionState.FAILED))
-    verdict = judge(
+    verdict = give_up or judge(
         program.policies,
         context.spent,
         context.retries,
@@ -111,7 +116,7 @@ def finish(
     reason: str | None = None,
     broken: Broken | None = None,
 ) -> None:
-    """The execution ends: its caller is told, its place is free."""
+    """Ends the execution: notifies its end and frees its slot."""
     error = broken.failure.code if broken else None
     notify_end(turn, run, state, error, broken.message if broken else "")
     turn.close(
@@ -124,7 +129,7 @@ def finish(
 
 
 def cancel(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> None:
-    """Ends an execution that somebody no longer wants; what is in flight is stopped, the target told.
+    """Ends an execution as cancelled: stops what is in flight and calls `cancelUrl`.
 
     `silent`: no notification (the job is destroyed).
     """
@@ -133,7 +138,16 @@ def cancel(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> 
     if run.state is ExecutionState.PROCESSING:
         abandon(turn, run, context.phase)
         call_cancel_url(turn, run, context)
-        _close_attempt(turn, run)
+        remember_end(turn, run, b"")
+        turn.records.append(
+            AttemptEnded(
+                run.execute_number,
+                run.request_counts,
+                turn.now.wall,
+                error="cancelled",
+                failure_type=FailureType.CANCELLED,
+            )
+        )
     state, error = ExecutionState.CANCELLED, "cancelled"
     if not silent:
         notify_end(turn, run, state, error, reason)
@@ -141,7 +155,7 @@ def cancel(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> 
 
 
 def abandon(turn: TurnState, run: Open, phase: Phase) -> None:
-    """Stops what is in flight, if anything is: a call, or the parts of a step."""
+    """Stops what is in flight: a call, the parts of a step, or nothing."""
     token = token_of(turn, run, phase)
     if token is not None:
         turn.effects.append(Abandon(token))
@@ -150,7 +164,7 @@ def abandon(turn: TurnState, run: Open, phase: Phase) -> None:
 
 
 def token_of(turn: TurnState, run: Open, phase: Phase) -> Token | None:
-    """The name of the call that `phase` awaits; None where it awaits none."""
+    """The token of the call that `phase` waits for, or None."""
     if type(phase) is Calling:
         return turn.token(run, STEP, phase.step)
     if type(phase) is Checking:
@@ -179,32 +193,18 @@ def call_cancel_url(turn: TurnState, run: Open, context: Context) -> None:
 
 
 def remember_end(turn: TurnState, run: Open, digest: bytes) -> None:
-    """Keeps what late feedback for this attempt must be told."""
+    """Keeps what is needed to answer late feedback for this attempt."""
     if not turn.program_of(run).asynchronous:
         return
     ended = Ended(run.request_counts, run.execute_number, digest)
-    turn.change_head(ended=_shorten((*turn.head.ended, ended)[-ENDED_KEPT:]))
+    turn.change_head(ended=_limit_digests((*turn.head.ended, ended)[-ENDED_KEPT:]))
 
 
-def _shorten(kept: tuple[Ended, ...]) -> tuple[Ended, ...]:
-    """The head stays small: of older attempts with very many parts it is forgotten what these said."""
-    room = DIGESTS_KEPT
-    found: list[Ended] = []
-    for ended in reversed(kept):
-        is_newest = not found
-        room -= len(ended.digest)
-        found.append(ended if is_newest or room >= 0 else replace(ended, digest=b""))
-    return tuple(reversed(found))
-
-
-def _close_attempt(turn: TurnState, run: Open) -> None:
-    remember_end(turn, run, b"")
-    turn.records.append(
-        AttemptEnded(
-            run.execute_number,
-            run.request_counts,
-            turn.now.wall,
-            error="cancelled",
-            failure_type=FailureType.CANCELLED,
-        )
-    )
+def _limit_digests(ended: tuple[Ended, ...]) -> tuple[Ended, ...]:
+    """Drops the digests of older attempts with very many parts, so that the head stays small."""
+    left = DIGEST_BYTES_KEPT
+    kept: list[Ended] = []
+    for attempt in reversed(ended):
+        left -= len(attempt.digest)
+        kept.append(attempt if left >= 0 or not kept else replace(attempt, digest=b""))
+    return tuple(reversed(kept))

@@ -1,17 +1,16 @@
-"""The chain: one step after the other, each answer judged, the end handed on (SPEC sections 4 and 5)."""
+"""The chain: sends one step after the other and judges each answer (SPEC sections 4 and 5)."""
 
 from scheduler_service.domain.document import Calling, CheckWaiting, Context, FeedbackAwaited, Kept, Open
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.records import StepEnded
+from scheduler_service.domain.records import Exchange, StepEnded, exchange_of
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
-from scheduler_service.engine.exchanges import exchange_of
 from scheduler_service.engine.headers import find_header, read_retry_after
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
-from scheduler_service.engine.parts.outbound import dispatch_step
+from scheduler_service.engine.parts.dispatch import dispatch_step
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import Refused, make_request, whole_url
 from scheduler_service.engine.retry import Failure
@@ -62,12 +61,12 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
         step.target,
         key=key,
         timeout=limit_of(turn, context, step.target.timeout),
-        trace=before.request.trace if type(before) is Calling else "",  # the same for all its requests
+        trace=before.request.trace if type(before) is Calling else "",  # one per execution
     )
     if step.dispatch is not None and isinstance(request, OutboundRequest):
         request = dispatch_step(turn, run, step, request, key)
     if request is None:
-        return  # it is on its way to the instances
+        return  # it is dispatched to instances or a queue
     if type(request) is Refused:
         refuse_step(turn, run, index, request)
         return
@@ -76,16 +75,17 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
 
 
 def limit_of(turn: TurnState, context: Context, timeout: int) -> int:
-    """The HTTP timeout of a call: where the attempt ends no later, its limit wins, a second before."""
+    """The HTTP timeout of a call, cut to a second after the attempt's limit: the limit wins when both end."""
     left = context.deadline - turn.now.steady
     return timeout if timeout < left else max(left, 0) + SECOND
 
 
 def handle_answer(turn: TurnState, run: Open, calling: Calling, outcome: Outcome) -> None:
-    """The answer to the step in flight: on with the chain, or the attempt fails."""
+    """Takes the answer to the step in flight: the chain goes on, or the attempt fails."""
     step = turn.program_of(run).steps[calling.step]
     broken = judge_answer(step, outcome, turn.now.wall)
-    record_step(turn, run, step, calling, outcome, broken.failure.code if broken else None)
+    exchange = exchange_of(calling.request, outcome, calling.sent_at)
+    record_step(turn, run, step, exchange, broken.failure.code if broken else None)
     if type(outcome) is Fault:
         assert broken is not None
         handle_fault(turn, run, step, outcome, broken)
@@ -96,7 +96,7 @@ def handle_answer(turn: TurnState, run: Open, calling: Calling, outcome: Outcome
 
 
 def fail_answer(turn: TurnState, run: Open, answer: Answer, broken: Broken) -> None:
-    """An answer that fails the attempt; one that says that the job is gone pauses the job as well."""
+    """Fails the attempt by its answer; an answer that says that the job is gone also pauses the job."""
     message = broken.message
     notify(turn, run, answer_event, answer, broken.failure.code, message)
     if answer.status == GONE_STATUS and says_gone(answer):
@@ -106,37 +106,46 @@ def fail_answer(turn: TurnState, run: Open, answer: Answer, broken: Broken) -> N
 
 
 def record_step(
-    turn: TurnState, run: Open, step: Step, calling: Calling, outcome: Outcome, error: str | None
+    turn: TurnState,
+    run: Open,
+    step: Step,
+    exchange: Exchange,
+    error: str | None,
+    *,
+    instance: str | None = None,
+    part: int | None = None,
 ) -> None:
-    """Writes one step into the history."""
+    """Writes the end of a step into the history, or of its part `part`, done by `instance`."""
     turn.records.append(
         StepEnded(
             execute_number=run.execute_number,
             request_counts=run.request_counts,
             index=step.index,
             at=turn.now.wall,
-            exchange=exchange_of(calling.request, outcome, calling.sent_at),
+            exchange=exchange,
             resp_env_name=step.resp_env_name,
             error=error,
+            part=part,
+            instance=instance,
         )
     )
 
 
 def key_of(turn: TurnState, run: Open, step: Step) -> str:
-    """The Idempotency-Key of a step: the same over all attempts, unless the step names its attempt."""
+    """The Idempotency-Key of a step: the same in all attempts, unless its templates name the attempt."""
     key = f"{turn.head.uid}-{run.execute_number}-{step.index}"
     return f"{key}-{run.request_counts}" if step.per_attempt else key
 
 
 def refuse_step(turn: TurnState, run: Open, index: int, refused: Refused) -> None:
-    """A step whose request cannot be made fails its attempt."""
+    """Fails the attempt: the request of step `index` cannot be made."""
     turn.note(run, refused.code, refused.message, step=index)
     notify(turn, run, failure_event, OWN_FAULT, refused.code, refused.message)
     fail(turn, run, Broken(Failure(refused.code, refused.failure_type), refused.message, index))
 
 
 def judge_answer(step: Step, outcome: Outcome, now: int) -> Broken | None:
-    """Why this outcome fails the step; None where it does not."""
+    """Why this outcome fails the step, or None."""
     if type(outcome) is Fault:
         code, kind = FAILURE_TYPES[outcome.kind]
         return Broken(Failure(code, kind), outcome.message, step.index)
@@ -158,12 +167,12 @@ def _succeeds(step: Step, status: int) -> bool:
 
 
 def handle_fault(turn: TurnState, run: Open, step: Step, fault: Fault, broken: Broken) -> None:
-    """No answer came. A verdict by feedback stands in for the last step's answer (SPEC section 5)."""
+    """Takes a missing answer: a verdict by feedback replaces the last step's answer (SPEC section 5)."""
     program = turn.program_of(run)
     context = turn.contexts[run.execute_number]
     is_last = step.index == len(program.steps) - 1
-    stands_in = fault.kind in (FaultKind.CONNECT, FaultKind.TIMEOUT) and program.check is None
-    if context.verdict is not None and is_last and stands_in:
+    replaceable = fault.kind in (FaultKind.CONNECT, FaultKind.TIMEOUT) and program.check is None
+    if context.verdict is not None and is_last and replaceable:
         settle(turn, run, context.verdict)
         return
     timed_out = fault.kind is FaultKind.TIMEOUT
@@ -173,7 +182,7 @@ def handle_fault(turn: TurnState, run: Open, step: Step, fault: Fault, broken: B
 
 
 def advance(turn: TurnState, run: Open, step: Step, answer: Answer) -> None:
-    """The step succeeded: the next one, or the chain's end."""
+    """Goes on after a step that succeeded: the next step, or the end of the chain."""
     program = turn.program_of(run)
     context = turn.contexts[run.execute_number]
     body = answer.body if step.keeps else None
@@ -193,10 +202,10 @@ def _url_of(phase: object) -> str:
 
 
 def _await_outcome(turn: TurnState, run: Open, answer: Answer) -> None:
-    """The chain of an asynchronous job is through: who says how it ends? (SPEC section 5)"""
+    """Waits for the outcome of an asynchronous job: a check, `Location` or feedback (SPEC section 5)."""
     program = turn.program_of(run)
     context = turn.contexts[run.execute_number]
-    # A verdict that came before brings the first check forward.
+    # Feedback that came before brings the first check forward.
     pause = program.check_rate if context.verdict is None else 0
     check_at = CheckWaiting(turn.now.steady + pause)
     location = find_header(answer.headers, "location")

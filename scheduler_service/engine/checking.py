@@ -5,11 +5,10 @@ import msgspec
 from scheduler_service.domain.document import Checking, CheckWaiting, Open, Report
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.records import CheckEnded
+from scheduler_service.domain.records import CheckEnded, exchange_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.chain import limit_of
-from scheduler_service.engine.exchanges import exchange_of
 from scheduler_service.engine.headers import read_retry_after
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
 from scheduler_service.engine.requests import Refused, make_request, own_headers, trace_of

@@ -1,4 +1,4 @@
-"""Feedback of a target: fenced by token and attempt, recorded, told, and where it decides, obeyed."""
+"""Feedback of a target: checked by token and attempt, recorded, notified, and taken as the verdict."""
 
 import hmac
 
@@ -19,9 +19,9 @@ from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import FeedbackSeen
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.engine.notification_events import notify, report_event
-from scheduler_service.engine.parts.feedback import find_verdict, handle_part_report
+from scheduler_service.engine.parts.join import Verdicts, settle_reports
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.engine.turn_state import TurnState
+from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import Unreadable, has_decided, read_report, settle
 
 FEEDBACK_STATUS = "200"
@@ -29,7 +29,7 @@ BY_PART = (PartsOpen, PartsQueued, PartsAwaited)
 
 
 def handle_feedback(turn: TurnState, event: FeedbackArrived) -> Reply:
-    """One report (SPEC section 5): token first, then the report's form, then whether it is awaited."""
+    """Takes one report (SPEC section 5). Checks its token, then its form, then whether it is awaited."""
     expected = feedback_token(turn.head.key, turn.head.uid, event.request_counts)
     if not hmac.compare_digest(expected.encode(), event.token.encode("utf-8", "replace")):
         return Refusal(
@@ -46,7 +46,7 @@ def handle_feedback(turn: TurnState, event: FeedbackArrived) -> Reply:
         return _refuse_stale(turn, event, report)
     phase = turn.contexts[run.execute_number].phase
     if isinstance(phase, BY_PART) and phase.verdicts:
-        known = find_verdict(phase.verdicts, event.shard)
+        known = _find_verdict(phase.verdicts, event.shard)
         if isinstance(known, Refusal):
             return known
         if known is not None:
@@ -77,10 +77,42 @@ def _take(turn: TurnState, run: Open, report: Report, shard: int | None) -> Repl
         case Calling() if report.status and turn.program_of(run).asynchronous:
             turn.change_context(run, verdict=report)
         case Resolving() | PartsOpen() | PartsQueued() | PartsAwaited() as phase if report.status:
-            handle_part_report(turn, run, phase, report, shard)
+            _handle_part_report(turn, run, phase, report, shard)
         case _:
-            pass  # progress alone
+            pass  # no verdict: progress only
     return Taken()
+
+
+def _handle_part_report(
+    turn: TurnState,
+    run: Open,
+    phase: Resolving | PartsOpen | PartsQueued | PartsAwaited,
+    report: Report,
+    shard: int | None,
+) -> None:
+    """Takes a verdict while parts are in flight, or while only reports are missing."""
+    if isinstance(phase, Resolving) or not phase.verdicts:
+        # Parts of an earlier step share the URL, and the report of one is not the verdict of the whole step.
+        if shard is None and turn.program_of(run).asynchronous:
+            turn.change_context(run, verdict=report)
+        return
+    verdicts = tuple(report if place == shard else known for place, known in enumerate(phase.verdicts))
+    turn.change_context(run, phase=replace(phase, verdicts=verdicts))
+    if isinstance(phase, PartsAwaited) and None not in verdicts:
+        settle_reports(turn, run, verdicts)
+
+
+def _find_verdict(verdicts: Verdicts, shard: int | None) -> Report | Refusal | None:
+    """The verdict that part `shard` has reported, or None. A Refusal: there is no such part."""
+    if shard is not None and 0 <= shard < len(verdicts):
+        return verdicts[shard]
+    named = "names none" if shard is None else f"names {shard}"
+    return Refusal(
+        RefusalCode.INVALID,
+        f"each of the {len(verdicts)} parts of this step reports for itself, and this report {named}; "
+        "use the feedback URL as it was given, with its shard",
+        "/shard",
+    )
 
 
 def _refuse_stale(turn: TurnState, event: FeedbackArrived, report: Report) -> Reply:

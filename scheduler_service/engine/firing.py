@@ -1,4 +1,4 @@
-"""What the timer brings: due firings become executions, missed ones are accounted for (SPEC section 3)."""
+"""The timer of a job: due firings become executions, missed ones are recorded (SPEC section 3)."""
 
 from scheduler_service.domain.document import Counting
 from scheduler_service.domain.effects import CountMissed
@@ -7,17 +7,17 @@ from scheduler_service.domain.execution import FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.engine.admission import new_execution, submit
-from scheduler_service.engine.turn_state import TurnState
+from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.timing.firings import Firing, upcoming
-from scheduler_service.timing.misfire import Run, plan
+from scheduler_service.timing.misfire import MissedRun, plan
 from scheduler_service.timing.timer import TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"
-ASK_AGAIN = 10_000
+COUNT_AGAIN_MS = 10_000
 
 
 def fire_due(turn: TurnState) -> None:
-    """Everything of the timer that is due by now: one run of missed ones, the caught up, the late."""
+    """Fires what the timer owes by now: records the missed run, then starts caught up and late firings."""
     program, head = turn.program, turn.head
     if not head.active or head.next_fire is None or head.next_fire - program.lead > turn.now.wall:
         return
@@ -32,11 +32,10 @@ def fire_due(turn: TurnState) -> None:
 
 
 def fire(turn: TurnState, firing: Firing, *, queued: bool = False) -> None:
-    """One planned firing becomes an execution, unless a debug switch holds timers that recur."""
+    """Starts the execution of a planned firing, unless a debug switch holds recurring timers."""
     recurs = turn.program.timer.kind is not TimerKind.ONE_TIME
     if recurs and turn.program.surroundings.hold_recurring:
-        record = FiringRecord(planned_at=firing.planned_at, outcome=FiringOutcome.SKIPPED, reason=DEBUG)
-        turn.records.append(record)
+        _record_skipped(turn, DEBUG, firing.planned_at)
         return
     submit(turn, new_execution(turn, TriggeredBy.TIMER, firing.planned_at, queued=queued))
 
@@ -47,61 +46,47 @@ def plan_next(turn: TurnState) -> None:
     turn.change_head(next_fire=_moment_of(following))
 
 
+def record_missed(turn: TurnState, missed: MissedRun, reason: str) -> None:
+    """Records a run of missed firings in the ledger; its count may follow later."""
+    _record_skipped(turn, reason, missed.first, missed.last, missed.count)
+    if missed.count is not None:
+        turn.change_head(missed=turn.head.missed + missed.count)
+        return
+    counting = Counting(missed.first, missed.last, turn.head.revision, reason, 0)
+    turn.change_head(counting=(*turn.head.counting, _request_count(turn, counting)))
+
+
+def repeat_counts(turn: TurnState) -> None:
+    """Requests again the counts that did not arrive in time."""
+    now = turn.now.steady
+    if any(counting.due <= now for counting in turn.head.counting):
+        renewed = tuple(_request_count(turn, one) if one.due <= now else one for one in turn.head.counting)
+        turn.change_head(counting=renewed)
+
+
+def handle_count(turn: TurnState, event: MissedCounted) -> Reply:
+    """Takes the count of a run of missed firings."""
+    known = next((one for one in turn.head.counting if one.first == event.planned_at), None)
+    if known is None:
+        return Unchanged()
+    _record_skipped(turn, known.reason, known.first, known.last, event.count)
+    left = tuple(one for one in turn.head.counting if one is not known)
+    turn.change_head(counting=left, missed=turn.head.missed + event.count)
+    return Taken()
+
+
 def _moment_of(firing: Firing | None) -> int | None:
     return None if firing is None else firing.planned_at
 
 
-def record_missed(turn: TurnState, run: Run, reason: str) -> None:
-    """Writes a run of firings that never were into the ledger; its length may follow later."""
-    turn.records.append(
-        FiringRecord(
-            planned_at=run.first,
-            until=run.last,
-            count=run.count,
-            outcome=FiringOutcome.SKIPPED,
-            reason=reason,
-        )
-    )
-    if run.count is not None:
-        turn.change_head(missed=turn.head.missed + run.count)
-        return
-    due = turn.now.steady + ASK_AGAIN
-    counting = Counting(run.first, run.last, turn.head.revision, reason, due)
-    turn.change_head(counting=(*turn.head.counting, counting))
-    turn.effects.append(CountMissed(run.first, run.last, turn.head.revision))
+def _record_skipped(
+    turn: TurnState, reason: str, planned_at: int, until: int | None = None, count: int | None = 1
+) -> None:
+    skipped = FiringOutcome.SKIPPED
+    turn.records.append(FiringRecord(planned_at, skipped, until=until, count=count, reason=reason))
 
 
-def repeat_counts(turn: TurnState) -> None:
-    """Asks once more for counts that did not come."""
-    if not turn.head.counting:
-        return
-    if not any(counting.due <= turn.now.steady for counting in turn.head.counting):
-        return
-    renewed = []
-    for counting in turn.head.counting:
-        if counting.due <= turn.now.steady:
-            turn.effects.append(CountMissed(counting.first, counting.last, counting.revision))
-            due = turn.now.steady + ASK_AGAIN
-            renewed.append(Counting(counting.first, counting.last, counting.revision, counting.reason, due))
-        else:
-            renewed.append(counting)
-    turn.change_head(counting=tuple(renewed))
-
-
-def handle_count(turn: TurnState, event: MissedCounted) -> Reply:
-    """The length of a run of missed firings is known."""
-    known = next((one for one in turn.head.counting if one.first == event.planned_at), None)
-    if known is None:
-        return Unchanged()
-    turn.records.append(
-        FiringRecord(
-            planned_at=known.first,
-            until=known.last,
-            count=event.count,
-            outcome=FiringOutcome.SKIPPED,
-            reason=known.reason,
-        )
-    )
-    left = tuple(one for one in turn.head.counting if one is not known)
-    turn.change_head(counting=left, missed=turn.head.missed + event.count)
-    return Taken()
+def _request_count(turn: TurnState, counting: Counting) -> Counting:
+    """Asks the host to count; `due` is when to ask again."""
+    turn.effects.append(CountMissed(counting.first, counting.last, counting.revision))
+    return replace(counting, due=turn.now.steady + COUNT_AGAIN_MS)

@@ -1,12 +1,12 @@
-"""A target that says that the job is gone: no retry, and the job fires no more (SPEC section 13)."""
+"""A target that answers 410 with `X-Job-State: gone`: no retry, and the job is paused (SPEC section 13)."""
 
 from scheduler_service.domain.document import Open
 from scheduler_service.domain.execution import ExecutionState, FiringOutcome, TriggeredBy
-from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.wire import Answer
-from scheduler_service.engine.attempt import Broken, cancel, finish, remember_end
+from scheduler_service.engine.attempt import Broken, cancel, fail
 from scheduler_service.engine.headers import find_header
-from scheduler_service.engine.turn_state import TurnState, replace
+from scheduler_service.engine.retry import GiveUp
+from scheduler_service.engine.turn_state import TurnState
 
 GONE, JOB_GONE = "gone", "jobGone"
 GONE_STATUS = 410
@@ -14,17 +14,17 @@ _HEADER = "x-job-state"
 
 
 def says_gone(answer: Answer) -> bool:
-    """Whether the answer says that the job is not known there any more."""
+    """Whether the answer says that the target no longer knows the job."""
     return (find_header(answer.headers, _HEADER) or "").strip().lower() == GONE
 
 
 def pause_gone(turn: TurnState, run: Open, broken: Broken) -> None:
-    """Ends the execution without a retry, and pauses the job with the reason `gone`.
+    """Ends the execution without a retry and pauses the job with the reason `gone`.
 
-    Other executions that run end by themselves; timer firings that wait are skipped.
+    Other running executions go on to their own end; waiting timer firings are skipped.
     """
     turn.note(run, JOB_GONE, "the target no longer knows this job (410 with X-Job-State: gone)")
-    _terminate(turn, run, broken)
+    fail(turn, run, broken, give_up=GiveUp(GONE))
     if not turn.head.active:
         return
     turn.change_head(active=False, paused_at=turn.now.wall, pause_reason=GONE, updated_at=turn.now.wall)
@@ -32,20 +32,3 @@ def pause_gone(turn: TurnState, run: Open, broken: Broken) -> None:
         if other.triggered_by is TriggeredBy.TIMER and other.state is ExecutionState.ENQUEUED:
             turn.record_firing(other, FiringOutcome.SKIPPED, GONE)
             cancel(turn, other, GONE)
-
-
-def _terminate(turn: TurnState, run: Open, broken: Broken) -> None:
-    failure = broken.failure
-    remember_end(turn, run, b"")
-    failed = turn.put(replace(run, state=ExecutionState.FAILED))
-    turn.records.append(
-        AttemptEnded(
-            run.execute_number,
-            run.request_counts,
-            turn.now.wall,
-            error=failure.code,
-            failure_type=failure.failure_type,
-            message=broken.message,
-        )
-    )
-    finish(turn, failed, ExecutionState.TERMINATED, reason=GONE, broken=broken)

@@ -27,7 +27,7 @@ PAUSED, SUPERSEDED, DESTROYED = "paused", "superseded", "destroyed"
 
 
 def create(job: Job, event: Created, now: Now) -> Decision:
-    """A life begins; what is due at once, as a `one_time`, fires in this very turn."""
+    """Creates the job; what is due at once, as a `one_time`, fires in the same turn."""
     program = job.programs[event.revision]
     active = program.active and not program.starts_paused
     head = Head(
@@ -51,7 +51,7 @@ def create(job: Job, event: Created, now: Now) -> Decision:
 
 
 def answer_existing(turn: TurnState, event: Created) -> Reply:
-    """A creation meets a job that lives: the same definition is fine, another one is a conflict."""
+    """Answers a creation of an existing job: an equal definition changes nothing, another is a conflict."""
     if turn.program.fingerprint == event.fingerprint:
         return Unchanged()
     return Refusal(
@@ -63,12 +63,11 @@ def answer_existing(turn: TurnState, event: Created) -> Reply:
 
 
 def update(turn: TurnState, event: Updated) -> Reply:
-    """Another definition from now on; live executions keep theirs."""
+    """Replaces the definition; live executions keep theirs."""
     if event.if_match is not None and turn.head.revision not in event.if_match:
         return Refusal(
             RefusalCode.PRECONDITION,
-            f'the job is at revision "{turn.head.revision}", which is not among the quoted tags of If-Match;'
-            " read it again",
+            f'the job is at revision "{turn.head.revision}", which If-Match does not name; read it again',
             "/If-Match",
         )
     _close_schedule(turn)
@@ -81,7 +80,7 @@ def update(turn: TurnState, event: Updated) -> Reply:
     turn.change_head(
         revision=event.revision,
         updated_at=turn.now.wall,
-        cursor=Cursor(turn.now.wall, _last_that_counts(turn, event.revision)),
+        cursor=Cursor(turn.now.wall, _last_firing(turn, event.revision)),
         active=active,
         paused_at=None if active else turn.head.paused_at or turn.now.wall,
         pause_reason=None if active else turn.head.pause_reason or PAUSED,
@@ -96,7 +95,7 @@ def update(turn: TurnState, event: Updated) -> Reply:
 
 
 def pause(turn: TurnState, event: Paused) -> Reply:
-    """Timer and checks go offline; live executions end as cancelled, or, with `drain`, by themselves."""
+    """Stops the timer; live executions are cancelled, or, with `drain`, go on to their own end."""
     if not turn.head.active:
         return Unchanged()
     turn.change_head(
@@ -110,7 +109,7 @@ def pause(turn: TurnState, event: Paused) -> Reply:
 
 
 def activate(turn: TurnState, event: Activated) -> Reply:
-    """The job fires again from now; the pause's firings are accounted for, and `misfire` chooses for them."""
+    """Starts the timer again; `misfire` decides which firings of the pause are caught up."""
     if turn.head.active:
         return Unchanged()
     head = turn.head
@@ -132,7 +131,7 @@ def activate(turn: TurnState, event: Activated) -> Reply:
 
 
 def destroy(turn: TurnState) -> Decision:
-    """The life ends: what runs is stopped, nothing is left but the counters."""
+    """Ends the job: stops its executions and leaves only the counters."""
     for run in list(turn.opens.values()):
         drop(turn, run, DESTROYED, silent=True)
     turn.effects.append(Retire())
@@ -141,7 +140,7 @@ def destroy(turn: TurnState) -> Decision:
 
 
 def _close_schedule(turn: TurnState) -> None:
-    """What the schedule so far still owes goes into the ledger: nothing disappears (SPEC section 3)."""
+    """Records what the old schedule still owes: every planned firing ends in the ledger (SPEC section 3)."""
     fire_due(turn)
     head, timer = turn.head, turn.program.timer
     owed = resume(timer, head.cursor, seed=head.uid, now=turn.now.wall)
@@ -149,8 +148,8 @@ def _close_schedule(turn: TurnState) -> None:
         record_missed(turn, owed.missed, SUPERSEDED if head.active else PAUSED)
 
 
-def _last_that_counts(turn: TurnState, revision: int) -> int | None:
-    """The last planned firing, where the new schedule could bring it again: by lead, or a clock set back."""
+def _last_firing(turn: TurnState, revision: int) -> int | None:
+    """The last planned firing, if the new schedule could repeat it: with lead, or after a clock set back."""
     last, timer = turn.head.cursor.last, turn.programs[revision].timer
     if last is None or last < turn.now.wall or timer.kind is TimerKind.ONE_TIME:
         return None

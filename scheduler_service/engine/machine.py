@@ -1,4 +1,4 @@
-"""decide(): an event arrives, a turn is taken, effects leave (DESIGN section 2)."""
+"""decide(): the one entry to the behaviour of a job, from an event to effects (DESIGN section 2)."""
 
 from scheduler_service.domain.document import Calling, Checking, CheckWaiting, Open, Retrying
 from scheduler_service.domain.errors import Problem
@@ -35,7 +35,7 @@ from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.parameters import check_parameters
-from scheduler_service.engine.parts.dispatch import handle_instances, handle_part_answer
+from scheduler_service.engine.parts.instances import handle_instances, handle_part_answer
 from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress
 from scheduler_service.engine.resuming import adopt, resume_calls, send_unsent
 from scheduler_service.engine.timeouts import time_out
@@ -44,17 +44,17 @@ from scheduler_service.language.values import parse_json
 
 OWN_JOB = Refusal(
     RefusalCode.CONFLICT,
-    "this is one of the scheduler's own jobs: trigger or pause it, but do not replace or destroy it",
+    "this is a system job: it can be triggered and paused, but not replaced or destroyed",
     "/jobId",
 )
 NO_JOB = Refusal(RefusalCode.ABSENT, "there is no such job", "/jobId")
 
 
 def decide(job: Job, event: Event, now: Now) -> Decision:
-    """The whole behaviour of a job: the new state, and what the world is asked to do about it.
+    """The new state of a job after `event`, with the effects to start, the records to keep and the reply.
 
-    Pure: the same arguments always give the same decision. Never raises for anything that an event or a
-    target may bring; the reply says what was refused. Without a job nothing but `Created` does anything.
+    Pure: the same arguments always give the same decision. Never raises, whatever the event contains: the
+    reply says what was refused. Without a job only `Created` has an effect.
     """
     document = job.document
     if document is None:
@@ -70,7 +70,7 @@ def decide(job: Job, event: Event, now: Now) -> Decision:
 
 
 def _replaces_or_destroys(job: Job, event: Event) -> bool:
-    """Whether `event` would destroy the job, or replace its definition by one that is not the system's."""
+    """Whether `event` would destroy the job or replace its definition by one that is not the system's."""
     if isinstance(event, Updated):
         return not job.programs[event.revision].system
     return isinstance(event, Destroyed)
@@ -118,12 +118,12 @@ def _manage(turn: TurnState, event: Event) -> Reply:
         case Released():
             return _release(turn, event)
         case _:
-            assert isinstance(event, MissedCounted), f"decide knows no event {event!r}"
+            assert isinstance(event, MissedCounted), f"decide has no case for {event!r}"
             return handle_count(turn, event)
 
 
 def _handle_call(turn: TurnState, event: CallEnded) -> Reply:
-    """An answer counts only for the call that is awaited: late, doubled and foreign ones end here."""
+    """Takes the answer to the call that is awaited; late, repeated and foreign answers change nothing."""
     run = turn.opens.get(event.token.execute_number)
     context = turn.contexts.get(event.token.execute_number)
     if run is None or context is None or token_of(turn, run, context.phase) != event.token:
@@ -131,13 +131,13 @@ def _handle_call(turn: TurnState, event: CallEnded) -> Reply:
     if isinstance(context.phase, Calling):
         handle_answer(turn, run, context.phase, event.outcome)
     else:
-        assert isinstance(context.phase, Checking), "nothing else awaits an answer"
+        assert isinstance(context.phase, Checking), "no other phase waits for an answer"
         handle_check(turn, run, context.phase, event.outcome)
     return Taken()
 
 
 def _run_due(turn: TurnState) -> Reply:
-    """Something may be due: limits first, then waits, then delayed triggers, then the timer."""
+    """Does all that is due: first limits and waits, then delayed triggers, then the timer."""
     for run in turn.live():
         _run_due_execution(turn, run)
     start_queued(turn)
@@ -149,7 +149,7 @@ def _run_due(turn: TurnState) -> Reply:
 
 
 def _due_triggers(turn: TurnState) -> list[Open]:
-    """The delayed triggers whose moment has come, in the order of their moments."""
+    """The delayed triggers that are due, in the order of their moments."""
     if not turn.opens:
         return []
     scheduled = (run for run in turn.opens.values() if run.state is ExecutionState.SCHEDULED)
@@ -180,7 +180,7 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
     if later and pending >= around.pending_triggers:
         return Refusal(
             RefusalCode.LIMIT,
-            f"{pending} delayed triggers of this job wait already; limits.pending_triggers allows no more",
+            f"{pending} delayed triggers of this job are pending; limits.pending_triggers allows no more",
         )
     flaws = _check_params(turn, event.params)
     if flaws:

@@ -5,9 +5,8 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
+from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, exchange_of
 from scheduler_service.domain.wire import Answer, Outcome
-from scheduler_service.engine.exchanges import exchange_of
 
 RETRIES = 3
 INTERVAL = 20 * SECOND

@@ -1,4 +1,4 @@
-"""After a crash or a failed write: calls that nobody runs are sent again, or their execution is lost."""
+"""After a crash or a failed write: calls no longer in flight are sent again, or their execution is lost."""
 
 from collections.abc import Callable
 
@@ -7,29 +7,28 @@ from scheduler_service.domain.effects import Call
 from scheduler_service.domain.events import Adopted
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.attempt import (
     LOST_ORDINAL,
     Broken,
     bare_context,
+    fail,
     finish,
-    remember_end,
     token_of,
 )
-from scheduler_service.engine.parts.outbound import resend_parts
+from scheduler_service.engine.parts.dispatch import resend_parts
 from scheduler_service.engine.parts.queue import withdraw_all
-from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.retry import Failure, GiveUp
 from scheduler_service.engine.turn_state import TurnState, replace
 
 LOST = "lost"
 
 
 def resume_calls(turn: TurnState, alive: frozenset[Token], away: frozenset[Holder] = frozenset()) -> None:
-    """Looks at every open execution of a job that was just loaded (SPEC section 8).
+    """Resumes every open execution of a job that was just loaded (SPEC section 8).
 
-    What a node of `away` holds is left alone: it lives, and hands over what it knows (`adopt`).
+    Executions held by a node of `away` are left alone: that node is alive and will hand them over (`adopt`).
     """
     for run in turn.live():
         if run.holder in away:
@@ -44,7 +43,7 @@ def resume_calls(turn: TurnState, alive: frozenset[Token], away: frozenset[Holde
 
 
 def send_unsent(turn: TurnState, token: Token) -> Reply:
-    """Makes a call that never left, byte for byte, where it is awaited and this node has its execution."""
+    """Sends a call that never left, byte for byte, if it is awaited and this node holds its execution."""
     run = turn.opens.get(token.execute_number)
     context = turn.contexts.get(token.execute_number)
     if run is None or context is None or run.holder != turn.holder:
@@ -54,40 +53,36 @@ def send_unsent(turn: TurnState, token: Token) -> Reply:
 
 
 def adopt(turn: TurnState, event: Adopted) -> Reply:
-    """Takes over the executions that `event.holder` ran; those that moved on meanwhile stay as they are."""
-    given = event.document
-    if given is None or given.head.uid != turn.head.uid:
+    """Takes over the executions that `event.holder` ran; those that went on since then stay as they are."""
+    handed = event.document
+    if handed is None or handed.head.uid != turn.head.uid:
         return Unchanged()
-    counts = {run.execute_number: run.request_counts for run in given.head.opens}
+    counts = {run.execute_number: run.request_counts for run in handed.head.opens}
     for run in turn.live():
         if run.holder != event.holder or counts.get(run.execute_number) != run.request_counts:
             continue
-        context = given.contexts.get(run.execute_number)
+        context = handed.contexts.get(run.execute_number)
         if context is not None:
-            turn.contexts.setdefault(run.execute_number, context)  # what is durable is no older
+            turn.contexts.setdefault(run.execute_number, context)  # a durable one is never older
             turn.put(replace(run, holder=turn.holder))
     return Taken()
 
 
 def end_lost(turn: TurnState, run: Open) -> None:
-    """An execution whose context went down with its process ends: failed, terminated, `lost`."""
-    failure = Failure(LOST, FailureType.LOST)
+    """Ends an execution whose context was lost with its process: failed, terminated, `lost`."""
     message = "the process that ran this execution ended, and with qos 0 its context is not durable"
-    ended = AttemptEnded(
-        run.execute_number, run.request_counts, turn.now.wall, LOST, FailureType.LOST, message
-    )
+    broken = Broken(Failure(LOST, FailureType.LOST), message, 0)
     withdraw_all(turn, run)
-    if run.state is ExecutionState.PROCESSING:
-        turn.records.append(ended)
-        remember_end(turn, run, b"")
-        run = turn.put(replace(run, state=ExecutionState.FAILED))
-    # A final notification needs a context to count its deliveries in; numbers of the lost one are not reused.
+    # The final notification needs a context to number its deliveries; lost numbers are not used again.
     turn.contexts[run.execute_number] = bare_context(turn, LOST_ORDINAL)
-    finish(turn, run, ExecutionState.TERMINATED, reason=LOST, broken=Broken(failure, message, 0))
+    if run.state is ExecutionState.PROCESSING:
+        fail(turn, run, broken, give_up=GiveUp(LOST))
+    else:
+        finish(turn, run, ExecutionState.TERMINATED, reason=LOST, broken=broken)
 
 
 def _take_over(turn: TurnState, run: Open, context: Context) -> tuple[Open, Context]:
-    """Downtime is not held against the target: its limit ends no sooner than min(timeout, 60 s) from now."""
+    """Downtime does not use up the target's time: the limit is at least min(timeout, 60 s) from now."""
     least = turn.now.steady + min(turn.program_of(run).timeout, MINUTE)
     taken = turn.put(replace(run, holder=turn.holder))
     return taken, turn.change_context(run, deadline=max(context.deadline, least))

@@ -2,6 +2,7 @@
 
 from scheduler_service.domain.document import Calling, Checking, Context, Open, PartsOpen, PartsQueued
 from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.records import exchange_of
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail
 from scheduler_service.engine.chain import record_step
@@ -14,7 +15,7 @@ from scheduler_service.engine.turn_state import TurnState
 
 
 def time_out(turn: TurnState, run: Open, context: Context) -> None:
-    """Ends the attempt: what is in flight is stopped, `cancelUrl` called, the policies asked."""
+    """Fails an attempt over its limit: stops what is in flight and calls `cancelUrl`."""
     program = turn.program_of(run)
     message = f"the attempt ran over timeoutSeconds ({program.timeout / 1000:g} s)"
     _record_call(turn, run, context, message)
@@ -32,7 +33,7 @@ def _record_call(turn: TurnState, run: Open, context: Context, message: str) -> 
         case Calling() as calling:
             elapsed = Fault(FaultKind.TIMEOUT, message, max(turn.now.wall - calling.sent_at, 0))
             step = turn.program_of(run).steps[calling.step]
-            record_step(turn, run, step, calling, elapsed, TIMEOUT)
+            record_step(turn, run, step, exchange_of(calling.request, elapsed, calling.sent_at), TIMEOUT)
         case PartsOpen() as opened:
             record_open_parts(turn, run, opened, fault)
         case PartsQueued() as queued:

@@ -1,4 +1,4 @@
-"""What is due now, and what was missed: the split of SPEC section 3 "Misfire" and the end of a pause."""
+"""Which firings are due, late or missed (SPEC section 3, Misfire), and which fell into a pause."""
 
 import msgspec
 
@@ -11,13 +11,13 @@ COUNT_MAX = 10_000
 """A run of missed firings is counted no further."""
 
 WALK_MAX = 100
-"""A turn walks no further than this to count a run."""
+"""A turn walks at most this many moments to count a run."""
 
 
-class Run(msgspec.Struct, frozen=True, gc=False):
+class MissedRun(msgspec.Struct, frozen=True, gc=False):
     """Missed firings from the one planned for `first` to the one for `last` (wall ms).
 
-    `count` (at most 10,000) None: more than a turn may walk; `count_missed` counts them.
+    `count` is at most 10,000; None: more than one turn may walk, left to `count_missed`.
     """
 
     first: int
@@ -25,14 +25,14 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     count: int | None
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """What a look at the timer found; `cursor` has all of it used up.
+class DueFirings(msgspec.Struct, frozen=True):
+    """The firings of a timer that are due; `cursor` has used up all of them.
 
     `missed` goes into the ledger as skipped, `caught_up` fires first (oldest first), then `late` in order.
-    `following` is the first firing that `cursor` has left; None: there is no further one.
+    `following` is the next firing after `cursor`; None: there is none.
     """
 
-    missed: Run | None
+    missed: MissedRun | None
     caught_up: tuple[Firing, ...]
     late: tuple[Firing, ...]
     cursor: Cursor
@@ -40,19 +40,19 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Resumption(msgspec.Struct, frozen=True):
-    """What the end of a pause found: `count` firings (at most 10,000) fell into it.
+    """The end of a pause into which `count` firings (at most 10,000) fell.
 
-    `missed` are those of them that do not fire, `caught_up` those that do; `cursor` is that of the new start.
+    `missed` are those that do not fire, `caught_up` those that do; `cursor` is where the timer goes on.
     """
 
-    missed: Run | None
+    missed: MissedRun | None
     caught_up: tuple[Firing, ...]
     count: int
     cursor: Cursor
 
 
 class Tally(msgspec.Struct, frozen=True, gc=False):
-    """A count that is under way: `count` moments up to and including `at`."""
+    """A count in progress: `count` moments up to and including `at`."""
 
     count: int
     at: int
@@ -68,17 +68,17 @@ def plan(
     lead: int = 0,
     most: int = 1_000,
     policy: str | None = None,
-) -> Plan:
+) -> DueFirings:
     """Which planned firings are due at `now`, or up to `lead` ms later, and what becomes of each.
 
-    Planned more than the grace before `now`: missed, and `policy` (default: the timer's) says which of them
-    are caught up. The others are `late`, at most `most`: call again with the new cursor for the rest. Missed
-    repeats are used up.
+    Firings planned more than the grace before `now` are missed; `policy` (default: the timer's) decides which
+    of them are caught up. The others are `late`, at most `most`: call again with the new cursor for the rest.
+    Missed repeats are used up.
     """
     first = upcoming(timer, cursor, seed)
     if first is None or first.planned_at > now + lead:
-        return Plan(None, (), (), cursor, first)
-    missed: Run | None = None
+        return DueFirings(None, (), (), cursor, first)
+    missed: MissedRun | None = None
     caught_up: tuple[Firing, ...] = ()
     overdue = now - timer.misfire_grace
     last = _last_missed(timer, cursor, seed, overdue) if first.planned_at < overdue else None
@@ -92,26 +92,26 @@ def plan(
         late.append(first)
         cursor = advance(cursor, first)
         first = upcoming(timer, cursor, seed)
-    return Plan(missed, caught_up, tuple(late), cursor, first)
+    return DueFirings(missed, caught_up, tuple(late), cursor, first)
 
 
 def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "skip") -> Resumption:
     """The end of a pause: the timer starts again from `now` (SPEC section 10, PUT).
 
-    The firings since `cursor` are the pause's; `policy` says which of them are caught up. They use up no
-    repeats. Cron and an absolute `dueTime` keep their phase, a relative one and `ttl` count from `now`, and
-    a `one_time` that never fired fires.
+    The firings since `cursor` fell into the pause; `policy` decides which of them are caught up. They use up
+    no repeats. Cron and an absolute `dueTime` keep their phase, a relative one and `ttl` count from `now`,
+    and a `one_time` that has not fired fires.
     """
     fresh = Cursor(now, cursor.last, cursor.used)
     if timer.kind is TimerKind.ONE_TIME:
         return Resumption(None, (), 0, fresh)
-    # Cron is strictly after its anchor, so a moment that is `now` belongs to the pause; a timing's does not.
+    # Cron fires strictly after its anchor, so a moment equal to `now` belongs to the pause; of a timing not.
     last = latest(timer, cursor, seed, now + (timer.kind is TimerKind.CRON))
     if last is None:
         return Resumption(None, (), 0, fresh)
     missed, caught_up = _split(timer, cursor, seed, last, policy, COUNT_MAX)
     if missed is not None and missed.count is None:
-        missed = Run(missed.first, missed.last, COUNT_MAX)
+        missed = MissedRun(missed.first, missed.last, COUNT_MAX)
     count = min(COUNT_MAX, len(caught_up) + (missed.count or 0 if missed else 0))
     if has_fixed_phase(timer):
         fresh = Cursor(now, last.base, cursor.used)
@@ -121,7 +121,7 @@ def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "
 def count_missed(
     timer: Timer, first: int, last: int, *, start: Tally | None = None, most: int = 500
 ) -> Tally:
-    """One slice of the count of a run that `plan` left uncounted, `first` to `last` as in its Run.
+    """One slice of the count of a run that `plan` left uncounted, from `first` to `last`.
 
     Walks at most `most` moments; call again with `start` until it is done. Stops at 10,000. Only runs of
     cron timers are ever left uncounted.
@@ -137,7 +137,7 @@ def count_missed(
 
 
 def _last_missed(timer: Timer, cursor: Cursor, seed: str, before: int) -> Firing | None:
-    """The last firing planned earlier than `before`; jitter puts at most one moment's plan past it."""
+    """The last firing planned before `before`; jitter moves at most one firing past it."""
     last = latest(timer, cursor, seed, before)
     if last is None or last.planned_at < before:
         return last
@@ -146,16 +146,17 @@ def _last_missed(timer: Timer, cursor: Cursor, seed: str, before: int) -> Firing
 
 def _split(
     timer: Timer, cursor: Cursor, seed: str, last: Firing, policy: str, walk: int
-) -> tuple[Run | None, tuple[Firing, ...]]:
-    """The firings up to `last`: the run that is lost, and those that are caught up, oldest first."""
+) -> tuple[MissedRun | None, tuple[Firing, ...]]:
+    """The firings up to `last`: the run that does not fire, and those caught up, oldest first."""
     caught_up = _newest(timer, cursor, seed, last, _allowance(timer, policy))
     end = latest(timer, cursor, seed, caught_up[0].base) if caught_up else last
     if end is None:
         return None, caught_up
     first = upcoming(timer, cursor, seed)
-    assert first is not None, "a run that has an end has a beginning"
-    count = tally(timer, cursor, end.base, walk)
-    return Run(first.planned_at, end.planned_at, count if count is None else min(count, COUNT_MAX)), caught_up
+    assert first is not None, "a run with an end has a beginning"
+    counted = tally(timer, cursor, end.base, walk)
+    count = None if counted is None else min(counted, COUNT_MAX)
+    return MissedRun(first.planned_at, end.planned_at, count), caught_up
 
 
 def _allowance(timer: Timer, policy: str) -> int:
@@ -173,9 +174,9 @@ def _newest(timer: Timer, cursor: Cursor, seed: str, last: Firing, most: int) ->
 
 
 def _used_up(
-    timer: Timer, cursor: Cursor, last: Firing, missed: Run | None, caught_up: tuple[Firing, ...]
+    timer: Timer, cursor: Cursor, last: Firing, missed: MissedRun | None, caught_up: tuple[Firing, ...]
 ) -> int:
-    """How far the cursor's count goes on: exact for timing, which alone has repeats."""
+    """How many repeats are used up: exact for timing, the only kind with repeats."""
     if timer.kind is TimerKind.TIMING:
         return tally(timer, cursor, last.base, WALK_MAX) or 0
     return len(caught_up) + (missed.count or 0 if missed else 0)

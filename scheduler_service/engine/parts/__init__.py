@@ -1,1 +1,8 @@
-"""The parts of a step: how they are handed out, called or claimed, and brought together (SPEC section 13)."""
+"""The parts of a step that goes to instances of a service or to a queue (SPEC section 13).
+
+options    reads from the definition how a step is dispatched
+dispatch   sends the parts out, sends them again after a crash, abandons them
+instances  the instances that were chosen, their answers, and another one for a draining one
+queue      the parts that instances claim from a queue
+join       the results of all parts as one result of the step
+"""

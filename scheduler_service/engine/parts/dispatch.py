@@ -1,285 +1,240 @@
-"""A step at the instances of a service: chosen, called, and its parts brought together (SPEC section 13)."""
+"""Dispatches the parts of a step to instances or a queue; resends and abandons them (SPEC section 13)."""
 
-from scheduler_service.domain.document import Open, PartsOpen, Resolving
-from scheduler_service.domain.effects import MarkDraining
-from scheduler_service.domain.events import CallEnded, InstancesResolved
-from scheduler_service.domain.parts import BROADCAST, SPREAD, Chosen, Part, PartEnd
-from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.domain.wire import (
-    Answer,
-    CallKind,
-    Fault,
-    FaultKind,
-    OutboundRequest,
-    Outcome,
-    Token,
+import hashlib
+import re
+from collections.abc import Callable
+
+from scheduler_service.domain.document import Open, PartsAwaited, PartsOpen, PartsQueued, Phase, Resolving
+from scheduler_service.domain.effects import (
+    AbandonPart,
+    CallPart,
+    PublishParts,
+    ResolveInstances,
+    WithdrawParts,
 )
-from scheduler_service.engine.attempt import Broken
-from scheduler_service.engine.chain import (
-    advance,
-    fail_answer,
-    handle_fault,
-    judge_answer,
-    key_of,
-    limit_of,
-    refuse_step,
+from scheduler_service.domain.parts import (
+    BROADCAST,
+    SHARD,
+    SPREAD,
+    Part,
+    PartName,
+    QueuedPart,
+    QueueOptions,
 )
-from scheduler_service.engine.headers import find_header
-from scheduler_service.engine.parts.join import finish_parts, fit_body, record_part
-from scheduler_service.engine.parts.outbound import (
-    call_of,
-    find_instance,
-    key_of_part,
-    make_part,
-    reports_by_part,
-    search,
-)
-from scheduler_service.engine.program import Routing, Step
-from scheduler_service.engine.requests import Refused
-from scheduler_service.engine.turn_state import TurnState, replace
+from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
+from scheduler_service.engine.parts.options import read_queue
+from scheduler_service.engine.program import Program, Routing, Step
+from scheduler_service.engine.requests import Refused, make_request
+from scheduler_service.engine.scope import feedback_url
+from scheduler_service.engine.turn_state import TurnState
 
-DRAINING = "draining"
-DRAINING_STATUS = 503
-_HEADER = "x-instance-state"
+SERIALS = 1 << 20
+"""How many serials for calls and searches each step of an attempt has."""
+FEEDBACK = "schedulingFeedbackUrl"
+_SERVICE = re.compile(r"service://([^{}/?#]+)", re.IGNORECASE)
+
+Parted = Resolving | PartsOpen | PartsQueued | PartsAwaited
 
 
-def handle_instances(turn: TurnState, event: InstancesResolved) -> Reply:
-    """Where a step goes, or a part that lost its instance; late and doubled answers change nothing."""
-    run = find_run(turn, event.token)
-    if run is None:
-        return Unchanged()
-    phase = turn.contexts[run.execute_number].phase
-    if isinstance(phase, Resolving) and phase.serial == event.token.serial:
-        _send_step(turn, run, phase, event)
-        return Taken()
-    if isinstance(phase, PartsOpen):
-        part = _awaited(phase, event.token)
-        if part is not None and part.request is None:
-            _send_part_elsewhere(turn, run, phase, part, event.chosen)
-            return Taken()
-    return Unchanged()
+def dispatch_step(
+    turn: TurnState, run: Open, step: Step, request: OutboundRequest, key: str
+) -> OutboundRequest | Refused | None:
+    """Looks for instances, or puts the step into its queue; then the result is None.
+
+    `request` itself is returned if it is to be sent directly. `key` is the step's Idempotency-Key.
+    """
+    if isinstance(step.dispatch, QueueOptions):
+        return _publish(turn, run, step, step.dispatch, request, key)
+    service = _SERVICE.match(request.url)
+    if service is None:  # the service that declares the job, or the gateway: both choose instances themselves
+        return request
+    find_instance(turn, run, step, Resolving(step.index, service[1], step.index * SERIALS))
+    return None
 
 
-def handle_part_answer(turn: TurnState, event: CallEnded) -> Reply:
-    """The answer of an instance, where the part still awaits it."""
-    run = find_run(turn, event.token)
-    phase = None if run is None else turn.contexts[run.execute_number].phase
-    if run is None or not isinstance(phase, PartsOpen):
-        return Unchanged()
-    part = _awaited(phase, event.token)
-    if part is None or part.request is None or event.token.kind is not CallKind.PART:
-        return Unchanged()
-    if _is_draining(event.outcome):
-        _go_elsewhere(turn, run, phase, part, event.outcome)
-    elif phase.route in SPREAD:
-        _end_part(turn, run, phase, part, part.request, event.outcome)
-    else:
-        _end_step(turn, run, phase, part, part.request, event.outcome)
-    return Taken()
-
-
-def find_run(turn: TurnState, token: Token) -> Open | None:
-    """The execution whose present attempt `token` belongs to."""
-    run = turn.opens.get(token.execute_number)
-    if run is None or run.execute_number not in turn.contexts or token.uid != turn.head.uid:
-        return None
-    return run if run.request_counts == token.request_counts else None
-
-
-def _awaited(phase: PartsOpen, token: Token) -> Part | None:
-    return next((part for part in phase.parts if part.serial == token.serial and part.end is None), None)
-
-
-def _send_step(turn: TurnState, run: Open, phase: Resolving, event: InstancesResolved) -> None:
-    step = turn.program_of(run).steps[phase.step]
-    if not event.chosen:
-        _find_nobody(turn, run, step, phase)
-        return
-    parts: list[Part] = []
-    total = len(event.chosen)
-    for index, chosen in enumerate(event.chosen):
-        request = _request(turn, run, step, (index, total), event.route, chosen)
-        if isinstance(request, Refused):
-            refuse_step(turn, run, step.index, request)
-            return
-        serial = phase.serial + 1 + index
-        parts.append(Part(index, serial, chosen.instance, request, turn.now.wall))
-    by_part = event.route in SPREAD and reports_by_part(turn.program_of(run), step)
-    verdicts = (None,) * total if by_part else ()
-    opened = PartsOpen(step.index, phase.service, event.route, phase.serial + total, tuple(parts), verdicts)
-    turn.change_context(run, phase=opened)
-    turn.effects.extend(call_of(turn, run, opened, part) for part in parts)
-
-
-def _request(
-    turn: TurnState, run: Open, step: Step, place: tuple[int, int], route: str, chosen: Chosen
-) -> OutboundRequest | Refused:
-    key = key_of_part(key_of(turn, run, step), route, place, chosen.instance)
-    timeout = limit_of(turn, turn.contexts[run.execute_number], step.target.timeout)
-    made = make_part(turn, run, step, place, route=route, key=key, timeout=timeout)
-    return made if isinstance(made, Refused) else replace(made, base=chosen.address)
-
-
-def _find_nobody(turn: TurnState, run: Open, step: Step, phase: Resolving) -> None:
-    tags = step.dispatch.tags if isinstance(step.dispatch, Routing) else ()
-    tagged = f" with the tags {', '.join(tags)}" if tags else ""
-    text = (
-        f"No instance of the service {phase.service!r}{tagged} takes work: start one that registers, "
-        "or set services.static."
-    )
-    fault = Fault(FaultKind.NO_INSTANCE, text)
-    request = _request(turn, run, step, (0, 1), "", Chosen("", ""))
-    broken = judge_answer(step, fault, turn.now.wall)
-    assert broken is not None, "a fault always fails its step"
-    if not isinstance(request, Refused):
-        record_part(turn, run, step, request, fault, sent_at=turn.now.wall, error=broken.failure.code)
-    handle_fault(turn, run, step, fault, broken)
-
-
-def _send_part_elsewhere(
-    turn: TurnState, run: Open, phase: PartsOpen, part: Part, chosen: tuple[Chosen, ...]
-) -> None:
-    step = turn.program_of(run).steps[phase.step]
-    if not chosen:
-        fault = Fault(FaultKind.NO_INSTANCE, f"No other instance of {phase.service!r} takes this part.")
-        request = _request(turn, run, step, (part.index, len(phase.parts)), phase.route, Chosen("", ""))
-        if isinstance(request, Refused):
-            refuse_step(turn, run, step.index, request)
-        else:
-            _end_part(turn, run, phase, part, request, fault)
-        return
-    place = (part.index, len(phase.parts))
-    request = _request(turn, run, step, place, phase.route, chosen[0])
-    if isinstance(request, Refused):
-        refuse_step(turn, run, step.index, request)
-        return
-    sent = replace(
-        part, serial=phase.serial + 1, instance=chosen[0].instance, request=request, sent_at=turn.now.wall
-    )
-    opened = replace(_put(phase, sent), serial=phase.serial + 1)
-    turn.change_context(run, phase=opened)
-    turn.effects.append(call_of(turn, run, opened, sent))
-
-
-def _put(phase: PartsOpen, part: Part) -> PartsOpen:
-    """The phase with `part` in its place."""
-    return replace(phase, parts=tuple(part if one.index == part.index else one for one in phase.parts))
-
-
-def _is_draining(outcome: Outcome) -> bool:
-    if isinstance(outcome, Fault) or outcome.status != DRAINING_STATUS:
-        return False
-    return (find_header(outcome.headers, _HEADER) or "").strip().lower() == DRAINING
-
-
-def _go_elsewhere(turn: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
-    """The instance takes no more work: it is marked, and another one asked; no attempt is used up."""
-    step = turn.program_of(run).steps[phase.step]
-    tenant = turn.program.surroundings.tenant
-    turn.effects.append(MarkDraining(tenant, phase.service, part.instance))
-    turn.note(run, DRAINING, f"instance {part.instance} of {phase.service} is draining", step=step.index)
-    refused = (*part.refused, part.instance)
-    serial = phase.serial + 1
-    if phase.route not in SPREAD:
-        find_instance(turn, run, step, Resolving(step.index, phase.service, serial, refused))
-    elif phase.route == BROADCAST:
-        _drop_part(turn, run, phase, part, outcome)
-    else:
-        waiting = replace(part, serial=serial, instance="", request=None, refused=refused)
-        turn.change_context(run, phase=replace(_put(phase, waiting), serial=serial))
-        turn.effects.append(search(turn, run, step, phase.service, serial, excluded=refused, single=True))
-
-
-def _drop_part(turn: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
-    """A broadcast is for those that work: who stops has no part in it. Where all stop, others are asked."""
-    step = turn.program_of(run).steps[phase.step]
-    dropped = PartEnd(instance=part.instance, dropped=True, at=turn.now.wall)
-    left = _put(phase, replace(part, request=None, end=dropped))
-    ends = [one.end for one in left.parts]
-    if all(end is not None and end.dropped for end in ends):
-        refused = tuple(one.instance for one in left.parts)
-        again = Resolving(step.index, phase.service, phase.serial + 1, refused)
-        find_instance(turn, run, step, again)
-        return
-    _go_on(turn, run, left)
-
-
-def _end_step(
-    turn: TurnState, run: Open, phase: PartsOpen, part: Part, request: OutboundRequest, outcome: Outcome
-) -> None:
-    """The one instance that was chosen answered, or did not: the step ends as any other."""
-    step = turn.program_of(run).steps[phase.step]
-    broken = judge_answer(step, outcome, turn.now.wall)
-    code = broken.failure.code if broken else None
-    record_part(turn, run, step, request, outcome, sent_at=part.sent_at, error=code, instance=part.instance)
-    if isinstance(outcome, Fault):
-        assert broken is not None
-        handle_fault(turn, run, step, outcome, broken)
-    elif broken is not None:
-        fail_answer(turn, run, outcome, broken)
-    else:
-        advance(turn, run, step, outcome if outcome.url else replace(outcome, url=request.url))
-
-
-def _end_part(
-    turn: TurnState, run: Open, phase: PartsOpen, part: Part, request: OutboundRequest, outcome: Outcome
-) -> None:
-    """One of several parts ended; the step goes on when all have."""
-    step = turn.program_of(run).steps[phase.step]
-    broken = judge_answer(step, outcome, turn.now.wall)
-    record_part(
-        turn,
-        run,
-        step,
-        request,
-        outcome,
-        sent_at=part.sent_at,
-        error=broken.failure.code if broken else None,
-        instance=part.instance,
-        part=part.index,
-    )
-    if _stands_in(phase, part, outcome):
-        broken = None
-    ends = tuple(one.end for one in phase.parts)
-    end = fit_body(turn, ends, _describe(outcome, broken, request, part, turn.now.wall))
-    _go_on(turn, run, _put(phase, replace(part, request=None, end=end)))
-
-
-def _stands_in(phase: PartsOpen, part: Part, outcome: Outcome) -> bool:
-    """Whether a verdict by feedback stands in for an answer that did not come (SPEC section 5)."""
-    if not isinstance(outcome, Fault) or outcome.kind not in (FaultKind.CONNECT, FaultKind.TIMEOUT):
-        return False
-    return bool(phase.verdicts) and phase.verdicts[part.index] is not None
-
-
-def _describe(
-    outcome: Outcome, broken: Broken | None, request: OutboundRequest, part: Part, at: int
-) -> PartEnd:
-    answer = outcome if isinstance(outcome, Answer) else Answer(status=0)
-    end = PartEnd(
-        status=answer.status,
-        url=answer.url or request.url,
-        body=answer.body,
-        truncated=answer.truncated,
-        instance=part.instance,
-        at=at,
-    )
-    if broken is None:
-        return end
-    return replace(
-        end,
-        error=broken.failure.code,
-        failure_type=broken.failure.failure_type,
-        message=broken.message,
-        retry_after=broken.retry_after,
-        timed_out=isinstance(outcome, Fault) and outcome.kind is FaultKind.TIMEOUT,
-    )
-
-
-def _go_on(turn: TurnState, run: Open, phase: PartsOpen) -> None:
+def find_instance(turn: TurnState, run: Open, step: Step, phase: Resolving) -> None:
+    """Asks for instances; the step waits for them."""
     turn.change_context(run, phase=phase)
-    ends = tuple(part.end for part in phase.parts)
-    if all(ends):
-        step = turn.program_of(run).steps[phase.step]
-        url = f"service://{phase.service}"
-        finish_parts(turn, run, step, tuple(end for end in ends if end), url, phase.verdicts)
+    turn.effects.append(search(turn, run, step, phase.service, phase.serial, excluded=phase.excluded))
+
+
+def search(
+    turn: TurnState,
+    run: Open,
+    step: Step,
+    service: str,
+    serial: int,
+    *,
+    excluded: tuple[str, ...] = (),
+    single: bool = False,
+) -> ResolveInstances:
+    """The effect that asks for the instances of a step; `single`: for one other instance for a part."""
+    routing = step.dispatch if isinstance(step.dispatch, Routing) else Routing()
+    return ResolveInstances(
+        token=turn.token(run, CallKind.RESOLVE, serial),
+        tenant=turn.program.surroundings.tenant,
+        service=service,
+        key=turn.program.job_id,
+        seed=f"{turn.head.uid}:{run.request_counts}:{serial}",
+        route=routing.route,
+        tags=routing.tags,
+        excluded=excluded,
+        single=single,
+    )
+
+
+def make_part(
+    turn: TurnState, run: Open, step: Step, place: tuple[int, int], *, route: str, key: str, timeout: int
+) -> OutboundRequest | Refused:
+    """The request of a part; `place` is its index and the number of parts, `timeout` in ms."""
+    program = turn.program_of(run)
+    return make_request(
+        program,
+        turn.head,
+        run,
+        turn.contexts[run.execute_number].responses,
+        step.target,
+        key=key,
+        timeout=timeout,
+        extra=_variables(program, turn, run, step, place, route),
+    )
+
+
+def key_of_part(key: str, route: str, place: tuple[int, int], instance: str) -> str:
+    """The Idempotency-Key of a part.
+
+    A shard is the same work at every instance; a part of a broadcast belongs to its instance. Without parts
+    it is the step's key.
+    """
+    if route == SHARD:
+        return f"{key}-{place[0]}of{place[1]}"
+    if route == BROADCAST:
+        return f"{key}-{hashlib.blake2b(instance.encode(), digest_size=6).hexdigest()}"
+    return key
+
+
+def call_of(turn: TurnState, run: Open, phase: PartsOpen, part: Part) -> CallPart:
+    """The effect that sends an open part."""
+    assert part.request is not None
+    token = turn.token(run, CallKind.PART, part.serial)
+    return CallPart(token, turn.program.surroundings.tenant, phase.service, part.instance, part.request)
+
+
+def abandon_parts(turn: TurnState, run: Open, phase: Phase) -> None:
+    """Stops the parts of `phase`."""
+    if isinstance(phase, PartsQueued):
+        withdraw(turn, run)
+    turn.effects.extend(AbandonPart(token) for token in part_tokens(turn, run, phase))
+
+
+def withdraw(turn: TurnState, run: Open) -> None:
+    """Removes the parts of this attempt from their queue."""
+    turn.effects.append(WithdrawParts(turn.head.uid, run.execute_number, run.request_counts))
+
+
+def part_tokens(turn: TurnState, run: Open, phase: Phase) -> list[Token]:
+    """The tokens of what `phase` waits for: calls to instances, and searches for one."""
+    match phase:
+        case Resolving(serial=serial):
+            return [turn.token(run, CallKind.RESOLVE, serial)]
+        case PartsOpen(parts=parts):
+            return [_token(turn, run, part) for part in parts if part.end is None]
+        case _:
+            return []
+
+
+def resend_parts(turn: TurnState, run: Open, phase: Phase, is_lost: Callable[[Token], bool]) -> None:
+    """Sends again what `phase` waits for and `is_lost`; parts that have ended are left alone."""
+    program = turn.program_of(run)
+    match phase:
+        case Resolving() if is_lost(turn.token(run, CallKind.RESOLVE, phase.serial)):
+            find_instance(turn, run, program.steps[phase.step], phase)
+        case PartsOpen():
+            waiting = [part for part in phase.parts if part.end is None]
+            for part in waiting:
+                if is_lost(_token(turn, run, part)):
+                    turn.effects.append(_resend_part(turn, run, program.steps[phase.step], phase, part))
+        case _:
+            pass  # queued parts are durable on their own
+
+
+def _resend_part(
+    turn: TurnState, run: Open, step: Step, phase: PartsOpen, part: Part
+) -> CallPart | ResolveInstances:
+    if part.request is not None:
+        return call_of(turn, run, phase, part)
+    return search(turn, run, step, phase.service, part.serial, excluded=part.refused, single=True)
+
+
+def _token(turn: TurnState, run: Open, part: Part) -> Token:
+    kind = CallKind.RESOLVE if part.request is None else CallKind.PART
+    return turn.token(run, kind, part.serial)
+
+
+def _variables(
+    program: Program, turn: TurnState, run: Open, step: Step, place: tuple[int, int], route: str
+) -> dict[str, object]:
+    """The variables that differ between the templates of a part and those of its step."""
+    if route not in SPREAD:
+        return {}
+    named: dict[str, object] = {}
+    around = program.surroundings
+    own = around.internal_url if step.target.inside else around.external_url
+    bases = {"": own, "Internal": around.internal_url, "External": around.external_url}
+    for suffix, base in bases.items():
+        if FEEDBACK + suffix in step.target.variables:
+            url = feedback_url(base, program, turn.head, run.request_counts)
+            named[FEEDBACK + suffix] = f"{url}&shard={place[0]}"
+    if route == SHARD:
+        named |= {"schedulingShardIndex": place[0], "schedulingShardTotal": place[1]}
+    return named
+
+
+def _publish(
+    turn: TurnState, run: Open, step: Step, options: QueueOptions, request: OutboundRequest, key: str
+) -> Refused | None:
+    queue = read_queue(request.url)
+    if queue is None:
+        return Refused("template", f"the url {request.url[:80]!r} names no queue; write queue://NAME")
+    total = options.parallelism
+    route = SHARD if total > 1 else ""
+    made: list[QueuedPart] = []
+    for index in range(total):
+        place = (index, total)
+        part_key = key_of_part(key, route, place, "")
+        part = make_part(turn, run, step, place, route=route, key=part_key, timeout=request.timeout)
+        if isinstance(part, Refused):
+            return part
+        made.append(_queued(turn, run, step, options, queue, place, part))
+    awaited = (None,) * total
+    verdicts = awaited if total > 1 and reports_by_part(turn.program_of(run), step) else ()
+    phase = PartsQueued(step.index, queue, request.url, turn.now.wall, awaited, verdicts)
+    turn.change_context(run, phase=phase)
+    turn.effects.append(PublishParts(tuple(made)))
+    return None
+
+
+def _queued(
+    turn: TurnState,
+    run: Open,
+    step: Step,
+    options: QueueOptions,
+    queue: str,
+    place: tuple[int, int],
+    request: OutboundRequest,
+) -> QueuedPart:
+    return QueuedPart(
+        name=PartName(turn.head.uid, run.execute_number, run.request_counts, step.index, place[0]),
+        queue=queue,
+        total=place[1],
+        request=request,
+        options=options,
+        scheduled_at=run.planned_at,
+        created_at=turn.now.wall,
+        tenant=turn.program.surroundings.tenant,
+    )
+
+
+def reports_by_part(program: Program, step: Step) -> bool:
+    """Whether each part reports its outcome by feedback: in the last step of a job without a check."""
+    return program.asynchronous and program.check is None and step.index == len(program.steps) - 1

@@ -1,13 +1,12 @@
-"""The ends of a step's parts brought together: one array, one error, one verdict (SPEC section 13)."""
+"""Joins the results of a step's parts: one array, one error, one verdict (SPEC section 13)."""
 
 from scheduler_service.domain.document import FeedbackAwaited, Open, PartsAwaited, PartsOpen, Report
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.parts import SPREAD, PartEnd
-from scheduler_service.domain.records import Exchange, StepEnded
-from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
+from scheduler_service.domain.records import Exchange, exchange_of
+from scheduler_service.domain.wire import Answer, Fault
 from scheduler_service.engine.attempt import Broken, fail, succeed
-from scheduler_service.engine.chain import advance
-from scheduler_service.engine.exchanges import exchange_of
+from scheduler_service.engine.chain import advance, record_step
 from scheduler_service.engine.notification_events import TIMEOUT, failure_event, notify
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure
@@ -17,54 +16,13 @@ from scheduler_service.language.values import as_json, parse_json
 
 PARTIAL = "partial"
 DROPPED = Report(status="dropped")
-"""The verdict of a part that nobody has to do any more."""
+"""The verdict of a part that no longer has to be done."""
 
 Verdicts = tuple[Report | None, ...]
 
 
-def record_part(
-    turn: TurnState,
-    run: Open,
-    step: Step,
-    request: OutboundRequest,
-    outcome: Outcome,
-    *,
-    sent_at: int,
-    error: str | None,
-    instance: str | None = None,
-    part: int | None = None,
-) -> None:
-    """Writes what an instance did into the history; `part` None: it was the whole step."""
-    record_exchange(turn, run, step, exchange_of(request, outcome, sent_at), error, instance or None, part)
-
-
-def record_exchange(
-    turn: TurnState,
-    run: Open,
-    step: Step,
-    exchange: Exchange,
-    error: str | None,
-    instance: str | None,
-    part: int | None,
-) -> None:
-    """Writes a step, or a part of one, into the history."""
-    turn.records.append(
-        StepEnded(
-            execute_number=run.execute_number,
-            request_counts=run.request_counts,
-            index=step.index,
-            at=turn.now.wall,
-            exchange=exchange,
-            resp_env_name=step.resp_env_name,
-            error=error,
-            part=part,
-            instance=instance,
-        )
-    )
-
-
 def record_open_parts(turn: TurnState, run: Open, phase: PartsOpen, fault: Fault) -> None:
-    """The attempt ran out of time over the parts that are still in flight."""
+    """Records the parts still in flight when the attempt ran out of time."""
     step = turn.program_of(run).steps[phase.step]
     for part in phase.parts:
         if part.request is None:
@@ -72,11 +30,11 @@ def record_open_parts(turn: TurnState, run: Open, phase: PartsOpen, fault: Fault
         late = replace(fault, elapsed=max(turn.now.wall - part.sent_at, 0))
         place = part.index if phase.route in SPREAD else None
         exchange = exchange_of(part.request, late, part.sent_at)
-        record_exchange(turn, run, step, exchange, TIMEOUT, part.instance, place)
+        record_step(turn, run, step, exchange, TIMEOUT, instance=part.instance, part=place)
 
 
 def fit_body(turn: TurnState, ends: tuple[PartEnd | None, ...], end: PartEnd) -> PartEnd:
-    """`end` as it is kept: all bodies of a step together are no larger than one response may be."""
+    """`end` as it is kept: the bodies of all parts together stay within the limit of one response."""
     limit = turn.program.surroundings.response_bytes
     kept = sum(len(other.body or b"") for other in ends if other is not None)
     if kept + len(end.body or b"") <= limit:
@@ -87,18 +45,17 @@ def fit_body(turn: TurnState, ends: tuple[PartEnd | None, ...], end: PartEnd) ->
 def finish_parts(
     turn: TurnState, run: Open, step: Step, ends: tuple[PartEnd, ...], url: str, verdicts: Verdicts
 ) -> None:
-    """All parts have ended: the step succeeds when all did, else the attempt fails."""
+    """Ends the step when all its parts have: it succeeds if all did, else the attempt fails."""
     counted = tuple(end for end in ends if not end.dropped)
     array = join_bodies(counted)
     broken = _judge(step, counted, len(ends))
     error = broken.failure.code if broken else None
     whole = _exchange(turn, step, counted, url, array, broken)
-    record_exchange(turn, run, step, whole, error, None, None)
+    record_step(turn, run, step, whole, error)
     if broken is not None:
         timed_out = all(end.timed_out for end in counted if end.error)
         code = broken.failure.code
-        text = broken.message
-        notify(turn, run, failure_event, code, code, text, timed_out=timed_out)
+        notify(turn, run, failure_event, code, code, broken.message, timed_out=timed_out)
         fail(turn, run, broken)
         return
     cut = any(end.truncated for end in counted)
@@ -107,12 +64,12 @@ def finish_parts(
 
 
 def join_bodies(ends: tuple[PartEnd, ...]) -> bytes:
-    """The step's response: those of its parts, in their order."""
+    """The step's response: an array of those of its parts, in order."""
     return as_json([None if end.body is None else parse_json(end.body) for end in ends])
 
 
 def settle_reports(turn: TurnState, run: Open, verdicts: Verdicts) -> None:
-    """Every part of an asynchronous job has reported: it succeeded when all did."""
+    """Ends an asynchronous attempt when every part has reported: it succeeds if all did."""
     counted = [report for report in verdicts if report is not None and report.status != DROPPED.status]
     failed = [report for report in counted if report.status == FAILED_WORD]
     if not failed:
@@ -129,7 +86,7 @@ def settle_reports(turn: TurnState, run: Open, verdicts: Verdicts) -> None:
 
 
 def _digest(verdicts: Verdicts) -> bytes:
-    """What each part has said, so that each may say it again; nothing fits a part that was dropped."""
+    """The digest of each part's report, so that a repetition is recognised; none matches a dropped part."""
     return b"".join(
         digest_of(report) if report is not None and report.status != DROPPED.status else bytes(DIGEST)
         for report in verdicts
@@ -137,7 +94,7 @@ def _digest(verdicts: Verdicts) -> bytes:
 
 
 def _judge(step: Step, ends: tuple[PartEnd, ...], total: int) -> Broken | None:
-    """Why the step fails: `partial` where some parts succeeded, else what the first one met with."""
+    """Why the step fails, or None: `partial` if some parts succeeded, else the first part's error."""
     failed = [end for end in ends if end.error is not None]
     if not failed:
         if step.needed and any(end.truncated for end in ends):
@@ -162,19 +119,19 @@ def _fill(ends: tuple[PartEnd, ...], verdicts: Verdicts) -> Verdicts:
 
 
 def _await_reports(turn: TurnState, run: Open, verdicts: Verdicts) -> None:
-    """The chain is through, and each part reports: some may have done so already."""
+    """Waits for a report of each part at the end of the chain; some may have reported already."""
     context = turn.contexts.get(run.execute_number)
     if not verdicts or context is None or not isinstance(context.phase, FeedbackAwaited):
         return
     turn.change_context(run, phase=PartsAwaited(verdicts))
-    if all(said is not None for said in verdicts):
+    if None not in verdicts:
         settle_reports(turn, run, verdicts)
 
 
 def _exchange(
     turn: TurnState, step: Step, ends: tuple[PartEnd, ...], url: str, array: bytes, broken: Broken | None
 ) -> Exchange:
-    """The step as a whole, as history keeps it: its answer is the array."""
+    """The whole step as the history keeps it: its answer is the array."""
     return Exchange(
         method=step.target.method,
         url=url,

@@ -1,15 +1,14 @@
-"""A step in a queue: its parts end one by one, claimed and completed by instances (SPEC section 13)."""
+"""The parts of a `queue://` step, which instances claim and complete (SPEC section 13)."""
 
 from scheduler_service.domain.document import Open, PartsQueued, Report
 from scheduler_service.domain.effects import ReconfigureParts, WithdrawParts
 from scheduler_service.domain.events import PartEnded, PartProgressed
 from scheduler_service.domain.parts import SHARD, PartEnd, PartName, QueueOptions
-from scheduler_service.domain.records import Exchange
+from scheduler_service.domain.records import Exchange, exchange_of
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
 from scheduler_service.engine.attempt import Broken, fail
-from scheduler_service.engine.chain import advance, key_of
-from scheduler_service.engine.exchanges import exchange_of
+from scheduler_service.engine.chain import advance, key_of, record_step
 from scheduler_service.engine.notification_events import (
     FAILED,
     TIMEOUT,
@@ -18,8 +17,8 @@ from scheduler_service.engine.notification_events import (
     notify,
     report_event,
 )
-from scheduler_service.engine.parts.join import finish_parts, fit_body, record_exchange
-from scheduler_service.engine.parts.outbound import key_of_part, make_part, withdraw
+from scheduler_service.engine.parts.dispatch import key_of_part, make_part, withdraw
+from scheduler_service.engine.parts.join import finish_parts, fit_body
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.engine.requests import Refused
 from scheduler_service.engine.retry import Failure
@@ -30,7 +29,7 @@ RENEWED = "200"
 
 
 def handle_part_end(turn: TurnState, event: PartEnded) -> Reply:
-    """A part of a queue is over. Doubled it changes nothing; one that nobody awaits is `Unchanged`."""
+    """Takes the end of a part. A repetition changes nothing; a part that is not awaited is `Unchanged`."""
     name, end = event.name, event.end
     awaited = _find(turn, name)
     if awaited is None:
@@ -43,7 +42,7 @@ def handle_part_end(turn: TurnState, event: PartEnded) -> Reply:
 
 
 def handle_part_progress(turn: TurnState, event: PartProgressed) -> Reply:
-    """How far a part is: shown and told as that of a feedback is."""
+    """Takes the progress of a part: shown and notified like that of a feedback."""
     awaited = _find(turn, event.name)
     if awaited is None or awaited[1].ends[event.name.index] is not None:
         return Unchanged()
@@ -58,7 +57,7 @@ def handle_part_progress(turn: TurnState, event: PartProgressed) -> Reply:
 
 
 def reconfigure(turn: TurnState, after: Program) -> None:
-    """A new definition: the parts that lie in queues follow its options (SPEC section 13)."""
+    """Gives the parts in queues the options of a new definition (SPEC section 13)."""
     for run in turn.live():
         context = turn.contexts.get(run.execute_number)
         if context is None or not isinstance(context.phase, PartsQueued):
@@ -71,7 +70,7 @@ def reconfigure(turn: TurnState, after: Program) -> None:
 
 
 def record_queued_parts(turn: TurnState, run: Open, phase: PartsQueued, fault: Fault) -> None:
-    """The attempt ran out of time over the parts that nobody has completed."""
+    """Records the parts not yet completed when the attempt ran out of time."""
     step = turn.program_of(run).steps[phase.step]
     total = len(phase.ends)
     for index, end in enumerate(phase.ends):
@@ -79,41 +78,37 @@ def record_queued_parts(turn: TurnState, run: Open, phase: PartsQueued, fault: F
         if isinstance(request, OutboundRequest):
             late = replace(fault, elapsed=max(turn.now.wall - phase.sent_at, 0))
             exchange = exchange_of(request, late, phase.sent_at)
-            record_exchange(turn, run, step, exchange, TIMEOUT, None, _part(index, total))
+            record_step(turn, run, step, exchange, TIMEOUT, part=_part(index, total))
 
 
 def withdraw_all(turn: TurnState, run: Open) -> None:
-    """An execution whose context is lost leaves no part behind in a queue."""
+    """Removes all parts of an execution whose context is lost from their queues."""
     if any(isinstance(step.dispatch, QueueOptions) for step in turn.program_of(run).steps):
         turn.effects.append(WithdrawParts(turn.head.uid, run.execute_number))
 
 
 def _find(turn: TurnState, name: PartName) -> tuple[Open, PartsQueued] | None:
-    """The execution that awaits this part, and how far its step is."""
+    """The execution that waits for this part, with its phase."""
     run = turn.opens.get(name.execute_number)
     context = turn.contexts.get(name.execute_number)
     if run is None or context is None or name.uid != turn.head.uid:
         return None
     phase = context.phase
-    if not isinstance(phase, PartsQueued) or not _is_of(name, run, phase):
+    if not isinstance(phase, PartsQueued) or not 0 <= name.index < len(phase.ends):
         return None
-    return run, phase
-
-
-def _is_of(name: PartName, run: Open, phase: PartsQueued) -> bool:
-    same = (run.request_counts, phase.step) == (name.request_counts, name.step)
-    return same and 0 <= name.index < len(phase.ends)
+    is_same = (run.request_counts, phase.step) == (name.request_counts, name.step)
+    return (run, phase) if is_same else None
 
 
 def _render(turn: TurnState, run: Open, step: Step, place: tuple[int, int]) -> OutboundRequest | Refused:
-    """What was put into the queue: the same again, made of the same responses."""
+    """The request that was put into the queue, made again from the same responses."""
     route = SHARD if place[1] > 1 else ""
     key = key_of_part(key_of(turn, run, step), route, place, "")
     return make_part(turn, run, step, place, route=route, key=key, timeout=step.target.timeout)
 
 
 def _part(index: int, total: int) -> int | None:
-    """What history calls a part: nothing where it is the whole step."""
+    """The part's index in the history; None if it is the whole step."""
     return index if total > 1 else None
 
 
@@ -124,7 +119,8 @@ def _end(
     end = fit_body(turn, phase.ends, end)
     ends = tuple(end if place == index else known for place, known in enumerate(phase.ends))
     exchange = _exchange(turn, phase, end, request)
-    record_exchange(turn, run, step, exchange, end.error, end.instance or None, _part(index, len(ends)))
+    place = _part(index, len(ends))
+    record_step(turn, run, step, exchange, end.error, instance=end.instance or None, part=place)
     turn.change_context(run, phase=replace(phase, ends=ends))
     if not all(ends):
         return
@@ -136,7 +132,7 @@ def _end(
 
 
 def _finish(turn: TurnState, run: Open, step: Step, phase: PartsQueued, end: PartEnd) -> None:
-    """The step had one part: it ends as that one did."""
+    """Ends a step that had one part as that part ended."""
     if end.error is None:
         advance(turn, run, step, Answer(end.status, (), end.body or b"", end.truncated, 0, phase.url))
         return

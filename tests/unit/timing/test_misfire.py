@@ -11,7 +11,15 @@ from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_moment
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.firings import Firing, between, upcoming
-from scheduler_service.timing.misfire import COUNT_MAX, Plan, Run, Tally, count_missed, plan, resume
+from scheduler_service.timing.misfire import (
+    COUNT_MAX,
+    DueFirings,
+    MissedRun,
+    Tally,
+    count_missed,
+    plan,
+    resume,
+)
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
 NOON = as_moment(datetime(2024, 5, 15, 12, tzinfo=UTC))
@@ -36,7 +44,7 @@ def test_before_its_moment_nothing_is_due(period: str) -> None:
     """SPEC 3: firings are computed; looking too early changes nothing."""
     cursor = Cursor(NOON, NOON)
     found = plan(make(period), cursor, "", now=NOON + MINUTE - 1)
-    assert found == Plan(None, (), (), cursor, Firing(NOON + MINUTE, NOON + MINUTE))
+    assert found == DueFirings(None, (), (), cursor, Firing(NOON + MINUTE, NOON + MINUTE))
 
 
 @pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
@@ -51,12 +59,14 @@ def test_a_punctual_firing_is_due_alone(period: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "missed", "caught_up"),
     [
-        ("fire_once", Run(NOON + MINUTE, NOON + 7 * MINUTE, 7), [8]),
-        ("skip", Run(NOON + MINUTE, NOON + 8 * MINUTE, 8), []),
-        ("fire_all", Run(NOON + MINUTE, NOON + 5 * MINUTE, 5), [6, 7, 8]),
+        ("fire_once", MissedRun(NOON + MINUTE, NOON + 7 * MINUTE, 7), [8]),
+        ("skip", MissedRun(NOON + MINUTE, NOON + 8 * MINUTE, 8), []),
+        ("fire_all", MissedRun(NOON + MINUTE, NOON + 5 * MINUTE, 5), [6, 7, 8]),
     ],
 )
-def test_each_policy_splits_the_missed(period: str, policy: str, missed: Run, caught_up: list[int]) -> None:
+def test_each_policy_splits_the_missed(
+    period: str, policy: str, missed: MissedRun, caught_up: list[int]
+) -> None:
     """SPEC 3, misfire: with 60 s of grace, what is at most that late is late, not missed."""
     timer = make(period, misfire_policy=policy, misfire_limit=3)
     found = plan(timer, Cursor(NOON, NOON), "", now=NOON + 10 * MINUTE - 1)
@@ -73,7 +83,7 @@ def test_exactly_the_grace_is_late_and_a_millisecond_more_is_missed(period: str)
     late = plan(timer, Cursor(NOON, NOON), "", now=NOON + MINUTE + 30 * SECOND)
     assert (late.missed, planned(late.late)) == (None, minutes(1))
     missed = plan(timer, Cursor(NOON, NOON), "", now=NOON + MINUTE + 30 * SECOND + 1)
-    assert (missed.missed, missed.late) == (Run(NOON + MINUTE, NOON + MINUTE, 1), ())
+    assert (missed.missed, missed.late) == (MissedRun(NOON + MINUTE, NOON + MINUTE, 1), ())
 
 
 def test_a_single_missed_firing_leaves_no_run_under_fire_once() -> None:
@@ -94,11 +104,11 @@ def test_missed_repeats_are_used_up() -> None:
     """SPEC 3: repeats count from the first moment; missed firings use them up."""
     timer = make("R10/PT1M", misfire_policy="skip")
     found = plan(timer, Cursor(NOON), "", now=NOON + 5 * MINUTE)
-    assert found.missed == Run(NOON, NOON + 3 * MINUTE, 4)
+    assert found.missed == MissedRun(NOON, NOON + 3 * MINUTE, 4)
     assert planned(found.late) == minutes(4, 5)
     assert found.cursor.used == 6
     rest = plan(timer, found.cursor, "", now=NOON + DAY)
-    assert rest.missed == Run(NOON + 6 * MINUTE, NOON + 9 * MINUTE, 4)
+    assert rest.missed == MissedRun(NOON + 6 * MINUTE, NOON + 9 * MINUTE, 4)
     assert rest.cursor.used == 10
     assert upcoming(timer, rest.cursor, "") is None
 
@@ -107,7 +117,7 @@ def test_nothing_is_missed_after_the_end() -> None:
     """SPEC 3: no firing after endAt and ttl, so none is missed there either."""
     for timer in (make(MINUTELY, ttl="5m"), make(EVERY_MINUTE, "1m", ttl="5m")):
         found = plan(timer, Cursor(NOON), "", now=NOON + DAY, policy="skip")
-        assert found.missed == Run(NOON + MINUTE, NOON + 5 * MINUTE, 5)
+        assert found.missed == MissedRun(NOON + MINUTE, NOON + 5 * MINUTE, 5)
 
 
 def test_lead_hands_out_early() -> None:
@@ -132,8 +142,8 @@ def test_long_runs_are_counted_by_arithmetic_or_left_to_count_outside() -> None:
     now = NOON + 200 * MINUTE
     by_arithmetic = plan(make(EVERY_MINUTE), Cursor(NOON, NOON), "", now=now, policy="skip")
     by_walk = plan(make(MINUTELY), Cursor(NOON, NOON), "", now=now, policy="skip")
-    assert by_arithmetic.missed == Run(NOON + MINUTE, NOON + 198 * MINUTE, 198)
-    assert by_walk.missed == Run(NOON + MINUTE, NOON + 198 * MINUTE, None)
+    assert by_arithmetic.missed == MissedRun(NOON + MINUTE, NOON + 198 * MINUTE, 198)
+    assert by_walk.missed == MissedRun(NOON + MINUTE, NOON + 198 * MINUTE, None)
     long = plan(make("1s"), Cursor(NOON), "", now=NOON + DAY, policy="skip")
     assert long.missed is not None
     assert long.missed.count == COUNT_MAX
@@ -205,7 +215,7 @@ def test_every_due_firing_ends_in_exactly_one_place(
     assert list(found.late) == due[len(missed) :][:most]
     if lost:
         count = len(lost) if timer.cron is None or len(lost) <= 100 else None
-        assert found.missed == Run(lost[0].planned_at, lost[-1].planned_at, count)
+        assert found.missed == MissedRun(lost[0].planned_at, lost[-1].planned_at, count)
         tally = count_missed(timer, lost[0].planned_at, lost[-1].planned_at, most=1_000)
         assert timer.cron is None or tally.count == len(lost)
     else:
@@ -221,7 +231,7 @@ def test_a_pause_ends_and_the_phase_stays(period: str) -> None:
     """SPEC 10, PUT: by default its firings are skipped, and the next is the next of the phase."""
     timer = make(period, "2024-05-15 12:00:00")
     back = resume(timer, Cursor(NOON, NOON, 1), now=NOON + 150 * MINUTE + 5, seed="")
-    assert back.missed == Run(NOON + MINUTE, NOON + 150 * MINUTE, 150)
+    assert back.missed == MissedRun(NOON + MINUTE, NOON + 150 * MINUTE, 150)
     assert (back.caught_up, back.count, back.cursor.used) == ((), 150, 1)
     following = upcoming(timer, back.cursor, "")
     assert following is not None
@@ -233,7 +243,7 @@ def test_a_pause_uses_up_no_repeats_and_a_relative_timer_starts_anew() -> None:
     timer = make("R5/PT1M", "30s")
     cursor = Cursor(NOON, NOON + 90 * SECOND, 2)
     back = resume(timer, cursor, now=NOON + HOUR, seed="")
-    assert back.missed == Run(NOON + 150 * SECOND, NOON + 270 * SECOND, 3)
+    assert back.missed == MissedRun(NOON + 150 * SECOND, NOON + 270 * SECOND, 3)
     left = [firing.base for firing in between(timer, back.cursor, "", LATEST)]
     assert left == [NOON + HOUR + 30 * SECOND + number * MINUTE for number in range(3)]
     absolute = make("R5/PT1M", "2024-05-15 12:00:30")
@@ -245,12 +255,14 @@ def test_a_pause_uses_up_no_repeats_and_a_relative_timer_starts_anew() -> None:
 @pytest.mark.parametrize(
     ("policy", "missed", "caught_up"),
     [
-        ("skip", Run(NOON + MINUTE, NOON + 5 * MINUTE, 5), []),
-        ("fire_once", Run(NOON + MINUTE, NOON + 4 * MINUTE, 4), [5]),
-        ("fire_all", Run(NOON + MINUTE, NOON + 3 * MINUTE, 3), [4, 5]),
+        ("skip", MissedRun(NOON + MINUTE, NOON + 5 * MINUTE, 5), []),
+        ("fire_once", MissedRun(NOON + MINUTE, NOON + 4 * MINUTE, 4), [5]),
+        ("fire_all", MissedRun(NOON + MINUTE, NOON + 3 * MINUTE, 3), [4, 5]),
     ],
 )
-def test_the_end_of_a_pause_chooses_for_its_firings(policy: str, missed: Run, caught_up: list[int]) -> None:
+def test_the_end_of_a_pause_chooses_for_its_firings(
+    policy: str, missed: MissedRun, caught_up: list[int]
+) -> None:
     """SPEC 10, PUT: `misfire=` chooses; grace plays no part."""
     timer = make(MINUTELY, misfire_limit=2)
     back = resume(timer, Cursor(NOON), now=NOON + 5 * MINUTE, seed="", policy=policy)
@@ -312,5 +324,5 @@ def test_a_long_pause_is_counted_up_to_10_000() -> None:
 def test_external_has_neither_firings_nor_misses() -> None:
     """SPEC 3: fires only by trigger."""
     timer = make("external")
-    assert plan(timer, Cursor(NOON), "", now=NOON + DAY) == Plan(None, (), (), Cursor(NOON), None)
+    assert plan(timer, Cursor(NOON), "", now=NOON + DAY) == DueFirings(None, (), (), Cursor(NOON), None)
     assert resume(timer, Cursor(NOON), now=NOON + DAY, seed="").count == 0
