@@ -26,6 +26,7 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import succeed
 from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 
 MOST = 1_000
@@ -143,7 +144,7 @@ class _BulkJobs:
     async def _update(self, posted: Posted) -> Result:
         event = Updated(revision=0, active=posted.active)
         try:
-            await run_command(self._parts, posted.job_id, event, definition=posted.definition)
+            await run_command(self._parts, posted.job_id, Command(event, posted.definition))
         except ApiProblem as problem:
             return _refuse(posted.job_id, problem)
         except StoreError as error:

@@ -21,6 +21,7 @@ from scheduler_service.domain.records import Exchange
 from scheduler_service.language.values import as_json
 from scheduler_service.persistence.history.queries import ExecutionQuery, Wire
 from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 
 ALL_STATES = tuple(JobState)
@@ -65,7 +66,7 @@ async def cancel(call: ApiRequest) -> Response:
     entry, number = await _find_life(call)
     event = CancelRequested(number, asked.reason) if asked.reason else CancelRequested(number)
     remembered = call.remembered(f"executions/{call.path['executionId']}/cancel", raw)
-    await run_command(call.parts, entry.job_id, event, remembered=remembered)
+    await run_command(call.parts, entry.job_id, Command(event, remembered=remembered))
     return succeed(
         {"executionId": call.path["executionId"], "executeNumber": number, "state": ExecutionState.CANCELLED}
     )
@@ -76,7 +77,7 @@ async def release(call: ApiRequest) -> Response:
     raw, _ = await call.object()
     entry, number = await _find_life(call)
     remembered = call.remembered(f"executions/{call.path['executionId']}/release", raw)
-    await run_command(call.parts, entry.job_id, Released(number), remembered=remembered)
+    await run_command(call.parts, entry.job_id, Command(Released(number), remembered=remembered))
     return succeed({"executionId": call.path["executionId"], "executeNumber": number})
 
 
@@ -93,7 +94,7 @@ async def replay(call: ApiRequest) -> Response:
     params = await _recall_params(call) if asked.params is None else as_json(asked.params)
     event = Triggered(params=params, replay=Replay(number, asked.from_step, responses))
     remembered = call.remembered(f"executions/{call.path['executionId']}/replay", raw)
-    return show_started(await run_command(call.parts, entry.job_id, event, remembered=remembered))
+    return show_started(await run_command(call.parts, entry.job_id, Command(event, remembered=remembered)))
 
 
 async def find_execution(parts: ApiDependencies, execution_id: str) -> Wire:

@@ -6,12 +6,11 @@ import msgspec
 
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.problems import ApiProblem, invalid, refused
-from scheduler_service.domain.events import Event
 from scheduler_service.domain.execution import ExecutionState, write_execution_id
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.engine.status import find_state
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered
 
 _ENCODER = msgspec.json.Encoder()
@@ -25,34 +24,17 @@ class CommandReply(msgspec.Struct, frozen=True):
     is_recalled: bool
 
 
-async def run_command(
-    parts: ApiDependencies,
-    job_id: str,
-    event: Event,
-    *,
-    definition: Definition | None = None,
-    remembered: Remembered | None = None,
-) -> Reply:
+async def run_command(parts: ApiDependencies, job_id: str, command: Command) -> Reply:
     """The turn's reply, or the one of the turn that was taken under this key before.
 
     Raises ApiProblem for a refusal and for a key that came with another body, StoreError.
     """
-    turn = await run_command_once(parts, job_id, event, definition=definition, remembered=remembered)
-    return turn.reply
+    return (await run_command_once(parts, job_id, command)).reply
 
 
-async def run_command_once(
-    parts: ApiDependencies,
-    job_id: str,
-    event: Event,
-    *,
-    definition: Definition | None = None,
-    remembered: Remembered | None = None,
-) -> CommandReply:
+async def run_command_once(parts: ApiDependencies, job_id: str, command: Command) -> CommandReply:
     """As `run_command`; the execution of a known key is shown as it is now (SPEC section 10)."""
-    reply = await parts.deliver(
-        job_id, event, definition=definition, remembered=remembered, answer=_ENCODER.encode
-    )
+    reply = await parts.deliver(job_id, msgspec.structs.replace(command, answer=_ENCODER.encode))
     if isinstance(reply, Refusal):
         raise refused(reply)
     if not isinstance(reply, Recalled):

@@ -19,6 +19,7 @@ from scheduler_service.domain.events import Activated, Created, Destroyed, Event
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reactivated, Taken
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 
 _STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
@@ -31,7 +32,7 @@ async def create(call: ApiRequest) -> Response:
     posted = check_posted(call.parts, raw, job_id)
     remembered = call.remembered(f"jobs/{job_id}", raw)
     reply = await run_command(
-        call.parts, job_id, Created(uid="", key=b""), definition=posted.definition, remembered=remembered
+        call.parts, job_id, Command(Created(uid="", key=b""), posted.definition, remembered)
     )
     if not isinstance(reply, Taken):
         return await _show_after(call.parts, job_id, warnings=posted.warnings)
@@ -58,7 +59,7 @@ async def update(call: ApiRequest) -> Response:
     posted = check_posted(call.parts, raw, job_id)
     event = Updated(revision=0, active=posted.active, if_match=_expected(header(call.scope, b"if-match")))
     remembered = call.remembered(f"jobs/{job_id}/update", raw)
-    await run_command(call.parts, job_id, event, definition=posted.definition, remembered=remembered)
+    await run_command(call.parts, job_id, Command(event, posted.definition, remembered))
     return await _show_after(call.parts, job_id, warnings=posted.warnings)
 
 
@@ -69,7 +70,7 @@ async def switch(call: ApiRequest) -> Response:
     event: Event = (
         Activated(misfire=call.query["misfire"]) if active else Paused(drain=bool(call.query["drain"]))
     )
-    reply = await run_command(call.parts, job_id, event)
+    reply = await run_command(call.parts, job_id, Command(event))
     extra = {"missed": reply.missed} if isinstance(reply, Reactivated) else {}
     return await _show_after(call.parts, job_id, extra=extra)
 
@@ -77,7 +78,7 @@ async def switch(call: ApiRequest) -> Response:
 async def destroy(call: ApiRequest) -> Response:
     """`DELETE /jobs/{jobId}`: the job is gone; its history stays until it is cleaned."""
     job_id = call.job_id
-    await run_command(call.parts, job_id, Destroyed())
+    await run_command(call.parts, job_id, Command(Destroyed()))
     return succeed({"jobId": job_id, "state": JobState.DESTROYED})
 
 

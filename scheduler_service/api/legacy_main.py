@@ -14,6 +14,7 @@ from scheduler_service.api.responses import succeed
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 
 PAGE = 500
@@ -95,7 +96,7 @@ async def _find_family(parts: ApiDependencies, parent: str) -> list[str]:
 
 async def _destroy(parts: ApiDependencies, job_id: str) -> bool:
     try:
-        await run_command(parts, job_id, Destroyed())
+        await run_command(parts, job_id, Command(Destroyed()))
     except ApiProblem as problem:
         if problem.status is not HTTPStatus.NOT_FOUND:
             raise

@@ -14,6 +14,7 @@ from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState, write_execution_id
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply, Started
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered
 
 ENDED_AS = {"failed": ExecutionState.TERMINATED, "succeeded": ExecutionState.SUCCEEDED}
@@ -28,7 +29,7 @@ async def trigger(call: ApiRequest) -> Response:
     if remembered is None and call.query["reset"] is not None:
         raise invalid("/reset", "no_key", "reset starts a known execution afresh; send its Idempotency-Key")
     if remembered is None:
-        return show_started(await run_command(call.parts, job_id, event))
+        return show_started(await run_command(call.parts, job_id, Command(event)))
     # What follows a `?` says when and how, not what: the same key is the same trigger (SPEC section 10).
     remembered = msgspec.structs.replace(remembered, digest=sha256(raw).digest())
     return show_started(await _trigger_once(call, job_id, event, remembered))
@@ -40,7 +41,7 @@ async def feedback(call: ApiRequest) -> Response:
     raw = await call.body()
     event = FeedbackArrived(request_counts, call.query["token"] or "", read_json(raw), call.query["shard"])
     remembered = call.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
-    await run_command(call.parts, job_id, event, remembered=remembered)
+    await run_command(call.parts, job_id, Command(event, remembered=remembered))
     return succeed(None)
 
 
@@ -63,7 +64,7 @@ def _planned_at(call: ApiRequest) -> int | None:
 
 async def _trigger_once(call: ApiRequest, job_id: str, event: Triggered, remembered: Remembered) -> Reply:
     """The key's execution. With `reset`, one that ended so is started afresh, under a key that follows."""
-    turn = await run_command_once(call.parts, job_id, event, remembered=remembered)
+    turn = await run_command_once(call.parts, job_id, Command(event, remembered=remembered))
     reset = call.query["reset"]
     followed = {remembered.key}
     while reset is not None and turn.is_recalled and _has_ended(turn.reply, ENDED_AS[reset]):
@@ -72,7 +73,7 @@ async def _trigger_once(call: ApiRequest, job_id: str, event: Triggered, remembe
             break
         followed.add(key)
         following = msgspec.structs.replace(remembered, key=key)
-        turn = await run_command_once(call.parts, job_id, event, remembered=following)
+        turn = await run_command_once(call.parts, job_id, Command(event, remembered=following))
     return turn.reply
 
 

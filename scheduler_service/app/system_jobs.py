@@ -9,7 +9,7 @@ from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.wire import Answer
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.ports.delivery import Definition, Deliver
+from scheduler_service.ports.delivery import Command, Definition, Deliver
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
@@ -37,9 +37,9 @@ async def install(deliver: Deliver, compiler: Compiler, settings: Settings) -> N
     for text in system_definitions(settings):
         definition = Definition(text, compiler.stored(text))
         job_id = definition.program.job_id
-        reply = await deliver(job_id, Created(uid="", key=b""), definition=definition)
+        reply = await deliver(job_id, Command(Created(uid="", key=b""), definition))
         if isinstance(reply, Refusal):
-            await deliver(job_id, Updated(0), definition=definition)
+            await deliver(job_id, Command(Updated(0), definition))
 
 
 async def install_patiently(

@@ -28,6 +28,7 @@ from scheduler_service.domain.events import (
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, Token
 from scheduler_service.engine.snapshot import decode, encode_all
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
 
@@ -106,24 +107,25 @@ _ERRORS: dict[str, type[StoreError]] = {
 }
 
 
-def write_ask(event: Event | None, definition: bytes | None, remembered: Remembered | None) -> bytes:
-    """The message that takes `event` to a job; None: it is only read."""
-    match event:
-        case None:
-            ask = Ask()
+def write_ask(command: Command | None) -> bytes:
+    """The message that takes `command` to a job; None: the job is only read. `answer` stays behind."""
+    if command is None:
+        return _ENCODER.encode(Ask())
+    match command.event:
         case CallEnded(token=token, outcome=Answer() as answer):
             ask = Ask(ended=Ended(token, answer=answer))
         case CallEnded(token=token, outcome=Fault() as fault):
             ask = Ask(ended=Ended(token, fault=fault))
-        case Adopted(document=Document() as document):
+        case Adopted(document=Document() as document) as event:
             ask = Ask(handover=Handover(msgspec.structs.replace(event, document=None), encode_all(document)))
-        case Unsent():
+        case Unsent() as event:
             ask = Ask(unsent=event)
-        case FeedbackArrived(body=body):
+        case FeedbackArrived(body=body) as event:
             bare = msgspec.structs.replace(event, body=None)
-            ask = Ask(report=Report(bare, json.dumps(body).encode()), remembered=remembered)
-        case _:
-            ask = Ask(event=event, definition=definition, remembered=remembered)  # type: ignore[arg-type]
+            ask = Ask(report=Report(bare, json.dumps(body).encode()), remembered=command.remembered)
+        case event:
+            text = None if command.definition is None else command.definition.text
+            ask = Ask(event=event, definition=text, remembered=command.remembered)  # type: ignore[arg-type]
     return _ENCODER.encode(ask)
 
 

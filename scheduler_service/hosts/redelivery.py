@@ -6,13 +6,14 @@ from scheduler_service.domain.events import Event
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 
 FIRST_PAUSE = 100
 LONGEST_PAUSE = 5 * SECOND
 LEASE = 10 * MINUTE
 
-Take = Callable[[str, Event], Awaitable[Reply]]
+Take = Callable[[str, Command], Awaitable[Reply]]
 
 
 class Redelivery:
@@ -25,11 +26,12 @@ class Redelivery:
 
     async def deliver(self, job_id: str, event: Event) -> None:
         """Returns when the job has taken `event`. Raises the StoreError of the last try after the lease."""
+        command = Command(event)
         end: int | None = None
         pause = FIRST_PAUSE
         while True:
             try:
-                await self._take(job_id, event)
+                await self._take(job_id, command)
             except StoreError:
                 now = self._clock.now().steady
                 end = now + self._lease if end is None else end

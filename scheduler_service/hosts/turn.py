@@ -25,10 +25,10 @@ from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.ports.alarms import Alarms
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import History
-from scheduler_service.ports.state import NOTHING, Remembered, StateStore
+from scheduler_service.ports.state import NOTHING, StateStore
 
 Away = Callable[[str], tuple[Holder, ...]]
 BEARABLE = 2  # ms by which what a turn ahead of its moment begins may begin late, and not say so
@@ -76,11 +76,7 @@ class Turn:
     async def run(
         self,
         held: CachedJob,
-        event: Event,
-        *,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
+        command: Command,
         moment: int | None = None,
     ) -> Reply:
         """Takes one turn. Raises StoreError: no effect was started, and `held` is as it was or in doubt.
@@ -92,11 +88,12 @@ class Turn:
             await self._prepare(held)
         if moment is not None and held.is_live:
             moment = None
+        remembered = command.remembered
         if remembered is not None:
             known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
-        return await self._take(held, event, definition, remembered, answer, moment)
+        return await self._take(held, command, moment)
 
     def begin_life(self, held: CachedJob, event: Created, definition: Definition) -> PendingCommit | Reply:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
@@ -156,18 +153,11 @@ class Turn:
             await self._wait_until(begin_of(held.document, self._clock.now()))
             away = () if self._away is None else self._away(held.job_id)
             resumed = Resumed(self._alive(held.document.head.uid), away)
-            await self._take(held, resumed, None, None, None)
+            await self._take(held, Command(resumed))
             held.cut_off = False
 
-    async def _take(
-        self,
-        held: CachedJob,
-        event: Event,
-        definition: Definition | None,
-        remembered: Remembered | None,
-        answer: Callable[[Reply], bytes] | None,
-        moment: int | None = None,
-    ) -> Reply:
+    async def _take(self, held: CachedJob, command: Command, moment: int | None = None) -> Reply:
+        event, definition, remembered = command.event, command.definition, command.remembered
         now = self._clock.now()
         ahead = ahead_of(moment, now)
         if ahead:
@@ -177,7 +167,9 @@ class Turn:
             event, programs = bind(held, event, definition, self._lives)
         decision = self._core.decide(Job(before, programs, self._holder), event, now)
         decision, deliveries, queued = sort_effects(held.job_id, decision)
-        kept = None if remembered is None else remember_reply(held.job_id, remembered, decision.reply, answer)
+        kept = None
+        if remembered is not None:
+            kept = remember_reply(held.job_id, remembered, decision.reply, command.answer)
         if kept is None and is_idle(before, decision):
             if isinstance(event, AlarmRang):
                 await self._look_again(held, now)
@@ -197,7 +189,7 @@ class Turn:
         if turn.until is not None and queued:
             # Whoever claims sees the parts as soon as they are durable.
             await self._wait_until(turn.until.steady)
-            return await self._take(held, event, definition, remembered, answer)
+            return await self._take(held, command)
         if self._writes.must_be_durable(held, turn):
             await self._commit(held, self._writes.prepare(held, turn))
         else:

@@ -1,4 +1,4 @@
-"""The way of an event to its job."""
+"""The way of an event to its job: a `Command`, delivered wherever the job lives."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -18,23 +18,25 @@ class Definition(msgspec.Struct, frozen=True, gc=False):
     program: Program
 
 
+class Command(msgspec.Struct, frozen=True, gc=False):
+    """An event on its way to a job, with everything that its turn needs.
+
+    `definition` comes with Created and Updated. Under `remembered` the turn is taken once: where its
+    Idempotency-Key is known already, the reply is Recalled. `answer` turns the reply into the bytes that are
+    kept under the key; a Refusal is not kept.
+    """
+
+    event: Event
+    definition: Definition | None = None
+    remembered: Remembered | None = None
+    answer: Callable[[Reply], bytes] | None = None
+
+
 class Deliver(Protocol):
     """The way to a job, wherever it lives."""
 
-    async def __call__(
-        self,
-        job_id: str,
-        event: Event,
-        *,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-    ) -> Reply:
-        """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done.
-
-        Under `remembered` the turn is taken once: where its key is known already, the reply is Recalled.
-        `answer` makes the bytes that are kept from the reply; a Refusal is not kept.
-        """
+    async def __call__(self, job_id: str, command: Command) -> Reply:
+        """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done."""
 
 
 Compile = Callable[[bytes], Program]

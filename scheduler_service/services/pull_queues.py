@@ -16,7 +16,7 @@ from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.replies import Refusal, Unchanged
-from scheduler_service.ports.delivery import Deliver
+from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
@@ -120,7 +120,7 @@ class PullQueues:
         """Renews a lease and reports progress to the job. None: the lease is lost. Raises StoreError."""
         renewed = await self._table.renew(lease, self._clock.now().steady)
         if renewed is not None and not renewed.cancelled and (progress or message):
-            await self._deliver(renewed.job_id, PartProgressed(renewed.name, progress, message))
+            await self._deliver(renewed.job_id, Command(PartProgressed(renewed.name, progress, message)))
         return renewed
 
     async def complete(self, lease: str, end: PartEnd) -> bool:
@@ -260,7 +260,9 @@ class PullQueues:
 
     async def _deliver_end(self, ended: EndedPart) -> None:
         async def deliver() -> None:
-            reply = await self._deliver(ended.job_id, PartEnded(ended.name, ended.end, ended.request))
+            reply = await self._deliver(
+                ended.job_id, Command(PartEnded(ended.name, ended.end, ended.request))
+            )
             if isinstance(reply, (Unchanged, Refusal)):
                 await self._table.drop(ended.part_id)
 

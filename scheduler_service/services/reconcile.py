@@ -11,7 +11,7 @@ from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.delivery import Deliver
+from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
 from scheduler_service.services.declared import Action, DriftKind
@@ -112,7 +112,7 @@ class Reconcile:
         event = _event_of(finding)
         if event is None:
             return verdict.noted
-        reply = await self._deliver(case.job_id, event, definition=finding.definition)
+        reply = await self._deliver(case.job_id, Command(event, finding.definition))
         if isinstance(reply, Refusal):
             return case.applied  # the job changed meanwhile: the next scan sees how
         match verdict.action:

@@ -18,6 +18,7 @@ from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outco
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.sending import MayGo, always
 from scheduler_service.ports.state import Commit
@@ -136,7 +137,7 @@ async def main(qos: int) -> None:
 async def _create(host: EmbeddedHost, job_id: str, due: str, qos: int) -> None:
     request = [{"url": "http://127.0.0.1:9/run", "body": {"n": 1}}]
     definition = describe(jobId=job_id, timer={"dueTime": due, "period": "0s"}, qos=qos, request=request)
-    await host(job_id, Created("", b""), definition=definition)
+    await host(job_id, Command(Created("", b""), definition=definition))
 
 
 async def _fire(clock: ManualClock, history: History) -> float:

@@ -1,9 +1,9 @@
 """How a node reaches jobs: an event goes through the sidecar to wherever the job's actor lives."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from scheduler_service.domain.events import AlarmRang, Created, Event
+from scheduler_service.domain.events import AlarmRang, Created
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
@@ -15,9 +15,8 @@ from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.cluster import ClusterStore
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.state import Remembered
 
 AT_ONCE = 64
 # A ring says only "look again": one that hangs on a dead node is better repeated. In seconds.
@@ -36,29 +35,20 @@ class ActorClient:
         self._holder = holder
         self._tasks = tasks
 
-    async def __call__(
-        self,
-        job_id: str,
-        event: Event,
-        *,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-    ) -> Reply:
+    async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes `event` to the job. Raises StoreError; what is kept under a key is the reply as JSON."""
-        text = None if definition is None else definition.text
-        told = read_reply(await self._sidecar.invoke(job_id, write_ask(event, text, remembered)))
+        told = read_reply(await self._sidecar.invoke(job_id, write_ask(command)))
         assert told.reply is not None, "an event has a reply"
         return told.reply
 
-    async def deliver(self, job_id: str, event: Event) -> Reply:
+    async def deliver(self, job_id: str, command: Command) -> Reply:
         """The same from an errand, which is no task: limits of time need one. Raises StoreError."""
-        reply: Reply = await self._tasks.start(self(job_id, event))
+        reply: Reply = await self._tasks.start(self(job_id, command))
         return reply
 
     async def ring(self, job_id: str) -> None:
         """Takes AlarmRang to the job, within 5 s. Raises StoreError."""
-        read_reply(await self._sidecar.invoke(job_id, write_ask(AlarmRang(), None, None), limit=RING_LIMIT))
+        read_reply(await self._sidecar.invoke(job_id, write_ask(Command(AlarmRang())), limit=RING_LIMIT))
 
     async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, an error for its reply; those of one job in order."""
@@ -81,7 +71,7 @@ class ActorClient:
         row = await self._shared.find(job_id)
         if row is None or row.entry.state is JobState.DESTROYED:
             return None  # asked by id, actors of jobs that never were would fill the memory
-        told = read_reply(await self._sidecar.invoke(job_id, write_ask(None, None, None)))
+        told = read_reply(await self._sidecar.invoke(job_id, write_ask(None)))
         if not told.document:
             return None
         document = decode(told.document)
@@ -90,6 +80,6 @@ class ActorClient:
 
     async def _create(self, definition: Definition) -> Reply | StoreError:
         try:
-            return await self(definition.program.job_id, Created(uid="", key=b""), definition=definition)
+            return await self(definition.program.job_id, Command(Created(uid="", key=b""), definition))
         except StoreError as error:
             return error

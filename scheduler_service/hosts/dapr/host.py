@@ -1,9 +1,8 @@
 """The dapr host: turns run in this process for the jobs whose actors live here (DESIGN section 4)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from scheduler_service.domain.events import Event
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.clock import Timekeeper
@@ -21,11 +20,10 @@ from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import Remembered
 
 
 class DaprHost:
@@ -73,17 +71,9 @@ class DaprHost:
         self.courier = outgoing.courier
         self.sweeper = sweeper
 
-    async def __call__(
-        self,
-        job_id: str,
-        event: Event,
-        *,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-    ) -> Reply:
+    async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes `event` to the job. Raises StoreError; what is kept under a key is the reply as JSON."""
-        return await self._reach(job_id, event, definition=definition, remembered=remembered)
+        return await self._reach(job_id, command)
 
     async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, an error for its reply; those of one job in order."""

@@ -29,10 +29,9 @@ from scheduler_service.hosts.messages import (
 )
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import Remembered
 
 TRIES = 3
 
@@ -102,7 +101,7 @@ class ClusterTurns:
 
     async def look(self, job_id: str) -> None:
         """A reminder's turn: who cannot be looked at now is looked at later. Never raises."""
-        told = await self.take(job_id, write_ask(AlarmRang(), None, None))
+        told = await self.take(job_id, write_ask(Command(AlarmRang())))
         try:
             read_reply(told)
         except StoreError as error:
@@ -125,17 +124,17 @@ class ClusterTurns:
         definition = None
         if ask.definition is not None:
             definition = Definition(ask.definition, self._core.compile(ask.definition))
+        command = Command(event, definition, ask.remembered, write_kept)
         for left in reversed(range(TRIES)):
             try:
-                return await self._take_once(job_id, event, definition, ask.remembered)
+                return await self._take_once(job_id, command)
             except StoreConflict:
                 if not left:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    async def _take_once(
-        self, job_id: str, event: Event, definition: Definition | None, remembered: Remembered | None
-    ) -> Reply:
+    async def _take_once(self, job_id: str, command: Command) -> Reply:
+        event = command.event
         actor = self._actors.enter(job_id)
         await actor.acquire()
         try:
@@ -147,9 +146,7 @@ class ClusterTurns:
                 await self._await_handover(held)
             if isinstance(event, Unsent) and self._flies(event):
                 return Unchanged()
-            return await self._turn.run(
-                held, event, definition=definition, remembered=remembered, answer=write_kept
-            )
+            return await self._turn.run(held, command)
         finally:
             self._actors.leave(actor)
 
@@ -184,7 +181,7 @@ class ClusterTurns:
             request_counts=entry.request_counts,
             owner=await self._owner_of(held.job_id, entry.uid),
         )
-        await self._turn.run(held, event, definition=Definition(text, self._core.compile(text)))
+        await self._turn.run(held, Command(event, Definition(text, self._core.compile(text))))
 
     async def _await_handover(self, held: CachedJob) -> None:
         """Refuses turns while another node still has what it ran for the job. Raises StoreUnavailable."""

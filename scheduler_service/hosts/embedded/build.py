@@ -103,7 +103,7 @@ class _EmbeddedContainer:
             store=ground.store,
             history=ground.history,
             insistence=Redelivery(
-                take=lambda job_id, event: self.turns.take(job_id, event),
+                take=lambda job_id, command: self.turns.take(job_id, command),
                 clock=ground.clock,
                 lease=ground.limits.lease,
             ),

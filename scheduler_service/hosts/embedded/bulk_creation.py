@@ -7,7 +7,7 @@ from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.job_cache import JobCache, LockedJob, PendingCommit
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError
 from scheduler_service.ports.state import Commit, StateStore
 
@@ -17,7 +17,7 @@ NEW = Created(uid="", key=b"")
 """A life without an owner, whose uid and key are still to be made."""
 
 Answer = Reply | StoreError
-Take = Callable[[str, Created, Definition], Awaitable[Reply]]
+Take = Callable[[str, Command], Awaitable[Reply]]
 
 
 class BulkCreation:
@@ -98,6 +98,6 @@ class BulkCreation:
 
     async def _take_one(self, definition: Definition, event: Created) -> Answer:
         try:
-            return await self._take(definition.program.job_id, event, definition)
+            return await self._take(definition.program.job_id, Command(event, definition))
         except StoreError as error:
             return error

@@ -1,10 +1,10 @@
 """The embedded host: turns run in this process, one at a time per job (DESIGN section 4)."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from scheduler_service.domain.events import Created, Event
+from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.clock import Timekeeper
@@ -17,11 +17,11 @@ from scheduler_service.hosts.embedded.turns import EmbeddedTurns
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import Remembered, StateStore
+from scheduler_service.ports.state import StateStore
 
 Result = TypeVar("Result")
 
@@ -59,24 +59,22 @@ class EmbeddedHost:
         self.outgoing = outgoing
         self.courier = outgoing.courier
 
-    async def __call__(
-        self,
-        job_id: str,
-        event: Event,
-        *,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-    ) -> Reply:
+    async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done.
 
         Who stops waiting stops nothing: a turn that has begun is taken to its end.
         """
-        if self._is_draining and isinstance(event, STARTING):
+        if self._is_draining and isinstance(command.event, STARTING):
             raise StoreUnavailable(STOPPING)
-        if isinstance(event, Created) and not event.uid and definition is not None and remembered is None:
+        event, definition = command.event, command.definition
+        if (
+            isinstance(event, Created)
+            and not event.uid
+            and definition is not None
+            and command.remembered is None
+        ):
             return await self._to_its_end(self._creation.take(definition, event))
-        return await self._to_its_end(self._turns.take(job_id, event, definition, remembered, answer))
+        return await self._to_its_end(self._turns.take(job_id, command))
 
     async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, their writes as one group; an error stands in place of its reply.

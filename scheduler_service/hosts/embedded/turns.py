@@ -1,8 +1,6 @@
 """Takes the turns of the embedded host: each under its job's lock, whoever asked for it."""
 
-from collections.abc import Callable
-
-from scheduler_service.domain.events import AlarmRang, Event
+from scheduler_service.domain.events import AlarmRang
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
@@ -11,12 +9,11 @@ from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.timed_release import ahead_of
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import Remembered
 
-RANG = AlarmRang()
+RANG = Command(AlarmRang())
 
 
 class EmbeddedTurns:
@@ -33,15 +30,7 @@ class EmbeddedTurns:
         self._alarms = alarms
         self._log = log
 
-    async def take(
-        self,
-        job_id: str,
-        event: Event,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-        moment: int | None = None,
-    ) -> Reply:
+    async def take(self, job_id: str, command: Command, moment: int | None = None) -> Reply:
         """Takes one turn (`Turn.run`) once all that was asked before it is done. Raises StoreError."""
         actor = self._actors.enter(job_id)
         if not actor.is_busy:
@@ -49,14 +38,7 @@ class EmbeddedTurns:
         else:
             await actor.acquire()
         try:
-            return await self._turn.run(
-                actor.held,
-                event,
-                definition=definition,
-                remembered=remembered,
-                answer=answer,
-                moment=moment,
-            )
+            return await self._turn.run(actor.held, command, moment)
         finally:
             self._actors.leave(actor)
 
@@ -83,7 +65,7 @@ class EmbeddedTurns:
             self._alarms.again(job_id, ahead)
             return
         try:
-            await self.take(job_id, RANG, moment=moment)
+            await self.take(job_id, RANG, moment)
         except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
             self._look_later(job_id, error, "look_failed")
 

@@ -1,10 +1,9 @@
 """What the service asks of one share of the jobs, whichever process has it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from scheduler_service.domain.events import Event
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
@@ -19,10 +18,9 @@ from scheduler_service.hosts.processes.rpc_methods import Method, ShardStatus, T
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Compile, Definition
+from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import History
-from scheduler_service.ports.state import Remembered
 
 Result = TypeVar("Result")
 
@@ -35,15 +33,7 @@ NO_HOLDER = Holder("", "")
 class Shard(Protocol):
     """A share: what is asked of its jobs, its courier and its history. All raise StoreError."""
 
-    async def deliver(
-        self,
-        job_id: str,
-        event: Event,
-        *,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-    ) -> Reply:
+    async def deliver(self, job_id: str, command: Command) -> Reply:
         """As `ports.Deliver`."""
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
@@ -108,18 +98,9 @@ class RemoteShard:
         self.queues = RemoteQueues(branch=branch)
         self._programs = ProgramCache(store=self, compiler=compiler)
 
-    async def deliver(
-        self,
-        job_id: str,
-        event: Event,
-        *,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-    ) -> Reply:
+    async def deliver(self, job_id: str, command: Command) -> Reply:
         """Takes `event` to the job. What is kept under a key is the reply as JSON."""
-        text = None if definition is None else definition.text
-        told = await self._ask(job_id, write_ask(event, text, remembered))
+        told = await self._ask(job_id, write_ask(command))
         assert told.reply is not None, "an event has a reply"
         return told.reply
 
@@ -154,7 +135,7 @@ class RemoteShard:
 
     async def read(self, job_id: str) -> Job | None:
         """The job as it stands after its latest turn, contexts of qos 0 as well."""
-        told = await self._ask(job_id, write_ask(None, None, None))
+        told = await self._ask(job_id, write_ask(None))
         if not told.document:
             return None
         document = decode(told.document)

@@ -1,9 +1,8 @@
 """All shares of a service together: what is asked of a job goes to the share in which it lives."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from scheduler_service.domain.events import Event
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.processes.fan_out import all_of, one_of
@@ -11,9 +10,8 @@ from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.shard import Shard
 from scheduler_service.hosts.processes.sharding import ShardOf, positions_by_shard
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.state import Remembered
 
 
 class Shards:
@@ -23,18 +21,9 @@ class Shards:
         self._shares = shares
         self._home = home
 
-    async def deliver(
-        self,
-        job_id: str,
-        event: Event,
-        *,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-    ) -> Reply:
+    async def deliver(self, job_id: str, command: Command) -> Reply:
         """Takes one turn in the job's share and returns its reply after its commit. Raises StoreError."""
-        share = self._of(job_id)
-        return await share.deliver(job_id, event, definition=definition, remembered=remembered, answer=answer)
+        return await self._of(job_id).deliver(job_id, command)
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """The job's line as its latest commit left it, where it is at hand; else ask the catalogue."""

@@ -26,7 +26,7 @@ from scheduler_service.hosts.processes.rpc_methods import (
 )
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery, Revision
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.delivery import Compile, Definition
+from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
 
@@ -104,9 +104,7 @@ class WorkerService:
                 return write_document(None if job is None else job.document)
             text = ask.definition
             definition = None if text is None else Definition(text, self._compile(text))
-            reply = await self._host(
-                asked.job_id, event, definition=definition, remembered=ask.remembered, answer=write_kept
-            )
+            reply = await self._host(asked.job_id, Command(event, definition, ask.remembered, write_kept))
         except StoreError as error:
             return write_error(error)
         return write_reply(reply)

@@ -18,6 +18,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
 from scheduler_service.hosts.dapr.actor import JobActor, PlainSerializer
 from scheduler_service.hosts.messages import read_reply, write_ask
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from tests.conformance.hosts.houses import DaprHouse, freeze
 from tests.conformance.hosts.standin import StandInClient
@@ -61,7 +62,7 @@ async def test_daprd_finds_its_routes_and_no_others(cluster: DaprHouse) -> None:
     known = [
         await ask(cluster, "GET", "/healthz"),
         await ask(cluster, "GET", "/dapr/config"),
-        await ask(cluster, "PUT", f"{ACTOR}/method/take", write_ask(None, None, None)),
+        await ask(cluster, "PUT", f"{ACTOR}/method/take", write_ask(None)),
         await ask(cluster, "PUT", f"{ACTOR}/method/remind/alarm", reminder),
         await ask(cluster, "DELETE", ACTOR),
     ]
@@ -116,7 +117,7 @@ async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -
     cluster.world.kill("one")
     second = await cluster.add("two")
     await cluster.advance(1_000)
-    assert isinstance(await second.host("job", Triggered()), Started)
+    assert isinstance(await second.host("job", Command(Triggered())), Started)
     await cluster.settle()
     before = cluster.world.state["job"]
     gate.set_result(None)
@@ -124,7 +125,7 @@ async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -
         await frozen
     assert cluster.world.state["job"] == before
     await cluster.advance(12_000)
-    reply = await second.host("job", Triggered())
+    reply = await second.host("job", Command(Triggered()))
     await cluster.settle()
     assert isinstance(reply, Started)
     assert cluster.executions() == {1: State.SUCCEEDED, reply.execute_number: State.SUCCEEDED}

@@ -24,6 +24,7 @@ from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import decode
 from scheduler_service.persistence.common.actor_document import read_actor_document
 from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse
@@ -64,11 +65,11 @@ class Story:
             retry=[{"errorEquals": "500", "intervalSeconds": 1}],
             notification=[notification],
         )
-        created = await self.ask(lambda: self.house.host(JOB, Created("", b""), definition=definition))
+        created = await self.ask(lambda: self.house.host(JOB, Command(Created("", b""), definition)))
         assert created in (Taken(), Unchanged())
         now = self.house.clock.now().wall
         remembered = Remembered("trigger/job", "once", b"digest", b"", now)
-        reply = await self.ask(lambda: self.house.host(JOB, Triggered(), remembered=remembered))
+        reply = await self.ask(lambda: self.house.host(JOB, Command(Triggered(), remembered=remembered)))
         number = msgspec.json.decode(reply.answer)["execute_number"] if isinstance(reply, Recalled) else None
         assert number == 1 or (isinstance(reply, Started) and reply.execute_number == 1), reply
         while self.house.clock.now().wall - now < END and not await self.is_done():

@@ -31,6 +31,7 @@ from scheduler_service.domain.replies import (
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.engine.scope import feedback_token
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import AnyHouse
 from tests.unit.hosts.house import asynchronous, describe
@@ -61,12 +62,12 @@ async def test_who_declares_a_job_is_its_owner(house: AnyHouse) -> None:
     """From its creation on, over a restart and an update (SPEC sections 9 and 11)."""
     declared = describe(jobId="job", request=[{"url": "service:/run"}])
     born = Created(uid="", key=b"", owner="billing")
-    assert await house.host("job", born, definition=declared) == Taken()
+    assert await house.host("job", Command(born, definition=declared)) == Taken()
     await house.crash()
     await house.recover()
     assert await owner_of(house) == "billing"
     changed = describe(jobId="job", request=[{"url": "service:/another"}])
-    assert await house.host("job", Updated(0), definition=changed) == Taken()
+    assert await house.host("job", Command(Updated(0), definition=changed)) == Taken()
     assert await owner_of(house) == "billing"
 
 
@@ -273,7 +274,7 @@ async def test_an_update_brings_a_new_revision(house: AnyHouse) -> None:
     """Readers see the definition that is in force (SPEC section 10)."""
     await house.create(timer={"dueTime": "1h", "period": "1h"})
     definition = describe(timer={"dueTime": "2s", "period": "0s"})
-    assert await house.host("job", Updated(0), definition=definition) == Taken()
+    assert await house.host("job", Command(Updated(0), definition=definition)) == Taken()
     job = await house.host.read("job")
     assert job is not None
     assert job.document is not None
@@ -315,7 +316,7 @@ async def test_a_known_key_is_recalled_over_a_crash(house: AnyHouse) -> None:
 
     async def trigger(digest: bytes) -> Any:
         remembered = Remembered("trigger/job", "key", digest, b"", now)
-        return await house.host("job", Triggered(), remembered=remembered, answer=write)
+        return await house.host("job", Command(Triggered(), remembered=remembered, answer=write))
 
     first = await trigger(b"one")
     assert isinstance(first, Started)

@@ -1,7 +1,7 @@
 """A whole scheduler in memory behind the API: the real machine, and a clock that jumps."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -23,9 +23,8 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.catalogue_entry import bury, describe
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
-from scheduler_service.ports.state import Remembered
 from scheduler_service.services.declarations import Declarations
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
@@ -79,23 +78,16 @@ class World:
         transport = httpx.ASGITransport(self.api, client=(address, 1234))
         return httpx.AsyncClient(transport=transport, **{"base_url": "http://127.0.0.1:8000", **options})
 
-    async def deliver(
-        self,
-        job_id: str,
-        event: Event,
-        *,
-        definition: Definition | None = None,
-        remembered: Remembered | None = None,
-        answer: Callable[[Reply], bytes] | None = None,
-    ) -> Reply:
+    async def deliver(self, job_id: str, command: Command) -> Reply:
         """One turn, as `ports.Deliver` has it."""
         if self.fault is not None:
             raise self.fault
+        remembered, answer = command.remembered, command.answer
         if remembered is not None:
             known = self.store.kept.get((remembered.scope, remembered.key))
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
-        reply = self._turn(job_id, event, definition)
+        reply = self._turn(job_id, command.event, command.definition)
         if remembered is not None and answer is not None and not isinstance(reply, Refusal):
             await self.store.remember(msgspec.structs.replace(remembered, answer=answer(reply)))
         return reply
@@ -105,7 +97,7 @@ class World:
         replies: list[Reply | StoreError] = []
         for one in definitions:
             try:
-                replies.append(await self.deliver(one.program.job_id, Created("", b""), definition=one))
+                replies.append(await self.deliver(one.program.job_id, Command(Created("", b""), one)))
             except StoreError as error:
                 replies.append(error)
         return replies
@@ -121,7 +113,7 @@ class World:
             for call in calls:
                 entry = await self.shelf.find(call.token.uid)
                 assert entry is not None
-                await self.deliver(entry.job_id, CallEnded(call.token, Answer(status, body=body)))
+                await self.deliver(entry.job_id, Command(CallEnded(call.token, Answer(status, body=body))))
 
     def _turn(self, job_id: str, event: Event, definition: Definition | None) -> Reply:
         self.turns += 1

@@ -28,6 +28,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sqlite.rows import batch_row
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.sending import MayGo, always
 from scheduler_service.ports.state import Commit
 from scheduler_service.security.masking import Masking
@@ -110,7 +111,7 @@ class Works:
         for number in range(count):
             job_id = f"job-{number}"
             definition = describe(jobId=job_id, timer=timer, qos=qos, request=request)
-            await self.host(job_id, Created("", b""), definition=definition)
+            await self.host(job_id, Command(Created("", b""), definition=definition))
 
     async def fire(self, count: int) -> None:
         """One firing of each of the `count` jobs, to its record in the history."""

@@ -21,7 +21,7 @@ from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.core import Core
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.state import StateStore
 from scheduler_service.security.masking import Masking
@@ -123,15 +123,17 @@ class Handles:
 
     async def create(self, job_id: str = "job", **members: Any) -> Reply:
         """Delivers Created."""
-        return await self.host(job_id, Created("", b""), definition=describe(jobId=job_id, **members))
+        return await self.host(
+            job_id, Command(Created("", b""), definition=describe(jobId=job_id, **members))
+        )
 
     async def trigger(self, job_id: str = "job") -> Reply:
         """Delivers Triggered."""
-        return await self.host(job_id, Triggered())
+        return await self.host(job_id, Command(Triggered()))
 
     async def deliver(self, event: Event, job_id: str = "job") -> Reply:
         """Delivers any event."""
-        return await self.host(job_id, event)
+        return await self.host(job_id, Command(event))
 
     async def advance(self, pause: int) -> None:
         """The clock runs on, from one planned call to the next."""

@@ -12,6 +12,7 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight, wake_no_claimers
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import OpenSendGuard
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo
 from scheduler_service.services.instances import Instance, Instances
@@ -53,11 +54,11 @@ class Bridge:
         for _ in range(20):
             await asyncio.sleep(0)
 
-    async def _take(self, job_id: str, event: Event) -> Reply:
+    async def _take(self, job_id: str, command: Command) -> Reply:
         self.offered.append(self.clock.now().steady)
         if self.is_away:
             raise StoreUnavailable("away")
-        self.taken.append(event)
+        self.taken.append(command.event)
         return Taken()
 
     def _write(self, event: str, /, **keys: object) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.hosts.messages import event_of, read_ask, write_ask
+from scheduler_service.ports.delivery import Command
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -20,17 +21,17 @@ JSON = st.recursive(
 def test_a_report_arrives_as_it_was_sent(body: Any) -> None:
     """Whatever JSON can say (SPEC section 5)."""
     event = FeedbackArrived(7, "token", body, 2)
-    assert event_of(read_ask(write_ask(event, None, None))) == event
+    assert event_of(read_ask(write_ask(Command(event)))) == event
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400])
 def test_numbers_have_any_size(number: int) -> None:
     """Those of msgpack have 64 bits: a report must not fail for it in one process and pass in another."""
     event = FeedbackArrived(1, "token", {"status": "succeed", "data": {"id": number}})
-    assert event_of(read_ask(write_ask(event, None, None))) == event
+    assert event_of(read_ask(write_ask(Command(event)))) == event
 
 
 def test_what_is_bytes_stays_bytes() -> None:
     """Parameters of a trigger travel as they were posted."""
     event = Triggered(params=b'{"id": 18446744073709551616}', planned_at=None)
-    assert event_of(read_ask(write_ask(event, None, None))) == event
+    assert event_of(read_ask(write_ask(Command(event)))) == event

@@ -26,6 +26,7 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.masking import Masking
@@ -86,7 +87,7 @@ class Bench:
 
     async def run(self, event: Event, **more: Any) -> Reply:
         """One turn."""
-        return await self.turn.run(self.held, event, **more)
+        return await self.turn.run(self.held, Command(event, **more))
 
     async def create(self, **members: Any) -> Reply:
         """A life begins."""

@@ -8,6 +8,7 @@ from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Taken
 from scheduler_service.engine.scope import feedback_token
+from scheduler_service.ports.delivery import Command
 from tests.conformance.hosts.houses import DaprHouse, moved
 from tests.unit.hosts.house import asynchronous
 
@@ -65,6 +66,6 @@ async def test_a_node_that_leaves_hands_over_what_it_runs(cluster: DaprHouse) ->
     assert two.host.running == 6
     for number, job in enumerate(jobs):
         report = FeedbackArrived(1, feedback_token(KEY, f"uid{number + 1}", 1), {"status": "succeed"})
-        assert await two.host(job, report) == Taken()
+        assert await two.host(job, Command(report)) == Taken()
     await cluster.settle()
     assert all(cluster.executions(job) == {1: State.SUCCEEDED} for job in jobs)

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.replies import Started
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse, freeze
 
@@ -25,7 +26,7 @@ async def test_a_node_past_its_heartbeat_commits_nothing(cluster: DaprHouse) -> 
     cluster.world.kill("one")
     second = await cluster.add("two")
     await cluster.advance(12_000)
-    assert isinstance(await second.host("job", Triggered()), Started)
+    assert isinstance(await second.host("job", Command(Triggered())), Started)
     await cluster.settle()
     before = cluster.world.state["job"]
     gate.set_result(None)

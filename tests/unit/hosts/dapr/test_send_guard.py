@@ -11,6 +11,7 @@ from scheduler_service.domain.records import ExecutionRecord, StepEnded
 from scheduler_service.domain.replies import Started
 from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, RUNNING
 from scheduler_service.ports.cluster import Node
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse, moved
 
@@ -37,7 +38,7 @@ async def trigger_and_freeze(cluster: DaprHouse, job: str, name: str = "one") ->
         cluster.freeze(name)
 
     cluster.world.after_save = freeze
-    triggering = asyncio.create_task(cluster.nodes[name].host(job, Triggered()))
+    triggering = asyncio.create_task(cluster.nodes[name].host(job, Command(Triggered())))
     await cluster.settle()
     assert cluster.sender.urls() == []
     return triggering
@@ -118,9 +119,9 @@ async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, 
         return gate
 
     cluster.world.before_save = freeze
-    triggering = asyncio.create_task(cluster.nodes["one"].host(job, Triggered()))
+    triggering = asyncio.create_task(cluster.nodes["one"].host(job, Command(Triggered())))
     await cluster.advance(DEAD)
-    await cluster.nodes["two"].host(job, Triggered())
+    await cluster.nodes["two"].host(job, Command(Triggered()))
     await cluster.advance(1_000)
     before, sent = cluster.executions(job), cluster.sender.urls()
     newer = cluster.world.state[job]
@@ -129,7 +130,7 @@ async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, 
     assert cluster.world.place(job) == "one"
     await cluster.advance(6_000)
     assert cluster.sender.urls() == sent
-    reply = await cluster.nodes["two"].host(job, Triggered())
+    reply = await cluster.nodes["two"].host(job, Command(Triggered()))
     await cluster.settle()
     assert isinstance(reply, Started)
     assert reply.execute_number == len(before) + 1

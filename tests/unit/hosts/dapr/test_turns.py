@@ -8,6 +8,7 @@ from dapr.clients.exceptions import DaprInternalError
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Recalled, Started
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse, freeze
@@ -24,7 +25,7 @@ async def test_a_turn_that_was_overtaken_is_taken_anew(cluster: DaprHouse) -> No
     cluster.world.kill("one")
     second = await cluster.add("two")
     await cluster.advance(1_000)
-    reply = await second.host("job", Triggered())
+    reply = await second.host("job", Command(Triggered()))
     await cluster.settle()
     cluster.world.active["job"] = "one"
     gate.set_result(None)
@@ -46,7 +47,7 @@ async def test_two_nodes_never_take_a_turn_together(cluster: DaprHouse) -> None:
     cluster.world._locks.clear()
     second = await cluster.add("two")
     with pytest.raises(StoreError):
-        await second.host("job", Triggered())
+        await second.host("job", Command(Triggered()))
     assert cluster.sender.requests == []
     gate.set_result(None)
     await slow
@@ -66,7 +67,7 @@ async def test_a_save_of_which_nobody_heard_keeps_its_answer(cluster: DaprHouse)
 
     cluster.world.after_save = lose
     with pytest.raises(StoreError):
-        await cluster.host("job", Triggered(), remembered=remembered)
+        await cluster.host("job", Command(Triggered(), remembered=remembered))
     await cluster.advance(3_000)
-    assert isinstance(await cluster.host("job", Triggered(), remembered=remembered), Recalled)
+    assert isinstance(await cluster.host("job", Command(Triggered(), remembered=remembered)), Recalled)
     assert cluster.executions() == {1: State.SUCCEEDED}

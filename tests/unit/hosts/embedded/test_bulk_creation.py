@@ -8,7 +8,7 @@ import pytest
 from scheduler_service.domain.events import Created, Destroyed, Updated
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
-from scheduler_service.ports.delivery import Definition
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, describe
 from tests.unit.hosts.memory_store import Fate
@@ -40,15 +40,15 @@ async def test_who_declares_a_job_is_its_owner() -> None:
     house = await House().start()
     declared = describe(jobId="a", request=[{"url": "service:/run"}])
     born = Created(uid="", key=b"", owner="billing")
-    assert await house.host("a", born, definition=declared) == Taken()
+    assert await house.host("a", Command(born, definition=declared)) == Taken()
     assert await owner_of(house, "a") == "billing"
     await house.crash()
     await house.start()
     assert await owner_of(house, "a") == "billing"
-    await house.host("a", Updated(0), definition=describe(jobId="a", maxRetries=9))
+    await house.host("a", Command(Updated(0), definition=describe(jobId="a", maxRetries=9)))
     assert await owner_of(house, "a") == "billing"
     await house.deliver(Destroyed(), "a")
-    assert await house.host("a", born, definition=declared) == Taken()
+    assert await house.host("a", Command(born, definition=declared)) == Taken()
     assert await owner_of(house, "a") == "billing"
     assert await create(house, "b") == [Taken()]
     assert await owner_of(house, "b") == ""

@@ -13,6 +13,7 @@ from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.hosts.job_cache import JobCache, LockedJob
 from scheduler_service.hosts.limits import HostLimits
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, asynchronous, describe, until
 from tests.unit.hosts.memory_store import Fate
@@ -386,7 +387,7 @@ async def test_draining_lets_what_runs_end_and_starts_nothing() -> None:
     with pytest.raises(StoreUnavailable, match="stopping"):
         await house.trigger()
     with pytest.raises(StoreUnavailable, match="stopping"):
-        await house.host("new", Created("", b""), definition=describe(jobId="new"))
+        await house.host("new", Command(Created("", b""), definition=describe(jobId="new")))
     await house.advance(3_000)
     assert not stop.done()
     house.sender.release(URL)
@@ -468,7 +469,7 @@ async def test_triggers_beyond_the_limit_wait_their_turn() -> None:
     house = await House().start()
     await house.create(overlapPolicy="queue")
     for _ in range(5):
-        await house.host("job", Triggered())
+        await house.host("job", Command(Triggered()))
     await house.settle()
     assert house.executions() == dict.fromkeys(range(1, 6), State.SUCCEEDED)
 
