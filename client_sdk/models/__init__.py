@@ -1,4 +1,5 @@
-"""The wire format, written once: what a caller posts, and what it is answered (SPEC sections 2 to 7, 10)."""
+"""The wire format, written once: what a caller posts, and what it is answered
+(SPEC sections 2, 3, 4, 5, 6, 7 and 10)."""
 
 from client_sdk.models.definition import JobDefinition, RetryPolicy
 from client_sdk.models.fields import JOB_ID, JOB_ID_FORM, WireModel

@@ -89,7 +89,8 @@ def _weigh_timers(raw: bytes) -> int:
 async def check_address(parts: ApiDependencies, address: str | None) -> str:
     """A base `http(s)://host[:port][/path]` without its last slash; none is empty. Raises ApiProblem.
 
-    Without a key nobody vouches for who registers: the address is judged as a job's own target is (SPEC 9).
+    Without a key nobody vouches for who registers: the address is judged as a job's own target is
+    (SPEC section 9).
     """
     if address is None:
         return ""

@@ -28,7 +28,8 @@ FAILED = "failed"
 RESERVED = frozenset(
     {"cancelled", "check", "egress", "lease_lost", "lost", "no_instance", "partial", "template"}
 )
-"""Codes by which Punctual says what it met with itself; policies read some of them otherwise (SPEC 6)."""
+"""Codes by which Punctual says what it met with itself; policies read some of them otherwise
+(SPEC section 6)."""
 
 
 async def claim(call: ApiRequest) -> Response:

@@ -60,7 +60,7 @@ def test_quartz_disputed():
 
 
 def ends_a_gap(row: Row) -> bool:
-    """Our answer is the first instant after a gap: there SPEC's policy is another than the evaluators'."""
+    """Our answer is the first instant after a gap (SPEC section 3); the evaluators have another policy."""
     zone = zone_of(row["tz"])
     starts = zip(zone.starts[1:], zone.offsets[1:], zone.offsets, strict=False)
     return first_answer(row) in {start for start, after, before in starts if after > before}

@@ -1,4 +1,4 @@
-"""Cron of other dialects: what means the same here is right, the rest is read as SPEC says or refused.
+"""Cron of other dialects: the same meaning is right, the rest is read by SPEC section 3 or refused.
 
 The classes of rows that are not judged by their own answer, and why, stand in `cron_left_out.md`.
 """
@@ -57,7 +57,7 @@ def _differs_in_policy(row: Row) -> str:
         return ""
     if row["dialect"] not in CRONOS:
         return "clock changes"
-    # Cronos takes a range for an interval as well; SPEC names `*` and steps alone.
+    # Cronos takes a range for an interval as well; SPEC section 3 names `*` and steps alone.
     return "clock changes" if re.search(r"[0-9]-[0-9]", " ".join(row["expr"].split()[:3])) else ""
 
 

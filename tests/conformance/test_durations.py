@@ -76,13 +76,13 @@ def fits_oracle(row: dict[str, Any]) -> bool:
 
 @needs_data
 def test_the_oracle_s_rulings() -> None:
-    """SPEC 3: what Go and dapr/kit make of a text, where that is right; else a refusal."""
+    """SPEC section 3: what Go and dapr/kit make of a text, where that is right; else a refusal."""
     assert [row["id"] for row in rows("duration-oracle") if not fits_oracle(row)] == []
 
 
 @needs_data
 def test_iso_8601_durations() -> None:
-    """SPEC 3: a text of the grammar has its value, another is refused; `may` rows: refused, or that value."""
+    """A text of the grammar has its value, another is refused (SPEC section 3); `may` rows allow both."""
 
     def is_right(row: dict[str, Any]) -> bool:
         expect = row["expect"]
@@ -103,7 +103,7 @@ def test_iso_8601_durations() -> None:
 
 @needs_data
 def test_units_without_p_are_no_iso_durations_but_ours() -> None:
-    """SPEC 3: texts like `3D` are refused by both grammars."""
+    """SPEC section 3: texts like `3D` are refused by both grammars."""
     units = [row for row in rows("iso8601-duration") if row["input"][:1].isdigit()]
     assert units
     assert [row["id"] for row in units if read_repeats(row["input"])] == []
@@ -111,7 +111,7 @@ def test_units_without_p_are_no_iso_durations_but_ours() -> None:
 
 @needs_data
 def test_calendar_additions_are_clamped() -> None:
-    """SPEC 3: clamped to the month's end, counted from the anchor."""
+    """SPEC section 3: clamped to the month's end, counted from the anchor."""
     utc = load_zone("UTC")
     for row in rows("calendar-add"):
         given, start = row["input"], datetime.fromisoformat(row["input"]["start"])
@@ -122,7 +122,7 @@ def test_calendar_additions_are_clamped() -> None:
 
 @needs_data
 def test_fixed_times() -> None:
-    """SPEC 3, times; where the data lets the product choose, it refuses or means the same."""
+    """SPEC section 3, times; where the data lets the product choose, it refuses or means the same."""
     for row in rows("fixed-time", "rfc3339-datetime-grammar"):
         expect, read = row["expect"], read_time(row["input"])
         if expect["ok"] is False:
@@ -135,7 +135,7 @@ def test_fixed_times() -> None:
 
 @needs_data
 def test_iso_8601_times_that_are_read_mean_the_same() -> None:
-    """SPEC 3 takes few of the forms; those that it takes have the meaning that other parsers give them."""
+    """SPEC section 3 accepts few of the forms; accepted ones mean the same as in other parsers."""
     read = 0
     for row in rows("iso8601-datetime"):
         moment = read_time(row["input"])

@@ -79,7 +79,7 @@ def asl_policy(given: dict[str, Any]) -> Policy:
 
 @needs_data
 def test_policies_of_the_seed_document() -> None:
-    """SPEC 6: counters per policy, the first match decides also when spent, `maxRetries` over all."""
+    """SPEC section 6: counters per policy, the first match decides also when spent, `maxRetries` over all."""
     judged = 0
     for row in rows("seed"):
         policies = tuple(map(seed_policy, row["policies"]))
@@ -90,7 +90,7 @@ def test_policies_of_the_seed_document() -> None:
 
 @needs_data
 def test_policies_of_amazon_states_language() -> None:
-    """SPEC 6: where the words mean the same, so do the policies; there is no cap over all of them there."""
+    """Where the words mean the same, so do the policies (SPEC section 6); no cap over all of them there."""
     judged = 0
     for row in rows("asl"):
         policies = tuple(map(asl_policy, row["policies"]))

@@ -1,4 +1,5 @@
-"""Texts that other template languages would run, and naughty strings, as templates and values (SPEC 4)."""
+"""Texts that other template languages would run, and naughty strings, as templates and values
+(SPEC section 4)."""
 
 import base64
 import json

@@ -1,4 +1,5 @@
-"""Killed before and after each durable write and each send, a service goes on as it promised (SPEC 3, 5, 8).
+"""Killed before and after each durable write and each send, a service goes on as it promised
+(SPEC sections 3, 5, 8).
 
 The usual run takes some groups of points, evenly spread; `--long` takes every point and crashed recoveries.
 """

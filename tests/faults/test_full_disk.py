@@ -1,4 +1,5 @@
-"""A full disk stops nothing for good: 503 with nothing done, and on again when there is room (SPEC 10)."""
+"""A full disk stops nothing for good: 503 with nothing done, and on again when there is room
+(SPEC section 10)."""
 
 import resource
 from pathlib import Path

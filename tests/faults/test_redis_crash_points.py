@@ -1,4 +1,4 @@
-"""The crash sweep over Redis: Punctual is killed at its points, and so is the server (SPEC 3, 5, 8).
+"""The crash sweep over Redis: Punctual is killed at its points, and so is the server (SPEC sections 3, 5, 8).
 
 The usual run takes a few groups of points; `--long` takes every point.
 """

@@ -139,7 +139,8 @@ def test_the_jobs_lie_in_all_shares() -> None:
 
 
 async def test_several_processes_answer_as_one(tmp_path: Path) -> None:
-    """Created, listed, triggered, changed, read and removed, whichever share a job is in (SPEC 10)."""
+    """Created, listed, triggered, changed, read and removed, whichever share a job is in
+    (SPEC section 10)."""
     async with opened(tmp_path) as service:
         await service.start()
         assert len(service.workers) == SHARES - 1
@@ -287,7 +288,8 @@ async def test_work_of_all_shares_is_claimed_as_from_one_queue(tmp_path: Path) -
 
 
 async def test_capacities_hold_over_all_shares(tmp_path: Path) -> None:
-    """An instance that takes two calls at a time is given two, whichever processes call it (SPEC 13)."""
+    """An instance that takes two calls at a time is given two, whichever processes call it
+    (SPEC section 13)."""
     async with opened(tmp_path) as service:
         await service.start()
         service.target.always("/work", HELD)

@@ -1,1 +1,1 @@
-"""Tests over the whole service: what goes over the wire is what SPEC says."""
+"""Tests over the whole service: what goes over the wire is what docs/spec.md says."""

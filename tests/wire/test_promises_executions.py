@@ -59,7 +59,7 @@ async def test_twenty_equal_triggers_at_once_are_one_execution(world: World) -> 
 
 
 async def test_a_known_key_may_start_what_ended_afresh(world: World) -> None:
-    """With `reset=failed` or `succeeded` a known key starts what ended so afresh (SPEC section 10, 004)."""
+    """With `reset=failed` or `succeeded` a known key starts what ended so afresh (SPEC section 10)."""
     await create(world.client)
     world.target.answers("/run", 500)
     headers = {"idempotency-key": "k"}
@@ -86,7 +86,8 @@ async def test_a_trigger_may_be_for_later(world: World) -> None:
 
 
 async def test_a_trigger_over_the_limit_follows_the_policy(world: World) -> None:
-    """200 also when the state is `skipped`; `queue` waits, `cancel_running` ends the oldest (SPEC 2, 10)."""
+    """200 also when the state is `skipped`; `queue` waits, `cancel_running` ends the oldest
+    (SPEC sections 2, 10)."""
     expected = {"skip": "skipped", "queue": "enqueued", "cancel_running": "processing", "allow": "processing"}
     for policy, state in expected.items():
         await create(world.client, policy, overlapPolicy=policy)
@@ -100,7 +101,8 @@ async def test_a_trigger_over_the_limit_follows_the_policy(world: World) -> None
 
 
 async def test_parameters_are_checked_and_passed(world: World) -> None:
-    """`paramsSchema` checks a trigger's parameters; they are `trigger` and the first root (SPEC 2, 4)."""
+    """`paramsSchema` checks a trigger's parameters; they are `trigger` and the first root
+    (SPEC sections 2, 4)."""
     schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
     step = {"url": "service://jobswork/run/${n}", "body": {"all": "${$.trigger}|json", "n": "${$.n}|json"}}
     await create(world.client, paramsSchema=schema, request=[step])
@@ -134,7 +136,8 @@ async def test_an_execution_is_there_within_a_second(world: World) -> None:
 
 
 async def test_an_execution_is_told_in_full(world: World) -> None:
-    """Attempts, steps, requests and responses with masked headers, a log in order of time (SPEC 10, 14)."""
+    """Attempts, steps, requests and responses with masked headers, a log in order of time
+    (SPEC sections 10, 14)."""
     step = {
         "url": "service://jobswork/run?x=1",
         "headers": {"Authorization": "Bearer hidden-one", "X-Own": "shown"},
@@ -379,7 +382,8 @@ async def test_the_outbox_is_sent_again_by_itself(world: World) -> None:
 
 
 async def test_clean_keeps_the_newest_of_the_living(world: World) -> None:
-    """`retainExecutionCount` newest stay; history of the destroyed goes unless it is kept (SPEC 10)."""
+    """`retainExecutionCount` newest stay; history of the destroyed goes unless it is kept
+    (SPEC section 10)."""
     note = [{"url": "service://jobsclient/told", "stateEquals": "finalSucceed"}]
     for job_id in ("j", "gone"):
         await create(world.client, job_id, notification=note)
@@ -448,7 +452,8 @@ async def test_an_accepted_feedback_is_seen_at_once(tmp_path: Path) -> None:
 
 
 async def test_feedback_decides_where_there_is_no_check(world: World) -> None:
-    """The verdict of a feedback; repeated 200; stale 409 and recorded; unknown status 422 (SPEC 5)."""
+    """The verdict of a feedback; repeated 200; stale 409 and recorded; unknown status 422
+    (SPEC section 5)."""
     step = {"url": "service://jobswork/run?to=${schedulingFeedbackUrl}"}
     await create(world.client, **{"async": True}, request=[step], retry=[{"errorEquals": "e1"}])
     started = await trigger(world)

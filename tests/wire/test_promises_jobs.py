@@ -76,7 +76,7 @@ async def test_a_page_stands_while_jobs_come_and_go(client: httpx.AsyncClient) -
 
 
 async def test_pages_of_each_sorting_show_all_jobs_once(client: httpx.AsyncClient) -> None:
-    """Sorted by anything, from either end, pages of two show what the whole list shows (SPEC 10)."""
+    """Sorted by anything, from either end, pages of two show what the whole list shows (SPEC section 10)."""
     for number in range(7):
         await create(client, f"j{number}", timer={"dueTime": f"{number % 3 + 1}h", "period": "1h"})
     described = data_of_document(await client.get("/openapi.json"))

@@ -15,7 +15,8 @@ KEY = "a-key-of-sixteen-characters"
 
 
 async def test_a_success_comes_in_the_envelope(client: httpx.AsyncClient) -> None:
-    """`resp_code` is 200 on every success, whatever the HTTP status; warnings stand beside (SPEC 10)."""
+    """`resp_code` is 200 on every success, whatever the HTTP status; warnings stand beside
+    (SPEC section 10)."""
     created = await client.post("/jobs/j", json=definition(timer={"dueTime": "5s", "period": "external"}))
     assert data_of(created, 201)["jobId"] == "j"
     again = await client.post("/jobs/j", json=definition(timer={"dueTime": "5s", "period": "external"}))
@@ -33,7 +34,8 @@ async def test_400_is_malformed_json(client: httpx.AsyncClient, body: bytes) -> 
 
 
 async def test_401_is_no_key_or_an_unknown_one() -> None:
-    """With `server.key` each route wants it, but health; unknown routes tell nothing either (SPEC 14)."""
+    """With `server.key` each route wants it, but health; unknown routes tell nothing either
+    (SPEC section 14)."""
     async with running(server={"key": KEY}) as world:
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {KEY}"}):
             for path in ("/jobs", "/jobs/j", "/nothing", "/settings", "/openapi.json"):
@@ -82,7 +84,8 @@ async def test_405_names_the_methods_that_are_known(client: httpx.AsyncClient) -
 
 
 async def test_409_is_a_conflict(world: World) -> None:
-    """Same id, other definition: 409. Compared with defaults filled in, without `active` (SPEC 10)."""
+    """Same id, other definition: 409. Compared with defaults filled in, without `active`
+    (SPEC section 10)."""
     data_of(await world.client.post("/jobs/j", json=definition()), 201)
     same = definition(maxRetries=5, active=0, async_=None) | {"jobId": "j"}
     same.pop("async_")

@@ -1,4 +1,5 @@
-"""The SDK's worker on the real pull queues: done, retried, lost, cancelled, stopped (SPEC 13, 16)."""
+"""The SDK's worker on the real pull queues: done, retried, lost, cancelled, stopped
+(SPEC sections 13, 16)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,5 @@
-"""`broadcast` and `shard` over real instances: one, three, none; failing, hanging, leaving (SPEC 13)."""
+"""`broadcast` and `shard` over real instances: one, three, none; failing, hanging, leaving
+(SPEC section 13)."""
 
 import json
 from collections.abc import AsyncIterator

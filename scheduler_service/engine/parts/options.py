@@ -1,4 +1,5 @@
-"""Compiles how a step is handed to instances: routing of `service://`, options of `queue://` (SPEC 13)."""
+"""Compiles how a step is handed to instances: routing of `service://`, options of `queue://`
+(SPEC section 13)."""
 
 import re
 from collections.abc import Iterable

@@ -137,7 +137,8 @@ class DaprHost:
         self.store.doubt()
 
     async def stop(self, grace: int) -> None:
-        """Drains for at most `grace` ms: hands what runs to the other nodes, or lets it end (SPEC 14)."""
+        """Drains for at most `grace` ms: hands what runs to the other nodes, or lets it end
+        (SPEC section 14)."""
         self._is_ready = False
         self._is_draining = True
         self._turns.stop_starting()

@@ -1,4 +1,4 @@
-"""Removes what history need not keep any more, in small steps between the writer's own (SPEC 12)."""
+"""Removes what history need not keep any more, in small steps between the writer's own (SPEC section 12)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,4 +1,5 @@
-"""Which leases were completed, and how: an accepted completion may be repeated, after a crash too (SPEC 13).
+"""Which leases were completed, and how: an accepted completion may be repeated, after a crash too
+(SPEC section 13).
 
 Runs in the writer's transaction, in which the part ends. Bounded by age and by number.
 """

@@ -1,4 +1,5 @@
-"""What the settings say to jobs: defaults, environment, feedback addresses, egress (SPEC 2 to 5, 9)."""
+"""What the settings say to jobs: defaults, environment, feedback addresses, egress
+(SPEC sections 2, 3, 4, 5 and 9)."""
 
 from ipaddress import ip_address
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The chain, its answers and its retries (SPEC sections 4 to 6)."""
+"""The chain, its answers and its retries (SPEC sections 4, 5 and 6)."""
 
 from typing import Any
 

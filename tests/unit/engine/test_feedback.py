@@ -1,4 +1,5 @@
-"""What checks, feedback and a failing chain leave alone, and when the next check comes (SPEC 4, 5, 7)."""
+"""What checks, feedback and a failing chain leave alone, and when the next check comes
+(SPEC sections 4, 5, 7)."""
 
 from typing import Any
 
@@ -79,7 +80,8 @@ def test_a_feedback_token_fits_one_life_and_one_attempt() -> None:
 
 
 def test_a_failing_request_of_an_asynchronous_chain_is_told_by_its_status() -> None:
-    """Its key is the HTTP status code, `500` where there is none; what succeeds is not told (SPEC 7)."""
+    """Its key is the HTTP status code, `500` where there is none; what succeeds is not told
+    (SPEC section 7)."""
     steps = [{"url": "http://target.test/1"}, {"url": "http://target.test/2"}]
     rig = started(request=steps, notification=[{"url": "http://caller.test/"}])
     rig.answer(200)

@@ -55,19 +55,19 @@ def decide(
     ],
 )
 def test_what_a_policy_matches(errors: str, code: str, matches: bool) -> None:
-    """SPEC 6: codes, classes, `*` (any but egress); lost and cancelled are never retried."""
+    """SPEC section 6: codes, classes, `*` (any but egress); lost and cancelled are never retried."""
     assert isinstance(decide([policy(errors)], code), Retry) is matches
 
 
 def test_the_defaults_are_one_second_twice_doubling() -> None:
-    """SPEC 6: intervalSeconds 1, maxAttempts 2, backoffRate 2.0."""
+    """SPEC section 6: intervalSeconds 1, maxAttempts 2, backoffRate 2.0."""
     assert decide([policy("500")], "500") == Retry(0, 1_000)
     assert decide([policy("500")], "500", spent=(1,), retries=1) == Retry(0, 2_000)
     assert decide([policy("500")], "500", spent=(2,), retries=2) == GiveUp("policy_spent")
 
 
 def test_the_first_match_decides_also_when_it_is_spent() -> None:
-    """SPEC 6."""
+    """SPEC section 6."""
     policies = [policy("500", attempts=1), policy("*")]
     assert decide(policies, "500", spent=(1, 0), retries=1) == GiveUp("policy_spent")
     assert decide(policies, "404", spent=(1, 0), retries=1) == Retry(1, 1_000)
@@ -75,7 +75,7 @@ def test_the_first_match_decides_also_when_it_is_spent() -> None:
 
 
 def test_max_retries_caps_all_policies_together() -> None:
-    """SPEC 6: the sum never exceeds `maxRetries`."""
+    """SPEC section 6: the sum never exceeds `maxRetries`."""
     policies = [policy("a", attempts=9), policy("b", attempts=9)]
     assert decide(policies, "a", spent=(2, 3), retries=5) == GiveUp("limit")
     assert decide(policies, "a", max_retries=0) == GiveUp("limit")
@@ -84,7 +84,7 @@ def test_max_retries_caps_all_policies_together() -> None:
 
 
 def test_a_timeout_that_is_500_goes_to_who_names_timeout_where_none_matches_500() -> None:
-    """SPEC 5, first point: `5xx` and `*` match 500; a connection failure stays 500."""
+    """SPEC section 5, first point: `5xx` and `*` match 500; a connection failure stays 500."""
     named = policy("timeout", interval=7_000)
     timeout = FailureType.TIMEOUT
     assert decide([named], "500", failure_type=timeout) == Retry(0, 7_000)
@@ -97,14 +97,14 @@ def test_a_timeout_that_is_500_goes_to_who_names_timeout_where_none_matches_500(
 
 
 def test_the_timeout_of_an_asynchronous_job_is_no_500() -> None:
-    """SPEC 5: it raises `timeout`."""
+    """SPEC section 5: it raises `timeout`."""
     timeout = FailureType.TIMEOUT
     assert decide([policy("500"), policy("5xx")], "timeout", failure_type=timeout) == GiveUp("no_policy")
     assert decide([policy("500"), policy("timeout")], "timeout", failure_type=timeout) == Retry(1, 1_000)
 
 
 def test_retry_after_lengthens_and_never_shortens() -> None:
-    """SPEC 6: also beyond a ceiling; not without bounds."""
+    """SPEC section 6: also beyond a ceiling; not without bounds."""
     limited = [policy("503", interval=4_000, ceiling=5_000)]
     assert decide(limited, "503", retry_after=9_000) == Retry(0, 9_000)
     assert decide(limited, "503", retry_after=1_000) == Retry(0, 4_000)
@@ -115,7 +115,7 @@ def test_retry_after_lengthens_and_never_shortens() -> None:
 @given(seed=st.text(), used=st.integers(0, 8), retry_after=st.none() | st.integers(0, 10**6))
 @settings(deadline=None)
 def test_full_jitter_is_stable_and_within_the_wait(seed: str, used: int, retry_after: int | None) -> None:
-    """SPEC 6: `full` spreads a wait over 0 to its length; Retry-After is kept nevertheless."""
+    """SPEC section 6: `full` spreads a wait over 0 to its length; Retry-After is kept nevertheless."""
     spread = [policy("500", jitter="full", attempts=9, ceiling=60_000)]
     verdicts = [
         decide(spread, "500", spent=(used,), retry_after=retry_after, seed=seed, max_retries=9)
@@ -138,7 +138,7 @@ def test_a_new_jitter_kind_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_waits_of_a_job_that_always_fails() -> None:
-    """SPEC 17: retries drawn on a time line."""
+    """SPEC section 17: retries drawn on a time line."""
 
     def plan(
         policies: list[Policy], code: str, failure_type: FailureType = FailureType.HTTP, most: int = 5

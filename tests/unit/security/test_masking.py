@@ -1,4 +1,5 @@
-"""Masking: no secret reaches the history, and everything else reaches it unchanged (SPEC 12 and 14)."""
+"""Masking: no secret reaches the history, and everything else reaches it unchanged
+(SPEC sections 12 and 14)."""
 
 import json
 from typing import Any
@@ -49,7 +50,7 @@ def masked_body(body: bytes, masking: Masking = MASKING) -> bytes:
     ["Authorization", "proxy-authorization", "COOKIE", "Set-Cookie", "x-api-key", "x-tenant-secret"],
 )
 def test_secret_headers_are_masked_in_both_directions(name: str) -> None:
-    """SPEC 14: these five and the headers named in `history.mask`, however they are written."""
+    """SPEC section 14: these five and the headers named in `history.mask`, however they are written."""
     headers = ((name, SECRET), ("X-Other", "kept"))
     found = masked_exchange(request_headers=headers, response_headers=headers)
     assert found.request_headers == found.response_headers == ((name, "***"), ("X-Other", "kept"))
@@ -67,7 +68,7 @@ def test_secret_headers_are_masked_in_both_directions(name: str) -> None:
     ],
 )
 def test_members_are_masked_at_any_depth(body: object) -> None:
-    """SPEC 14: the JSON members named in `history.mask`, in JSON inside strings too."""
+    """SPEC section 14: the JSON members named in `history.mask`, in JSON inside strings too."""
     assert SECRET.encode() not in masked_body(json.dumps(body).encode())
 
 
@@ -187,7 +188,7 @@ def test_a_body_of_no_text_is_cut_at_the_limit() -> None:
 
 
 def test_bodies_are_cut_after_masking_and_say_so() -> None:
-    """SPEC 12: bodies up to `history.body_bytes`; a secret across the cut is masked all the same."""
+    """SPEC section 12: bodies up to `history.body_bytes`; a secret across the cut is masked all the same."""
     body = json.dumps({"a": "x" * 80, "password": SECRET}).encode()
     masking = Masking(members=["password"], body_bytes=90)
     found = masked_exchange(masking, request_body=body, response_body=b"y" * 91)
@@ -217,7 +218,7 @@ def kept_params(masking: Masking, record: ExecutionRecord, **options: Any) -> tu
 
 
 def test_parameters_are_masked_and_cut_like_bodies_and_say_so() -> None:
-    """SPEC 12, 14: what a replay cannot use again is marked as incomplete."""
+    """SPEC sections 12, 14: what a replay cannot use again is marked as incomplete."""
     masking = Masking(members=["password"], body_bytes=20)
     secret = b'{"password":"s3cr3t"}'
     assert kept_params(masking, triggered(secret)) == (b'{"password":"***"}', False)

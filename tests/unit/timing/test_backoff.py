@@ -27,7 +27,7 @@ from scheduler_service.timing.backoff import JITTERS, WAIT_MAX, full_jitter, wai
 def test_waits_grow_by_their_rate(
     interval: int, rate: float, ceiling: int | None, n: int, expected: int
 ) -> None:
-    """SPEC 6: wait n is `intervalSeconds × backoffRate^(n−1)`, under a ceiling."""
+    """SPEC section 6: wait n is `intervalSeconds × backoffRate^(n−1)`, under a ceiling."""
     assert wait(interval, rate, ceiling, n) == expected
 
 
@@ -49,7 +49,7 @@ def test_a_huge_rate_is_capped(rate: float) -> None:
 def test_waits_never_fall_and_stay_below_the_ceiling(
     interval: int, rate: float, ceiling: int | None, n: int
 ) -> None:
-    """SPEC 6: `backoffRate` is at least 1."""
+    """SPEC section 6: `backoffRate` is at least 1."""
     first, second = wait(interval, rate, ceiling, n), wait(interval, rate, ceiling, n + 1)
     assert 0 <= first <= second <= (WAIT_MAX if ceiling is None else ceiling)
 
@@ -57,7 +57,7 @@ def test_waits_never_fall_and_stay_below_the_ceiling(
 @given(st.text(), st.integers(0, WAIT_MAX))
 @settings(deadline=None)
 def test_a_spread_is_stable_and_within_its_wait(seed: str, length: int) -> None:
-    """SPEC 6: `full` spreads a wait over 0 to its length."""
+    """SPEC section 6: `full` spreads a wait over 0 to its length."""
     assert 0 <= full_jitter(seed, length) <= length
     assert full_jitter(seed, length) == full_jitter(seed, length)
 

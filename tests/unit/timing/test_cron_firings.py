@@ -155,7 +155,7 @@ def test_every_local_time_is_that_of_a_plain_walk(expression: str, start: date, 
 
 
 def meant(cron: Cron, local: list[int], zone: Zone) -> list[int]:
-    """The moments of local times by SPEC's own words."""
+    """The moments of local times by the words of SPEC section 3."""
     moments: set[int] = set()
     for second in local:
         instants = zone.instants(second * SECOND)

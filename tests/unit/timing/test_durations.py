@@ -46,7 +46,7 @@ def at(text: str) -> int:
     ],
 )
 def test_clock_durations_have_their_length(text: str, ms: int) -> None:
-    """SPEC 3: both grammars give milliseconds."""
+    """SPEC section 3: both grammars give milliseconds."""
     assert parse_duration(text) == Duration(ms=ms)
 
 
@@ -62,7 +62,7 @@ def test_clock_durations_have_their_length(text: str, ms: int) -> None:
     ],
 )
 def test_iso_dates_go_by_the_calendar(text: str, duration: Duration) -> None:
-    """SPEC 3: days, weeks, months and years stay what they are until a calendar is asked."""
+    """SPEC section 3: days, weeks, months and years stay what they are until a calendar is asked."""
     assert parse_duration(text) == duration
 
 
@@ -75,13 +75,13 @@ def test_iso_dates_go_by_the_calendar(text: str, duration: Duration) -> None:
     ],
 )
 def test_other_durations_are_refused(text: str) -> None:
-    """SPEC 3: the grammars are strict."""
+    """SPEC section 3: the grammars are strict."""
     with pytest.raises(ExpressionError):
         parse_duration(text)
 
 
 def test_a_duration_is_never_rounded_to_nothing() -> None:
-    """SPEC 3: moments are kept to the millisecond; a period must not become 0, which means once."""
+    """SPEC section 3: moments are kept to the millisecond; a period must not become 0, which means once."""
     assert parse_duration("12us").ms == 1
     assert parse_duration("1ns").ms == 1
     assert parse_duration("1500us").ms == 2
@@ -98,7 +98,7 @@ def test_a_duration_is_never_rounded_to_nothing() -> None:
     ],
 )
 def test_repetitions_are_read(text: str, count: int | None, duration: Duration) -> None:
-    """SPEC 3: `Rn/<ISO duration>`."""
+    """SPEC section 3: `Rn/<ISO duration>`."""
     assert parse_repeats(text) == (count, duration)
 
 
@@ -110,7 +110,7 @@ def test_repetitions_are_read(text: str, count: int | None, duration: Duration) 
     ],
 )
 def test_other_repetitions_are_refused(text: str) -> None:
-    """SPEC 3: n is at least 1 and given, and an ISO duration follows."""
+    """SPEC section 3: n is at least 1 and given, and an ISO duration follows."""
     with pytest.raises(ExpressionError):
         parse_repeats(text)
 
@@ -128,12 +128,12 @@ def test_other_repetitions_are_refused(text: str) -> None:
     ],
 )
 def test_months_are_clamped_and_counted_from_the_anchor(start: str, text: str, times: int, end: str) -> None:
-    """SPEC 3: clamped to the month's end, counted from the anchor: no clamping adds up."""
+    """SPEC section 3: clamped to the month's end, counted from the anchor: no clamping adds up."""
     assert shift(at(start), parse_duration(text), times, load_zone("UTC")) == at(end)
 
 
 def test_a_calendar_day_keeps_the_local_time_and_24_hours_do_not() -> None:
-    """SPEC 3: P1D goes by the calendar of the zone, 1d is 24 hours."""
+    """SPEC section 3: P1D goes by the calendar of the zone, 1d is 24 hours."""
     berlin = load_zone("Europe/Berlin")
     start = at("2024-03-30T09:00:00+01:00")
     assert shift(start, parse_duration("P1D"), 1, berlin) == at("2024-03-31T09:00:00+02:00")
@@ -141,7 +141,7 @@ def test_a_calendar_day_keeps_the_local_time_and_24_hours_do_not() -> None:
 
 
 def test_a_skipped_local_time_is_the_end_of_the_gap_and_a_doubled_one_the_first() -> None:
-    """SPEC 3, time zone."""
+    """SPEC section 3, time zone."""
     berlin = load_zone("Europe/Berlin")
     day = parse_duration("P1D")
     assert shift(at("2024-03-30T02:30:00+01:00"), day, 1, berlin) == at("2024-03-31T03:00:00+02:00")
@@ -201,5 +201,5 @@ def test_addition_never_falls(start: int, months: int, days: int, ms: int, times
     ],
 )
 def test_durations_are_said_in_words(text: str, words: str) -> None:
-    """SPEC 3: a sentence in words."""
+    """SPEC section 3: a sentence in words."""
     assert in_words(parse_duration(text)) == words

@@ -54,12 +54,12 @@ def moments(timer: Timer, anchor: int = NOON, count: int = 5, seed: str = "") ->
     ],
 )
 def test_each_kind_fires_when_it_says(due_time: str | None, period: str | None, expected: list[str]) -> None:
-    """SPEC 3, table of kinds: cron strictly after the creation; a past phase goes on; repeats in all."""
+    """SPEC section 3, kinds: cron strictly after the creation; a past phase goes on; repeats in all."""
     assert moments(make(due_time, period)) == expected
 
 
 def test_start_and_end_are_included() -> None:
-    """SPEC 3: none before startAt, none after endAt; the moments themselves are included."""
+    """SPEC section 3: none before startAt, none after endAt; the moments themselves are included."""
     window = {"start_at": "2024-05-15 13:00:00", "end_at": "2024-05-15 15:00:00"}
     hours = [f"2024-05-15T{hour}:00:00" for hour in (13, 14, 15)]
     assert moments(make("0s", "0 0 * * * ?", **window)) == hours
@@ -71,7 +71,7 @@ def test_start_and_end_are_included() -> None:
 
 
 def test_ttl_is_a_duration_from_creation_or_a_moment() -> None:
-    """SPEC 3: no firing after it; the moment itself is included. By the calendar where it says so."""
+    """SPEC section 3: no firing after it; the moment itself is included. By the calendar where it says so."""
     assert len(moments(make("0s", "1h", ttl="2h"))) == 3
     assert len(moments(make("0s", "1h", ttl="2024-05-15 13:30:00"))) == 2
     assert moments(make("P1M", "0s", ttl="P1M")) == ["2024-06-15T12:00:00"]
@@ -79,7 +79,7 @@ def test_ttl_is_a_duration_from_creation_or_a_moment() -> None:
 
 
 def test_a_cursor_goes_on_where_it_stands() -> None:
-    """SPEC 3, clock: the next firing is later than the last planned one; repeats are counted."""
+    """SPEC section 3, clock: the next firing is later than the last planned one; repeats are counted."""
     timer = make("10s", "R4/PT3S")
     cursor = Cursor(NOON)
     for used in range(4):
@@ -93,7 +93,7 @@ def test_a_cursor_goes_on_where_it_stands() -> None:
 
 
 def test_an_anchor_after_the_last_moment_lets_nothing_come_earlier() -> None:
-    """SPEC 10: a restart counts from now, with the used repeats used."""
+    """SPEC section 10: a restart counts from now, with the used repeats used."""
     timer = make("2024-05-15 09:00:00", "R9/PT1H")
     firing = upcoming(timer, Cursor(NOON + 1, NOON - 3 * HOUR, 5), "")
     assert firing is not None
@@ -102,7 +102,7 @@ def test_an_anchor_after_the_last_moment_lets_nothing_come_earlier() -> None:
 
 
 def test_jitter_is_stable_within_bounds_and_differs_by_job() -> None:
-    """SPEC 3: jitter is part of the plan."""
+    """SPEC section 3: jitter is part of the plan."""
     timer = make("0s", "0 * * * * ?", jitter=30_000)
     first = list(islice(between(timer, Cursor(NOON), "a", LATEST), 200))
     assert first == list(islice(between(timer, Cursor(NOON), "a", LATEST), 200))
@@ -139,7 +139,7 @@ anchors = st.integers(NOON - 400 * DAY, NOON + 400 * DAY)
 @given(timers, anchors, st.integers(0, 40))
 @settings(deadline=None, max_examples=60)
 def test_firings_rise_and_jitter_keeps_its_place(timer: Timer, anchor: int, count: int) -> None:
-    """SPEC 3: in order, each before the next moment, none before the anchor or after the end."""
+    """SPEC section 3: in order, each before the next moment, none before the anchor or after the end."""
     firings = list(islice(between(timer, Cursor(anchor), "seed", LATEST), count + 1))
     for firing in firings:
         assert anchor <= firing.base <= firing.planned_at <= firing.base + timer.jitter
@@ -195,7 +195,7 @@ def test_a_far_moment_is_found_without_walking() -> None:
     ],
 )
 def test_what_can_no_longer_fire_is_said(members: dict[str, str], codes: list[str]) -> None:
-    """SPEC 3: `in_the_past`, known when the moment of creation is; `never_fires` for what never comes."""
+    """`in_the_past` needs the moment of creation; `never_fires` is for no moment at all (SPEC section 3)."""
     assert [warning.code for warning in warnings_at(make(**members), NOON)] == codes
 
 

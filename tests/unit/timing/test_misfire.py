@@ -41,7 +41,7 @@ def planned(firings: tuple[Firing, ...]) -> list[int]:
 
 @pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
 def test_before_its_moment_nothing_is_due(period: str) -> None:
-    """SPEC 3: firings are computed; looking too early changes nothing."""
+    """SPEC section 3: firings are computed; looking too early changes nothing."""
     cursor = Cursor(NOON, NOON)
     found = plan(make(period), cursor, "", now=NOON + MINUTE - 1)
     assert found == DueFirings(None, (), (), cursor, Firing(NOON + MINUTE, NOON + MINUTE))
@@ -49,7 +49,7 @@ def test_before_its_moment_nothing_is_due(period: str) -> None:
 
 @pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
 def test_a_punctual_firing_is_due_alone(period: str) -> None:
-    """SPEC 3: at its moment a firing is due, and used up by the look."""
+    """SPEC section 3: at its moment a firing is due, and used up by the look."""
     found = plan(make(period), Cursor(NOON, NOON), "", now=NOON + MINUTE)
     assert (found.missed, found.caught_up, planned(found.late)) == (None, (), minutes(1))
     assert plan(make(period), found.cursor, "", now=NOON + MINUTE).late == ()
@@ -67,7 +67,7 @@ def test_a_punctual_firing_is_due_alone(period: str) -> None:
 def test_each_policy_splits_the_missed(
     period: str, policy: str, missed: MissedRun, caught_up: list[int]
 ) -> None:
-    """SPEC 3, misfire: with 60 s of grace, what is at most that late is late, not missed."""
+    """SPEC section 3, misfire: with 60 s of grace, what is at most that late is late, not missed."""
     timer = make(period, misfire_policy=policy, misfire_limit=3)
     found = plan(timer, Cursor(NOON, NOON), "", now=NOON + 10 * MINUTE - 1)
     assert found.missed == missed
@@ -78,7 +78,7 @@ def test_each_policy_splits_the_missed(
 
 @pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
 def test_exactly_the_grace_is_late_and_a_millisecond_more_is_missed(period: str) -> None:
-    """SPEC 3: within `graceSeconds` a firing is merely late."""
+    """SPEC section 3: within `graceSeconds` a firing is merely late."""
     timer = make(period, misfire_policy="skip", misfire_grace=30 * SECOND)
     late = plan(timer, Cursor(NOON, NOON), "", now=NOON + MINUTE + 30 * SECOND)
     assert (late.missed, planned(late.late)) == (None, minutes(1))
@@ -87,21 +87,21 @@ def test_exactly_the_grace_is_late_and_a_millisecond_more_is_missed(period: str)
 
 
 def test_a_single_missed_firing_leaves_no_run_under_fire_once() -> None:
-    """SPEC 3: it becomes the one that carries the latest missed moment."""
+    """SPEC section 3: it becomes the one that carries the latest missed moment."""
     found = plan(make("0s", "1m"), Cursor(NOON), "", now=NOON + HOUR)
     assert (found.missed, planned(found.caught_up), found.late) == (None, minutes(1), ())
     assert upcoming(make("0s", "1m"), found.cursor, "") is None
 
 
 def test_fewer_missed_than_the_limit_are_all_caught_up() -> None:
-    """SPEC 3, fire_all."""
+    """SPEC section 3, fire_all."""
     found = plan(make("1h", misfire_policy="fire_all"), Cursor(NOON), "", now=NOON + 3 * HOUR + 2 * MINUTE)
     assert found.missed is None
     assert planned(found.caught_up) == [NOON + hour * HOUR for hour in range(4)]
 
 
 def test_missed_repeats_are_used_up() -> None:
-    """SPEC 3: repeats count from the first moment; missed firings use them up."""
+    """SPEC section 3: repeats count from the first moment; missed firings use them up."""
     timer = make("R10/PT1M", misfire_policy="skip")
     found = plan(timer, Cursor(NOON), "", now=NOON + 5 * MINUTE)
     assert found.missed == MissedRun(NOON, NOON + 3 * MINUTE, 4)
@@ -114,14 +114,14 @@ def test_missed_repeats_are_used_up() -> None:
 
 
 def test_nothing_is_missed_after_the_end() -> None:
-    """SPEC 3: no firing after endAt and ttl, so none is missed there either."""
+    """SPEC section 3: no firing after endAt and ttl, so none is missed there either."""
     for timer in (make(MINUTELY, ttl="5m"), make(EVERY_MINUTE, "1m", ttl="5m")):
         found = plan(timer, Cursor(NOON), "", now=NOON + DAY, policy="skip")
         assert found.missed == MissedRun(NOON + MINUTE, NOON + 5 * MINUTE, 5)
 
 
 def test_lead_hands_out_early() -> None:
-    """SPEC 2, leadSeconds: work may be handed out this early."""
+    """SPEC section 2, leadSeconds: work may be handed out this early."""
     found = plan(make(MINUTELY), Cursor(NOON), "", now=NOON + MINUTE - 3 * SECOND, lead=3 * SECOND)
     assert planned(found.late) == minutes(1)
     assert plan(make(MINUTELY), Cursor(NOON), "", now=NOON + MINUTE - 3 * SECOND - 1, lead=3_000).late == ()
@@ -138,7 +138,7 @@ def test_late_firings_come_in_portions() -> None:
 
 
 def test_long_runs_are_counted_by_arithmetic_or_left_to_count_outside() -> None:
-    """SPEC 3, ledger: counted up to 10,000; a turn walks no more than 100."""
+    """SPEC section 3, ledger: counted up to 10,000; a turn walks no more than 100."""
     now = NOON + 200 * MINUTE
     by_arithmetic = plan(make(EVERY_MINUTE), Cursor(NOON, NOON), "", now=now, policy="skip")
     by_walk = plan(make(MINUTELY), Cursor(NOON, NOON), "", now=now, policy="skip")
@@ -151,7 +151,7 @@ def test_long_runs_are_counted_by_arithmetic_or_left_to_count_outside() -> None:
 
 
 def test_counting_outside_goes_by_slices_and_ends_at_10_000() -> None:
-    """SPEC 3, ledger: a walk is done in slices outside the turn."""
+    """SPEC section 3, ledger: a walk is done in slices outside the turn."""
     timer = make(MINUTELY, jitter=10 * SECOND)
     found = plan(timer, Cursor(NOON, NOON), "seed", now=NOON + 1_500 * MINUTE, policy="skip")
     assert found.missed is not None
@@ -169,7 +169,7 @@ def test_counting_outside_goes_by_slices_and_ends_at_10_000() -> None:
 
 
 def test_a_clock_set_back_repeats_nothing() -> None:
-    """SPEC 3, clock."""
+    """SPEC section 3, clock."""
     found = plan(make(MINUTELY), Cursor(NOON, NOON + 5 * MINUTE), "", now=NOON + 2 * MINUTE)
     assert (found.missed, found.caught_up, found.late) == (None, (), ())
 
@@ -200,7 +200,7 @@ def test_every_due_firing_ends_in_exactly_one_place(
     lead: int,
     most: int,
 ) -> None:
-    """SPEC 3, ledger: nothing disappears, nothing is twice. The plan agrees with a plain walk."""
+    """SPEC section 3, ledger: nothing disappears, nothing is twice. The plan agrees with a plain walk."""
     timer = make(period, misfire_policy=policy, misfire_limit=limit, misfire_grace=grace, jitter=jitter)
     start = Cursor(NOON)
     for firing in islice(between(timer, start, "seed", LATEST), used):
@@ -228,7 +228,7 @@ def test_every_due_firing_ends_in_exactly_one_place(
 
 @pytest.mark.parametrize("period", [MINUTELY, EVERY_MINUTE])
 def test_a_pause_ends_and_the_phase_stays(period: str) -> None:
-    """SPEC 10, PUT: by default its firings are skipped, and the next is the next of the phase."""
+    """SPEC section 10, PUT: by default its firings are skipped, and the next is the next of the phase."""
     timer = make(period, "2024-05-15 12:00:00")
     back = resume(timer, Cursor(NOON, NOON, 1), now=NOON + 150 * MINUTE + 5, seed="")
     assert back.missed == MissedRun(NOON + MINUTE, NOON + 150 * MINUTE, 150)
@@ -239,7 +239,7 @@ def test_a_pause_ends_and_the_phase_stays(period: str) -> None:
 
 
 def test_a_pause_uses_up_no_repeats_and_a_relative_timer_starts_anew() -> None:
-    """SPEC 10, PUT: used repeats stay used; 1 starts again from now."""
+    """SPEC section 10, PUT: used repeats stay used; 1 starts again from now."""
     timer = make("R5/PT1M", "30s")
     cursor = Cursor(NOON, NOON + 90 * SECOND, 2)
     back = resume(timer, cursor, now=NOON + HOUR, seed="")
@@ -263,7 +263,7 @@ def test_a_pause_uses_up_no_repeats_and_a_relative_timer_starts_anew() -> None:
 def test_the_end_of_a_pause_chooses_for_its_firings(
     policy: str, missed: MissedRun, caught_up: list[int]
 ) -> None:
-    """SPEC 10, PUT: `misfire=` chooses; grace plays no part."""
+    """SPEC section 10, PUT: `misfire=` chooses; grace plays no part."""
     timer = make(MINUTELY, misfire_limit=2)
     back = resume(timer, Cursor(NOON), now=NOON + 5 * MINUTE, seed="", policy=policy)
     assert (back.missed, planned(back.caught_up), back.count) == (missed, minutes(*caught_up), 5)
@@ -271,7 +271,7 @@ def test_the_end_of_a_pause_chooses_for_its_firings(
 
 
 def test_a_one_time_that_never_fired_fires_and_one_that_did_does_not() -> None:
-    """SPEC 10, PUT."""
+    """SPEC section 10, PUT."""
     timer = make(None, None)
     back = resume(timer, Cursor(NOON), now=NOON + DAY, seed="")
     assert (back.missed, back.caught_up, back.count) == (None, (), 0)
@@ -281,7 +281,7 @@ def test_a_one_time_that_never_fired_fires_and_one_that_did_does_not() -> None:
 
 
 def test_a_single_moment_that_fell_into_the_pause_is_over() -> None:
-    """SPEC 10, PUT: an absolute dueTime keeps its phase; a relative one that never fired starts anew."""
+    """PUT: an absolute dueTime keeps its phase; one that never fired restarts (SPEC section 10)."""
     absolute = make("0s", "2024-05-15 12:10:00")
     back = resume(absolute, Cursor(NOON), now=NOON + HOUR, seed="")
     assert (back.count, upcoming(absolute, back.cursor, "")) == (1, None)
@@ -293,7 +293,7 @@ def test_a_single_moment_that_fell_into_the_pause_is_over() -> None:
 
 
 def test_a_single_moment_that_fired_does_not_fire_after_a_pause() -> None:
-    """SPEC 10, PUT: a relative dueTime counts from the new start, but its one firing is used up."""
+    """SPEC section 10, PUT: a relative dueTime counts from the new start, but its one firing is used up."""
     relative = make("0s", "10m")
     back = resume(relative, Cursor(NOON, NOON + 10 * MINUTE, 1), now=NOON + HOUR, seed="")
     assert upcoming(relative, back.cursor, "") is None
@@ -314,7 +314,7 @@ def test_a_pause_of_no_length_changes_nothing() -> None:
 
 
 def test_a_long_pause_is_counted_up_to_10_000() -> None:
-    """SPEC 3, ledger."""
+    """SPEC section 3, ledger."""
     for timer in (make("* * * * * ?"), make("1s")):
         back = resume(timer, Cursor(NOON), now=NOON + DAY, seed="", policy="fire_once")
         assert back.missed is not None
@@ -322,7 +322,7 @@ def test_a_long_pause_is_counted_up_to_10_000() -> None:
 
 
 def test_external_has_neither_firings_nor_misses() -> None:
-    """SPEC 3: fires only by trigger."""
+    """SPEC section 3: fires only by trigger."""
     timer = make("external")
     assert plan(timer, Cursor(NOON), "", now=NOON + DAY) == DueFirings(None, (), (), Cursor(NOON), None)
     assert resume(timer, Cursor(NOON), now=NOON + DAY, seed="").count == 0

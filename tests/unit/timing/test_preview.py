@@ -20,7 +20,7 @@ def make(due_time: str | None, period: str | None, **members: object) -> Timer:
 
 
 def test_cron_shows_dialect_normal_form_and_local_times() -> None:
-    """SPEC 3: the dialect, a sentence in words, local and UTC times; days of clock change are marked."""
+    """The dialect, a description, local and UTC times; days of clock change are marked (SPEC section 3)."""
     shown = preview(make("0s", "30 2 * * *", timezone="Europe/Berlin"), anchor=NOON, count=2)
     assert (shown.kind, shown.dialect, shown.normal_form) == ("cron", "unix", "30 2 * * *")
     assert shown.description.endswith("Europe/Berlin time")
@@ -31,7 +31,7 @@ def test_cron_shows_dialect_normal_form_and_local_times() -> None:
 
 
 def test_the_moment_of_creation_is_no_firing_of_cron_but_delays_count_from_it() -> None:
-    """SPEC 10: `from` is the moment of creation for delays and ttl, and not itself a firing of cron."""
+    """`from` is the moment of creation for delays and ttl, and not a firing of cron (SPEC section 10)."""
     cron = preview(make("0s", "0 0 * * * ?", ttl="2h"), anchor=NOON, count=9)
     assert [firing.utc for firing in cron.firings] == [NOON + HOUR, NOON + 2 * HOUR]
     timing = preview(make("0s", "1h", ttl="2h"), anchor=NOON, count=9)
@@ -65,12 +65,12 @@ def test_the_moment_of_creation_is_no_firing_of_cron_but_delays_count_from_it() 
     ],
 )
 def test_every_kind_has_a_sentence(timer: Timer, sentence: str) -> None:
-    """SPEC 3: a sentence in words."""
+    """SPEC section 3: a sentence in words."""
     assert preview(timer, anchor=NOON, count=0).description == sentence
 
 
 def test_bounds_are_kept() -> None:
-    """SPEC 10: count at most 1,000; nothing after `until`."""
+    """SPEC section 10: count at most 1,000; nothing after `until`."""
     timer = make("0s", "1s")
     assert len(preview(timer, anchor=NOON, count=5_000).firings) == 1_000
     assert preview(timer, anchor=NOON, count=-1).firings == ()
@@ -86,7 +86,7 @@ def test_jitter_shows_only_for_a_job_that_is_there() -> None:
 
 
 def test_a_job_shows_what_its_cursor_has_left() -> None:
-    """SPEC 3: GET /jobs/{jobId}/next."""
+    """SPEC section 3: GET /jobs/{jobId}/next."""
     shown = show(make("0s", "R3/PT1H"), Cursor(NOON, NOON + HOUR, 2), count=10)
     assert [firing.utc for firing in shown] == [NOON + 2 * HOUR]
 

@@ -41,18 +41,18 @@ def problems(**members: object) -> dict[str, str]:
     ],
 )
 def test_due_time_and_period_make_the_kind(due_time: str | None, period: str | None, kind: str) -> None:
-    """SPEC 3, table of kinds."""
+    """SPEC section 3, table of kinds."""
     assert compile_timer(TimerText(due_time=due_time, period=period), default_zone="UTC").kind == kind
 
 
 def test_no_timer_is_one_time_in_the_default_zone() -> None:
-    """SPEC 3: fires once, now."""
+    """SPEC section 3: fires once, now."""
     timer = compile_timer(None, default_zone="Asia/Shanghai")
     assert (timer.kind, timer.zone.name, timer.warnings) == ("one_time", "Asia/Shanghai", ())
 
 
 def test_a_timing_has_all_its_parts() -> None:
-    """SPEC 3: moments in the timer's own zone."""
+    """SPEC section 3: moments in the timer's own zone."""
     text = TimerText(
         due_time="2023-10-01 09:00:01",
         period="R4/PT3S",
@@ -75,7 +75,7 @@ def test_a_timing_has_all_its_parts() -> None:
 
 
 def test_a_period_without_length_fires_once() -> None:
-    """SPEC 3: `"0s"`: once, at `dueTime`."""
+    """SPEC section 3: `"0s"`: once, at `dueTime`."""
     for period in ("0s", "PT0S", "0", "P0D"):
         assert compile_timer(TimerText(due_time="1m", period=period), default_zone="UTC").repeats == 1
     assert compile_timer(TimerText(due_time="1m", period="5m"), default_zone="UTC").repeats is None
@@ -108,7 +108,7 @@ def test_a_period_without_length_fires_once() -> None:
     ],
 )
 def test_what_is_wrong_is_named(members: dict[str, object], expected: dict[str, str]) -> None:
-    """SPEC 3 and 4: refused when the job is created, with a JSON Pointer."""
+    """SPEC sections 3 and 4: refused when the job is created, with a JSON Pointer."""
     assert problems(**members) == expected
 
 
@@ -143,7 +143,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     ],
 )
 def test_what_is_ignored_is_said(due_time: str | None, period: str | None, codes: list[str]) -> None:
-    """SPEC 3: `due_time_ignored`, for cron when it is not zero; a period that is dropped is said as well."""
+    """`due_time_ignored`, for cron when it is not zero; an ignored period is reported (SPEC section 3)."""
     timer = compile_timer(TimerText(due_time=due_time, period=period), default_zone="UTC")
     assert [warning.code for warning in timer.warnings] == codes
 

@@ -25,7 +25,7 @@ from scheduler_service.timing.zones import load_zone
     ],
 )
 def test_times_are_local_unless_they_have_an_offset(text: str, zone: str, utc: str) -> None:
-    """SPEC 3: local to `timezone`; a skipped one is the gap's end, a doubled one its first occurrence."""
+    """Local to `timezone`; a skipped time is the gap's end, a doubled one its first (SPEC section 3)."""
     assert rfc3339(parse_time(text, load_zone(zone))) == utc
 
 
@@ -57,13 +57,13 @@ def test_times_are_local_unless_they_have_an_offset(text: str, zone: str, utc: s
     ],
 )
 def test_other_times_are_refused(text: str) -> None:
-    """SPEC 3: the forms are strict, and so is the calendar."""
+    """SPEC section 3: the forms are strict, and so is the calendar."""
     with pytest.raises(ExpressionError):
         parse_time(text, load_zone("UTC"))
 
 
 def test_local_text_names_its_offset() -> None:
-    """SPEC 3: local and UTC times are shown."""
+    """SPEC section 3: local and UTC times are shown."""
     moment = parse_time("2023-10-01T09:00:01.250Z", load_zone("UTC"))
     assert local_text(moment, load_zone("Asia/Shanghai")) == "2023-10-01T17:00:01.250+08:00"
     assert local_text(moment, load_zone("America/New_York")) == "2023-10-01T05:00:01.250-04:00"

@@ -225,7 +225,8 @@ async def test_an_early_answer(stage: Stage) -> None:
 
 
 async def test_a_call_given_up_leaves_the_next_one_on_its_connection_alone(stage: Stage) -> None:
-    """Cancelled while its answer comes in, it has no say over who takes the connection then (SPEC 4)."""
+    """Cancelled while its answer comes in, it has no say over who takes the connection then
+    (SPEC section 4)."""
     peers: list[Peer] = []
     came = [asyncio.Event(), asyncio.Event()]
 

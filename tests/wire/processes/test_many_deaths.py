@@ -1,4 +1,5 @@
-"""The source's timer list over a scheduler and instances that are killed, drained and wiped (SPEC 11, 13)."""
+"""The source's timer list over a scheduler and instances that are killed, drained and wiped
+(SPEC sections 11, 13)."""
 
 import asyncio
 import json

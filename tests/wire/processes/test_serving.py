@@ -1,4 +1,4 @@
-"""`punctual serve`, `punctual demo` and `punctual db` as processes (SPEC sections 14 to 16)."""
+"""`punctual serve`, `punctual demo` and `punctual db` as processes (SPEC sections 14, 15 and 16)."""
 
 import signal
 import socket

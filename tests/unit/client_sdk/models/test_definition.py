@@ -1,4 +1,4 @@
-"""What a definition may hold, and what is refused with which pointer (SPEC sections 2 to 7)."""
+"""What a definition may hold, and what is refused with which pointer (SPEC sections 2, 3, 4, 5, 6 and 7)."""
 
 import json
 from typing import Any
@@ -291,7 +291,8 @@ def test_free_text_is_any_unicode(text: str) -> None:
 
 
 def test_a_label_is_named_without_a_colon() -> None:
-    """Filters write `label=name:value`: a name with a colon, or none, could never be asked for (SPEC 10)."""
+    """Filters write `label=name:value`: a name with a colon, or none, could never be asked for
+    (SPEC section 10)."""
     for name in ("a:b", ""):
         with pytest.raises(ModelError, match="without ':'"):
             parse(labels={name: "x"})

@@ -57,7 +57,8 @@ async def test_two_nodes_never_take_a_turn_together(cluster: DaprHouse) -> None:
 
 
 async def test_a_save_of_which_nobody_heard_keeps_its_answer(cluster: DaprHouse) -> None:
-    """The state was written and the sidecar's answer lost: asked again, nothing is done twice (SPEC 10)."""
+    """The state was written and the sidecar's answer lost: asked again, nothing is done twice
+    (SPEC section 10)."""
     await cluster.create()
     remembered = Remembered("trigger/job", "key", b"digest", b"", cluster.clock.now().wall)
 

@@ -126,7 +126,8 @@ async def test_what_is_no_json_creates_nothing_anywhere(service: Fleet, wrong: b
 
 
 async def test_a_process_that_is_away_fails_its_own_jobs_alone(service: Fleet) -> None:
-    """503 for them, 422 for what is wrong all the same; under a key they are tried again (SPEC 10)."""
+    """503 for them, 422 for what is wrong all the same; under a key they are tried again
+    (SPEC section 10)."""
     away = [job_id for job_id in IDS if service.home(job_id) == 1]
     service.branches[0].leave()
     items = [named(job_id, **({"qos": 7} if job_id == away[0] else {})) for job_id in IDS]

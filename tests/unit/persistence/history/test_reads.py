@@ -38,7 +38,7 @@ async def numbers(room: Room, **filters: Any) -> list[object]:
 
 
 async def test_an_execution_in_a_list_has_every_member(room: Room) -> None:
-    """SPEC 10: the members of an execution."""
+    """SPEC section 10: the members of an execution."""
     record = execution(
         state="terminated",
         started_at=START + 1_250,
@@ -79,7 +79,7 @@ async def test_an_execution_that_started_early_is_not_late(room: Room) -> None:
 
 
 async def test_each_filter_narrows_the_list(room: Room) -> None:
-    """SPEC 10: filters of executions; `from` and `to` are both included."""
+    """SPEC section 10: filters of executions; `from` and `to` are both included."""
     await write(
         room,
         batch(1, execution(1, "succeeded"), execution(2, "terminated", error="500")),
@@ -131,7 +131,7 @@ async def test_executions_of_one_moment_in_many_jobs_are_all_paged(room: Room) -
     ],
 )
 async def test_a_bad_cursor_is_refused(room: Room, cursor: str) -> None:
-    """SPEC 10: a bad cursor is 422, never an error of ours."""
+    """SPEC section 10: a bad cursor is 422, never an error of ours."""
     for ask in (
         room.reads.executions(ExecutionQuery(tenant="default", cursor=cursor)),
         room.reads.firings(FiringQuery(uid="u1", cursor=cursor)),
@@ -190,7 +190,7 @@ async def write_one_of_everything(room: Room) -> None:
 
 
 async def test_one_execution_has_every_member(room: Room) -> None:
-    """SPEC 10: attempts with steps, checks and feedback, notifications with attempts."""
+    """SPEC section 10: attempts with steps, checks and feedback, notifications with attempts."""
     await write_one_of_everything(room)
     found: Any = await room.reads.execution("default", "u1-1")
     assert found["state"] == "terminated"
@@ -257,7 +257,7 @@ async def test_one_execution_has_every_member(room: Room) -> None:
 
 
 async def test_the_log_is_in_order_of_time(room: Room) -> None:
-    """SPEC 10: items in order of time with `at`, `kind`, `requestCounts`, `step`, `text`; paged."""
+    """SPEC section 10: items in order of time with `at`, `kind`, `requestCounts`, `step`, `text`; paged."""
     await write_one_of_everything(room)
     whole = await room.reads.log("default", "u1-1")
     assert whole is not None
@@ -291,7 +291,7 @@ async def test_the_log_is_in_order_of_time(room: Room) -> None:
 
 
 async def test_parameters_are_shown_and_recalled_where_they_are_whole(room: Room) -> None:
-    """SPEC 10: a replay has the parameters that were sent; what was masked or cut is only shown."""
+    """SPEC section 10: a replay has the parameters that were sent; what was masked or cut is only shown."""
     await write(
         room,
         batch(1, execution(1)),
@@ -321,7 +321,7 @@ async def test_a_body_that_is_no_text_is_shown_as_hex(room: Room) -> None:
 
 
 async def test_parts_are_listed_by_their_index(room: Room) -> None:
-    """Whoever ended first; the step as a whole follows them, then the next step (SPEC 10, 13)."""
+    """Whoever ended first; the step as a whole follows them, then the next step (SPEC sections 10, 13)."""
     ended = [(0, 2), (0, 0), (0, 1), (0, None), (1, 1), (1, 0), (1, None)]
     steps = [StepEnded(1, 1, index, START, exchange(), part=part) for index, part in ended]
     await write(room, batch(1, execution(), *steps))
@@ -331,7 +331,7 @@ async def test_parts_are_listed_by_their_index(room: Room) -> None:
 
 
 async def test_a_failed_part_shows_what_it_gave(room: Room) -> None:
-    """No status, but a response: the data of its completion (SPEC 10, 13)."""
+    """No status, but a response: the data of its completion (SPEC sections 10, 13)."""
     failed = exchange(status=None, fault="full", response_body=b'{"left":0}')
     await write(room, batch(1, execution(), StepEnded(1, 1, 0, START, failed, error="disk")))
     found: Any = await room.reads.execution("default", "u1-1")
@@ -340,7 +340,7 @@ async def test_a_failed_part_shows_what_it_gave(room: Room) -> None:
 
 
 async def test_the_ledger_lists_firings(room: Room) -> None:
-    """SPEC 10: the members of a firing, latest first, paged."""
+    """SPEC section 10: the members of a firing, latest first, paged."""
     await write(
         room,
         batch(1, FiringRecord(START, FiringOutcome.FIRED, execute_number=1)),
@@ -373,7 +373,7 @@ async def test_the_ledger_lists_firings(room: Room) -> None:
 
 
 async def test_deliveries_are_filtered_and_paged(room: Room) -> None:
-    """SPEC 10: notifications and the outbox, newest first."""
+    """SPEC section 10: notifications and the outbox, newest first."""
 
     def delivery(number: int, state: str) -> DeliveryRecord:
         return DeliveryRecord(
@@ -431,7 +431,8 @@ async def test_the_exchanges_of_the_last_attempt(room: Room) -> None:
 async def test_the_last_attempt_has_what_it_kept_of_earlier_ones(
     room: Room, attempts: list[dict[int, int]], expected: dict[int, int]
 ) -> None:
-    """With `retryFrom: step` it begins later; a step that it did not reach is not its own (SPEC 6, 10)."""
+    """With `retryFrom: step` it begins later; a step that it did not reach is not its own
+    (SPEC sections 6, 10)."""
     steps = [
         StepEnded(1, counts, index, START + counts, exchange(status=status))
         for counts, sent in enumerate(attempts, 1)
@@ -444,7 +445,7 @@ async def test_the_last_attempt_has_what_it_kept_of_earlier_ones(
 
 
 async def test_statistics_of_the_last_hour(room: Room) -> None:
-    """SPEC 10: `byState`, `lateness` and `perMinute` of /stats."""
+    """SPEC section 10: `byState`, `lateness` and `perMinute` of /stats."""
     now = START + 200_000
     timely = [execution(n, "succeeded", started_at=START + n * 1_000 + n) for n in range(1, 101)]
     await write(

@@ -38,7 +38,7 @@ async def numbers(room: Room, **filters: Any) -> list[object]:
 
 
 async def test_the_newest_executions_stay_whatever_their_age(room: Room) -> None:
-    """SPEC 12: by age, default five days, and by count per job, default ten."""
+    """SPEC section 12: by age, default five days, and by count per job, default ten."""
     await write(
         room,
         *(ended(n) for n in range(1, 15)),
@@ -68,7 +68,7 @@ async def test_what_is_young_or_has_not_ended_stays(room: Room) -> None:
 
 
 async def test_an_outcome_may_have_an_age_of_its_own(room: Room) -> None:
-    """SPEC 12: retention by outcome."""
+    """SPEC section 12: retention by outcome."""
     await write(room, ended(1), ended(2, "terminated"), ended(3))
     retention = Retention(writer=room.writer, count=0, age=DAY, ages={"terminated": 30 * DAY})
     await retention.run(START + 2 * DAY)
@@ -97,7 +97,7 @@ async def test_many_are_removed_in_several_steps(room: Room, monkeypatch: pytest
 
 
 async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> None:
-    """SPEC 12: `history.max_bytes`: detail goes first and is marked `dropped`, the row never."""
+    """SPEC section 12: `history.max_bytes`: detail goes first and is marked `dropped`, the row never."""
     for number in range(1, 1_501):
         note = Noted(number, START, "note", "x" * 1_000)
         params = b"{}" if number == 1 else b'{"n":1}'
@@ -121,7 +121,7 @@ async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> Non
 
 
 async def test_clean_removes_destroyed_lives_and_trims_the_living(room: Room) -> None:
-    """SPEC 10: `DELETE /main/schedule/clean` answers what it removed."""
+    """SPEC section 10: `DELETE /main/schedule/clean` answers what it removed."""
     missed = FiringRecord(START, FiringOutcome.SKIPPED, START + 9, 3, "misfire")
     await write(
         room,
@@ -142,7 +142,8 @@ async def test_clean_removes_destroyed_lives_and_trims_the_living(room: Room) ->
 
 
 async def test_lives_are_found_up_to_the_last_number(room: Room) -> None:
-    """Numbers go on from life to life: those before count, one that began since then does not (SPEC 10)."""
+    """Numbers go on from life to life: those before count, one that began since then does not
+    (SPEC section 10)."""
     await write(
         room,
         *(ended(n, uid="first") for n in range(1, 4)),

@@ -160,7 +160,7 @@ async def test_a_full_disk_keeps_everything_and_recovers(file_room: Room) -> Non
 
 
 async def test_a_full_queue_drops_detail_and_marks_it(tmp_path: object) -> None:
-    """SPEC 12: under pressure detail goes first and is marked, the execution's own row never; durable
+    """SPEC section 12: under pressure detail goes first and is marked, the execution's own row never; durable
     batches keep everything."""
     room = Room(f"sqlite:///{tmp_path}/history.db", pending_bytes=0)
     started = AttemptStarted(execute_number=1, request_counts=1, at=START)
@@ -216,7 +216,7 @@ async def test_work_that_fails_changes_nothing_and_raises(room: Room) -> None:
 
 
 async def test_the_exchange_of_a_delivery_is_kept(room: Room) -> None:
-    """SPEC 10: every notification with masked headers and bodies."""
+    """SPEC section 10: every notification with masked headers and bodies."""
     record = DeliveryRecord("d1", 1, 1, "succeed", "http://127.0.0.1/n", "delivered", exchange=exchange())
     room.writer.append(batch(0, record), durable=False)
     await room.writer.flush()
