@@ -121,7 +121,7 @@ class Retire(Effect, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One notification on its way: a value of its own, stored beside the job (DESIGN section 5).
+    """One notification on its way: a value of its own, stored beside the job.
 
     `request` is rendered; `due` (steady ms) is the moment of the next try, None when it does not wait for
     one. `ordinal` numbers the deliveries of one execution. `final` marks the last event of an execution.

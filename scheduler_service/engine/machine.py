@@ -1,4 +1,4 @@
-"""decide(): the one entry to the behaviour of a job, from an event to effects (DESIGN section 2)."""
+"""decide(): the one entry to the behaviour of a job, from an event to effects."""
 
 from scheduler_service.domain.document import Calling, Checking, CheckWaiting, Open, Retrying
 from scheduler_service.domain.errors import Problem

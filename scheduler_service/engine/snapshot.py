@@ -1,4 +1,4 @@
-"""The one codec of a job's state, for every store (DESIGN section 5).
+"""The one codec of a job's state, for every store.
 
 A document is written as `{format, head, contexts}` in MessagePack. Contexts of qos 0 are left out: they
 live in memory alone (SPEC section 8). An older format is upgraded on load; a newer one is refused.

@@ -37,7 +37,7 @@ class SystemClock:
     """The machine's time. `steady` is `wall - skew`, and runs on when the wall clock is set.
 
     A step is taken over by `follow` alone, after `on_step` has made the new skew durable, so that no turn
-    ever sees a steady moment that a restart would not continue (DESIGN section 4, "Time").
+    ever sees a steady moment that a restart would not continue.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The turn: load, decide, arm, commit, act. The one file that knows this order (DESIGN section 3)."""
+"""The turn: load, decide, arm, commit, act. The one file that knows this order."""
 
 from collections.abc import Callable
 

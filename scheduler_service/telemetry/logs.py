@@ -1,4 +1,4 @@
-"""Structured logs: an event word plus keys; never a body, a secret or a header (DESIGN section 8)."""
+"""Structured logs: an event word plus keys; never a body, a secret or a header."""
 
 import logging
 import sys

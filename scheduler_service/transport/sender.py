@@ -21,7 +21,7 @@ from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.service_urls import Directory, ServiceUrls
 
 SystemFunction = Callable[[], Awaitable[Answer]]
-"""A function of this process that a system job calls as `system://NAME` (DESIGN section 2)."""
+"""A function of this process that a system job calls as `system://NAME`."""
 
 SYSTEM_PREFIX = "system://"
 INSTANCE_POLL_SECONDS = 0.25

@@ -1,4 +1,4 @@
-"""A service over Redis: who may have the store, and what it says when it is away (DESIGN section 4)."""
+"""A service over Redis: who may have the store, and what it says when it is away."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A write that fails changes no outcome: nothing is lost, nothing is sent twice (DESIGN section 3)."""
+"""A write that fails changes no outcome: nothing is lost, nothing is sent twice."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A worker process that stands still, at any stage of its life, is killed and started again (DESIGN 4)."""
+"""A worker process that stands still, at any stage of its life, is killed and started again."""
 
 import asyncio
 import os

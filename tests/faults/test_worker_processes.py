@@ -1,4 +1,4 @@
-"""A service of three processes: jobs of all shares, and what a death of any of them costs (DESIGN 4)."""
+"""A service of three processes: jobs of all shares, and what a death of any of them costs."""
 
 import asyncio
 import os

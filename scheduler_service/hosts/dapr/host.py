@@ -1,4 +1,4 @@
-"""The dapr host: turns run in this process for the jobs whose actors live here (DESIGN section 4)."""
+"""The dapr host: turns run in this process for the jobs whose actors live here."""
 
 import asyncio
 from collections.abc import Sequence

@@ -166,7 +166,7 @@ class ClusterTurns:
             await self._restore(held)
 
     async def _restore(self, held: CachedJob) -> None:
-        """The catalogue has the job as living, the actor store has lost it: its life goes on (DESIGN 3)."""
+        """The catalogue has the job as living, the actor store has lost it: its life goes on."""
         entry = held.entry
         assert entry is not None
         text = await self._store.definition(entry.uid, entry.revision)

@@ -1,1 +1,1 @@
-"""The host of one machine: turns run in this process, over one store (DESIGN section 4)."""
+"""The host of one machine: turns run in this process, over one store."""

@@ -36,7 +36,7 @@ NO_EARLY_COMMIT = EarlyCommit(usual=0, longest=0)
 
 
 class EmbeddedAlarms:
-    """Rings jobs when they are due. A ring says only "look again" (DESIGN section 2).
+    """Rings jobs when they are due. A ring says only "look again".
 
     `ready` caps how many alarms lie in memory; jobs whose alarm is not on disk come on top. `ring` takes the
     turn, never raises, and ends with the job's alarm set anew; `foresee` is told each second what is due in

@@ -20,7 +20,7 @@ class DueWindow:
     """Raises the horizon of a line before it reads, and lowers it after it has read too much.
 
     What a turn commits while the disk is being read is either read, or put into the line by that turn,
-    because the horizon stands above it already: nothing falls between (DESIGN section 4). What was overdue
+    because the horizon stands above it already: nothing falls between. What was overdue
     at the start is read apart, so that it holds up nothing that is on time. `page` caps one reading,
     `room` the whole line.
     """

@@ -1,4 +1,4 @@
-"""The embedded host: turns run in this process, one at a time per job (DESIGN section 4)."""
+"""The embedded host: turns run in this process, one at a time per job."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence

@@ -11,7 +11,7 @@ AT_ONCE = 16
 
 
 class Prefetch:
-    """Brings jobs into memory, at most half as many at a time as are kept there (DESIGN section 6).
+    """Brings jobs into memory, at most half as many at a time as are kept there.
 
     It decides nothing and has no authority: who is not there at its moment is loaded then.
     """

@@ -1,4 +1,4 @@
-"""What every host promises of a job, run on each of them (SPEC section 15, DESIGN section 4)."""
+"""What every host promises of a job, run on each of them (SPEC section 15)."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ def ended(house: AnyHouse, job_id: str = "job") -> dict[int, ExecutionRecord]:
 
 
 async def test_a_trigger_is_sent_answered_and_recorded(house: AnyHouse) -> None:
-    """An event arrives, a turn is taken, effects leave (DESIGN section 7)."""
+    """An event arrives, a turn is taken, effects leave."""
     await house.create()
     assert isinstance(await house.trigger(), Started)
     await house.settle()
@@ -101,7 +101,7 @@ async def test_a_far_firing_comes_too(house: AnyHouse) -> None:
 
 
 async def test_turns_of_a_job_never_run_together(house: AnyHouse) -> None:
-    """Twenty triggers at once get twenty numbers (DESIGN section 4)."""
+    """Twenty triggers at once get twenty numbers."""
     await house.create(maxConcurrency=100)
     house.sender.hold(URL)
     replies = await asyncio.gather(*(house.trigger() for _ in range(20)))
@@ -182,7 +182,7 @@ async def test_feedback_decides_after_a_crash(house: AnyHouse) -> None:
 
 
 async def test_feedback_is_taken_while_the_request_is_open(house: AnyHouse) -> None:
-    """A turn never waits for HTTP (DESIGN section 3)."""
+    """A turn never waits for HTTP."""
     house.sender.hold(URL)
     await house.create(**asynchronous())
     await house.trigger()
@@ -358,7 +358,7 @@ async def test_history_hears_of_what_a_dead_process_recorded(house: AnyHouse) ->
 
 
 async def test_a_ring_for_nobody_leaves_nothing(house: AnyHouse) -> None:
-    """Events for absent jobs are refused and cost no memory (DESIGN section 2)."""
+    """Events for absent jobs are refused and cost no memory."""
     assert isinstance(await house.trigger("nobody"), Refusal)
     assert house.host.jobs_held == 0
 

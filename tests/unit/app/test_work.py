@@ -172,7 +172,7 @@ async def at_work(folder: Path, *, qos: int, steps: int = 1) -> AsyncIterator[Wo
 
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_an_execution_is_two_turns_and_two_commits(tmp_path: Path, qos: int) -> None:
-    """DESIGN 6: the head before the call, the end after its answer; nothing else is waited for."""
+    """The head before the call, the end after its answer; nothing else is waited for."""
     async with at_work(tmp_path, qos=qos) as works:
         await works.fire(COUNT)
         assert works.turns == 2 * COUNT

@@ -1,4 +1,4 @@
-"""The documentation is tested: what it names exists, and what exists is named (DESIGN section 8, rule 22)."""
+"""The documentation is tested: what it names exists, and what exists is named."""
 
 import json
 import re

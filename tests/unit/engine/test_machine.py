@@ -1,4 +1,4 @@
-"""Whatever happens to a job, in whatever order: what must hold holds after every turn (DESIGN section 2)."""
+"""Whatever happens to a job, in whatever order: what must hold holds after every turn."""
 
 from itertools import pairwise
 from typing import Any

@@ -235,7 +235,7 @@ def test_what_moved_on_meanwhile_is_not_given_away() -> None:
 
 @pytest.mark.parametrize("qos", [0, 1])
 def test_a_call_that_was_never_made_is_made(qos: int) -> None:
-    """Byte for byte, at either qos, as often as it stayed; nothing else of the job is touched (DESIGN 4)."""
+    """Byte for byte, at either qos, as often as it stayed; nothing else of the job is touched."""
     rig = running(qos)
     before = rig.call
     document = rig.document

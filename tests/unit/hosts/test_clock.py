@@ -1,4 +1,4 @@
-"""A host's time (DESIGN section 4, "Time")."""
+"""A host's time."""
 
 import asyncio
 

@@ -12,7 +12,7 @@ def test_no_two_lives_are_alike() -> None:
 
 
 def test_uids_begin_with_the_moment() -> None:
-    """Lives that begin one after the other are in order: their rows lie together (DESIGN section 6)."""
+    """Lives that begin one after the other are in order: their rows lie together."""
     moments = iter(range(1_700_000_000_000_000_000, 1_700_000_001_000_000_000, 10_000_000))
     new_life = IdentitySource(now=lambda: next(moments))
     uids = [new_life()[0] for _ in range(100)]

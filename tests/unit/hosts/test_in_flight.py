@@ -1,4 +1,4 @@
-"""The calls in flight (DESIGN section 3)."""
+"""The calls in flight."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Every order of writes in a turn answers a crash: turned round, one of these fails (DESIGN section 3)."""
+"""Every order of writes in a turn answers a crash: turned round, one of these fails."""
 
 import asyncio
 from collections.abc import Mapping
@@ -111,7 +111,7 @@ class Bench:
 
 
 async def test_the_alarm_is_raised_before_the_commit_and_set_exactly_after_it() -> None:
-    """An alarm too many only makes us look again, one too few loses a firing (DESIGN section 3)."""
+    """An alarm too many only makes us look again, one too few loses a firing."""
     bench = Bench()
     await bench.create(timer=OFTEN)
     due = Due(START + MINUTE, None)
@@ -130,7 +130,7 @@ async def test_an_alarm_raised_for_a_commit_that_failed_is_left_to_ring() -> Non
 
 
 async def test_no_effect_and_no_record_leaves_before_the_commit() -> None:
-    """An effect before its commit would be a lie (DESIGN section 3)."""
+    """An effect before its commit would be a lie."""
     bench = Bench()
     await bench.create()
     bench.store.hold()
@@ -161,7 +161,7 @@ async def test_what_the_store_refused_never_happened() -> None:
 
 
 async def test_a_turn_that_the_store_wrote_in_silence_is_completed_once_it_says_so() -> None:
-    """An unknown outcome: no effect until the store was asked, then every effect once (DESIGN section 3)."""
+    """An unknown outcome: no effect until the store was asked, then every effect once."""
     bench = Bench()
     await bench.create()
     bench.store.fates.append(Fate.SILENT)
@@ -267,7 +267,7 @@ async def test_an_alarm_that_is_not_on_disk_is_held_in_memory() -> None:
 
 
 async def test_a_ring_in_vain_sets_the_alarm_again() -> None:
-    """A ring uses up the alarm, and has no authority: too early, it changes nothing (DESIGN section 2)."""
+    """A ring uses up the alarm, and has no authority: too early, it changes nothing."""
     bench = Bench()
     await bench.create(timer=OFTEN)
     bench.journal.clear()

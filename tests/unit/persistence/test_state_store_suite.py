@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
-    """Entry, document, sequence and both due times come back as they were written (DESIGN section 5)."""
+    """Entry, document, sequence and both due times come back as they were written."""
     written = commit(
         document=b"\x00\x01\xfe", due=Due(wall=10, steady=20), labels={"a": "ü\x00'", "b": '"'},
         object_id="o", parent_job="p", parent_execution=3, live=1, waiting=2, system=True, job_name="名\x00x",
@@ -236,7 +236,7 @@ async def test_a_settlement_brings_its_record(store: OpenStore) -> None:
 
 
 async def test_records_wait_until_the_history_has_them(store: OpenStore) -> None:
-    """A turn's records are part of the state until they are confirmed (DESIGN section 3)."""
+    """A turn's records are part of the state until they are confirmed."""
     await store.commit(commit(batch=batch(1, records=RECORDS)))
     await store.commit(commit(expected=1, batch=batch(2)))
     await store.commit(commit("other", batch=batch(1, uid="v")))
@@ -299,7 +299,7 @@ async def test_a_closed_store_says_so(store: OpenStore) -> None:
 
 
 async def test_who_asks_need_not_be_a_task(store: OpenStore) -> None:
-    """Turns run without one (DESIGN section 6): every call can be awaited from a bare coroutine."""
+    """Turns run without one: every call can be awaited from a bare coroutine."""
     asked: list[object] = []
 
     async def ask() -> None:

@@ -1,4 +1,4 @@
-"""What the state costs, in work and not in time: statements, commits and bytes (DESIGN section 6).
+"""What the state costs, in work and not in time: statements, commits and bytes.
 
 Each statement of the writer's thread has to win the interpreter back from a busy event loop, each commit
 waits for the disk, and each page is written to the log and then to the file.

@@ -161,7 +161,7 @@ def test_beyond_the_year_9999_there_is_nothing() -> None:
 @given(st.text(ALPHABET, max_size=12) | st.text(max_size=12))
 @settings(deadline=None)
 def test_parsers_raise_nothing_but_their_own(text: str) -> None:
-    """DESIGN 2: only parsers raise, each its one error."""
+    """Only parsers raise, each its one error."""
     utc = load_zone("UTC")
     for parse in (parse_duration, parse_repeats, lambda value: parse_time(value, utc)):
         try:

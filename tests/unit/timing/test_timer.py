@@ -159,7 +159,7 @@ texts = (
 @given(due_time=texts, period=texts, ttl=texts, timezone=texts, start_at=texts, end_at=texts)
 @settings(deadline=None)
 def test_no_text_raises_anything_but_a_definition_error(**members: str | None) -> None:
-    """DESIGN 2: only parsers raise, each its one error."""
+    """Only parsers raise, each its one error."""
     try:
         timer = compile_timer(TimerText(**members), default_zone="UTC")  # type: ignore[arg-type]
     except DefinitionError:

@@ -1,4 +1,4 @@
-"""What README and the pages show is run as it stands, on a free port (DESIGN section 8, rule 22)."""
+"""What README and the pages show is run as it stands, on a free port."""
 
 import itertools
 import json

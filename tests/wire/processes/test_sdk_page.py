@@ -1,4 +1,4 @@
-"""Every Python example of docs/sdk.md runs as it stands (DESIGN section 8, rule 22)."""
+"""Every Python example of docs/sdk.md runs as it stands."""
 
 import subprocess
 import sys

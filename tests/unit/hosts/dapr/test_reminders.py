@@ -1,4 +1,4 @@
-"""Rings of the dapr host under load: what daprd cannot take yet waits here, once a job (DESIGN section 4)."""
+"""Rings of the dapr host under load: what daprd cannot take yet waits here, once a job."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""A state that is lost or too old is put right (DESIGN section 3)."""
+"""A state that is lost or too old is put right."""
 
 import pytest
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_lost_state_is_restored_from_the_catalogue(cluster: DaprHouse) -> None:
-    """What the catalogue has as living lives again, its counters go on (DESIGN section 3)."""
+    """What the catalogue has as living lives again, its counters go on."""
     await cluster.create(timer={"dueTime": "5s", "period": "5s"})
     await cluster.trigger()
     await cluster.settle()

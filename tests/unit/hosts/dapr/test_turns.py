@@ -1,4 +1,4 @@
-"""Turns on a job that two nodes may take (DESIGN section 4)."""
+"""Turns on a job that two nodes may take."""
 
 import asyncio
 

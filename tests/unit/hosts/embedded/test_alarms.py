@@ -1,4 +1,4 @@
-"""The alarms of the embedded host: a window over the disk, two lines, no firing lost (DESIGN section 4)."""
+"""The alarms of the embedded host: a window over the disk, two lines, no firing lost."""
 
 import asyncio
 from collections.abc import Callable
@@ -105,7 +105,7 @@ async def test_what_lies_on_disk_rings_when_it_is_due() -> None:
     await tower.alarms.start()
     await tower.settle()
     assert sorted(tower.rung) == ["late", "overdue"]
-    assert len(tower.alarms) == 2, "what is far costs a row on disk, not memory (DESIGN section 6)"
+    assert len(tower.alarms) == 2, "what is far costs a row on disk, not memory"
     await tower.advance(500)
     assert tower.rung[2:] == ["soon"]
     await tower.advance(1_000)
@@ -118,7 +118,7 @@ async def test_what_lies_on_disk_rings_when_it_is_due() -> None:
 
 
 async def test_nothing_falls_between_a_reading_and_a_turn() -> None:
-    """The window is raised before it is read: what is committed meanwhile is in memory (DESIGN section 4)."""
+    """The window is raised before it is read: what is committed meanwhile is in memory."""
     tower = Tower()
     await tower.alarms.start()
     await tower.settle()
@@ -165,7 +165,7 @@ async def test_a_page_of_one_moment_does_not_stop_the_reading() -> None:
 
 
 async def test_a_backlog_does_not_hold_up_what_is_on_time() -> None:
-    """Overdue and punctual firings are drained in turn (DESIGN section 6)."""
+    """Overdue and punctual firings are drained in turn."""
     ticks = iter(range(1_000_000))
     tower = Tower(ready=100_000, spent=lambda: float(next(ticks)))
     for number in range(2_000):

@@ -1,4 +1,4 @@
-"""Many creations at once: each a turn of its own, one group of writes (SPEC section 10, DESIGN section 3)."""
+"""Many creations at once: each a turn of its own, one group of writes (SPEC section 10)."""
 
 import asyncio
 from typing import Any
@@ -112,7 +112,7 @@ async def test_one_that_fails_fails_alone() -> None:
 
 
 async def test_in_doubt_the_store_is_asked() -> None:
-    """Where it is not known whether a job was written, the next turn finds out (DESIGN section 3)."""
+    """Where it is not known whether a job was written, the next turn finds out."""
     house = await House().start()
     house.store.fates.extend([Fate.SILENT, Fate.VANISHED])
     replies = await create(house, "a", "b")

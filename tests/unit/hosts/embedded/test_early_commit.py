@@ -155,7 +155,7 @@ async def test_a_stop_lets_the_moment_come() -> None:
 
 
 async def test_a_clock_set_back_does_not_hold_the_job() -> None:
-    """The wait is measured on the line that no step of the wall clock moves (DESIGN section 4)."""
+    """The wait is measured on the line that no step of the wall clock moves."""
     house = await nearly()
     house.clock.step_wall(-3_600_000)
     await house.advance(10)

@@ -1,4 +1,4 @@
-"""The embedded host as a whole: turns, calls, crashes, drain (DESIGN sections 3 and 4)."""
+"""The embedded host as a whole: turns, calls, crashes, drain."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ SECONDLY = {"dueTime": "1s", "period": "1s"}
 
 
 async def test_a_trigger_is_sent_answered_and_recorded() -> None:
-    """One hop after the other: an event arrives, a turn is taken, effects leave (DESIGN section 7)."""
+    """One hop after the other: an event arrives, a turn is taken, effects leave."""
     house = await House().start()
     await house.create()
     reply = await house.trigger()
@@ -62,7 +62,7 @@ async def test_a_request_is_sent_only_after_its_commit() -> None:
 
 
 async def test_events_of_one_job_are_taken_in_the_order_of_their_arrival() -> None:
-    """A FIFO lock per job; other jobs do not wait for it (DESIGN section 4)."""
+    """A FIFO lock per job; other jobs do not wait for it."""
     house = await House().start()
     await house.create(maxConcurrency=100)
     house.sender.hold(URL)
@@ -138,7 +138,7 @@ async def test_a_ring_for_a_job_that_is_not_there_leaves_nothing() -> None:
 
 
 async def test_an_answer_is_delivered_again_while_the_store_is_away() -> None:
-    """With growing pauses, until the store is there again (DESIGN section 3)."""
+    """With growing pauses, until the store is there again."""
     house = await House().start()
     await house.create()
     house.sender.hold(URL)
@@ -165,7 +165,7 @@ async def test_a_firing_that_could_not_be_written_is_looked_at_in_a_second() -> 
 
 @pytest.mark.parametrize("fate", [Fate.SILENT, Fate.VANISHED])
 async def test_an_unknown_outcome_is_found_out_by_itself(fate: Fate) -> None:
-    """Nobody needs to ask: in a second the job is looked at (DESIGN section 3)."""
+    """Nobody needs to ask: in a second the job is looked at."""
     house = await House().start()
     await house.create()
     house.store.fates.append(fate)
@@ -206,7 +206,7 @@ async def test_at_qos_0_a_crash_closes_the_execution_whether_or_not_it_is_touche
 
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_only_an_end_that_nothing_follows_is_patient(qos: int) -> None:
-    """The writer may let it wait for others; what somebody waits for goes at once (DESIGN section 5)."""
+    """The writer may let it wait for others; what somebody waits for goes at once."""
     house = await House().start()
     await house.create(overlapPolicy="queue", qos=qos)
     house.sender.hold(URL)
@@ -475,7 +475,7 @@ async def test_triggers_beyond_the_limit_wait_their_turn() -> None:
 
 
 async def test_a_job_is_in_memory_when_its_moment_comes() -> None:
-    """DESIGN 6: loads do not miss on the moment; two seconds ahead it is brought in, and not before."""
+    """Loads do not miss on the moment; two seconds ahead it is brought in, and not before."""
     house = await House().start()
     await house.create(timer={"dueTime": "30s", "period": "0s"})
     await house.crash()

@@ -60,7 +60,7 @@ def test_the_jobs_lie_in_all_shares() -> None:
 
 
 async def test_the_service_looks_at_its_own_definitions_alone(service: Fleet) -> None:
-    """What another process has cached is neither compiled nor looked up a second time (DESIGN section 6)."""
+    """What another process has cached is neither compiled nor looked up a second time."""
     assert told(await service.post(*map(named, IDS))) == ["created"] * len(IDS)
     homes = [service.home(job_id) for job_id in IDS]
     for number, share in enumerate(service.shares):

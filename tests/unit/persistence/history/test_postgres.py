@@ -41,7 +41,7 @@ async def states(room: Room) -> list[tuple[object, object]]:
 
 
 async def test_of_two_nodes_the_highest_sequence_wins(rooms: tuple[Room, Room]) -> None:
-    """Whoever writes first, and whatever each of them merged: the row is that of the last turn (DESIGN 5)."""
+    """Whoever writes first, and whatever each of them merged: the row is that of the last turn."""
     turns = ((1, "enqueued"), (2, "processing"), (3, "succeeded"))
     for number, order in enumerate(permutations(turns), 1):
         for place, (sequence, state) in enumerate(order):

@@ -1,4 +1,4 @@
-"""What the history costs, in work and not in time: statements and bytes (DESIGN section 6)."""
+"""What the history costs, in work and not in time: statements and bytes."""
 
 import sqlite3
 from collections.abc import Sequence

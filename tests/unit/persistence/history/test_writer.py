@@ -39,7 +39,7 @@ def test_a_busy_writer_gathers_for_longer() -> None:
 
 
 def test_a_short_execution_is_one_row_of_each_table() -> None:
-    """DESIGN 5: short executions become one insert, not three updates."""
+    """Short executions become one insert, not three updates."""
     started, step, ended = attempt(1, 1)
     rows = coalesce([batch(2, execution(), started), batch(3, execution(state="succeeded"), step, ended)])
     assert len(rows.executions) == len(rows.entries) == 1

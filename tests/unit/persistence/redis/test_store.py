@@ -35,7 +35,7 @@ def key(name: str) -> str:
 
 
 async def test_a_second_process_is_refused(redis: RedisServer) -> None:
-    """It names the store and the process that has it; the first one goes on (DESIGN section 4)."""
+    """It names the store and the process that has it; the first one goes on."""
     child = start("turns", redis.url, 0, 100_000)
     assert child.stdout is not None
     child.stdout.readline()

@@ -36,7 +36,7 @@ assert postgres_server is not None
 
 
 async def test_of_two_claims_from_one_state_one_wins(store: ClusterStore) -> None:
-    """Who read something older changes nothing (DESIGN section 4)."""
+    """Who read something older changes nothing."""
     await store.shared.claim(TurnClaim(entry(), Due(), 0, 1, ONE, 10))
     claims = [TurnClaim(entry(), Due(), 1, 2, ONE, 10), TurnClaim(entry(), Due(), 1, 3, TWO, 10)]
     ends = await asyncio.gather(*(store.shared.claim(one) for one in claims), return_exceptions=True)
@@ -86,7 +86,7 @@ async def test_what_cannot_be_stored_fails_alone(store: ClusterStore) -> None:
 
 
 async def test_a_delivery_that_is_done_does_not_come_back(store: ClusterStore) -> None:
-    """A job's state that is read late may bring it again: it was known (DESIGN section 5)."""
+    """A job's state that is read late may bring it again: it was known."""
     assert len(await store.shared.keep([delivery(1)], [], ONE)) == 1
     assert [one.delivery_id for one in await store.shared.deliveries("", 10)] == ["d1"]
     await store.shared.settle([Settlement(delivery(1), done=True)], 5, ONE)
@@ -120,7 +120,7 @@ async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: ClusterS
 
 
 async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None:
-    """The sweep asks the catalogue, never all actors (DESIGN section 3)."""
+    """The sweep asks the catalogue, never all actors."""
     await store.shared.claim(TurnClaim(entry("late"), Due(wall=50), 0, 1, ONE, 100))
     await store.shared.claim(TurnClaim(entry("waits"), Due(steady=60), 0, 1, ONE, 100))
     await store.shared.claim(TurnClaim(entry("later"), Due(wall=500, steady=500), 0, 1, TWO, 100))

@@ -125,7 +125,7 @@ async def test_starts_are_counted_and_the_name_is_kept(tmp_path: Path) -> None:
 
 
 async def test_a_second_service_is_refused(tmp_path: Path) -> None:
-    """Of two services on one folder the second one refuses to start, naming folder and pid (DESIGN 4)."""
+    """Of two services on one folder the second one refuses to start, naming folder and pid."""
     child = start("turns", tmp_path, 0, 10_000)
     assert child.stdout is not None
     child.stdout.readline()
