@@ -28,16 +28,16 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def read_address(url: str) -> Address:
-    """The address that `url` names. Raises ValueError that says how it is written, without the url."""
+    """The address that `url` names. Raises ValueError with the form, without the url."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise ValueError(f"this is no address of a Redis database; {FORM}") from None
+        raise ValueError(f"this is not the address of a Redis database; {FORM}") from None
     database = parts.path.removeprefix("/") or "0"
     is_plain = not parts.query and not parts.fragment and database.isascii() and database.isdigit()
     if parts.scheme not in ("redis", "rediss") or not host or not is_plain or port == 0:
-        raise ValueError(f"this is no address of a Redis database; {FORM}")
+        raise ValueError(f"this is not the address of a Redis database; {FORM}")
     return Address(
         host=host,
         port=port or DEFAULT_PORT,

@@ -1,34 +1,30 @@
-"""A write as the arguments of the server's script `write.lua`, which takes them in this order."""
+"""A write as the arguments of the script `write.lua`, in the order in which it takes them."""
 
-from collections.abc import Callable, Sequence
-
-import msgspec
+from collections.abc import Sequence
 
 from scheduler_service.domain.moments import DAY
-from scheduler_service.persistence.redis.keys import (
+from scheduler_service.persistence.common.packing import pack
+from scheduler_service.persistence.common.writes import Forget, Keep, Settle, StoreWrite, Written
+from scheduler_service.persistence.redis.encoding import (
     DUE_STEADY,
     DUE_WALL,
     OPEN,
     ORDER_NAMES,
     UIDS,
     UNPLANNED,
+    answer_key,
+    batch_key,
     children,
     number,
     order,
-    text,
-)
-from scheduler_service.persistence.redis.queue_parts import Arguments, queued_arguments
-from scheduler_service.persistence.redis.rows import (
-    answer_key,
-    batch_key,
-    encode,
     pack_answer,
     pack_batch,
     pack_definition,
     pack_job,
     pack_pairs,
+    text,
 )
-from scheduler_service.persistence.sqlite.writes import Forget, Keep, Settle, Written
+from scheduler_service.persistence.redis.queues import Arguments, Step, queued_arguments
 from scheduler_service.ports.catalogue import CatalogueEntry, JobSort
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
@@ -37,18 +33,11 @@ _NO, _YES = b"0", b"1"
 _NEXT = ORDER_NAMES[JobSort.NEXT_FIRE_TIME]
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
-    """One conditional write of the queues: its arguments, and how its verdict is read."""
-
-    arguments: tuple[bytes, ...]
-    read: Callable[[bytes], object]
-
-
-Write = Commit | Settle | Remembered | Written | Forget | Keep | Step
+Write = StoreWrite | Step
 
 
 def write_arguments(write: Write) -> Arguments:
-    """The arguments of one write. Raises OverflowError, ValueError, TypeError for what no store takes."""
+    """The arguments of one write. Raises OverflowError, ValueError, TypeError: not storable."""
     match write:
         case Commit():
             return _commit(write)
@@ -81,7 +70,7 @@ def _commit(commit: Commit) -> Arguments:
     found += _batch(commit.batch)
     found.append(_count(commit.deliveries))
     for delivery in commit.deliveries:
-        found += (delivery.delivery_id.encode(), encode(delivery))
+        found += (delivery.delivery_id.encode(), pack(delivery))
     queued = [arguments for write in commit.queued for arguments in queued_arguments(write)]
     found += (_count(queued), *(part for arguments in queued for part in arguments))
     if commit.remembered is None:
@@ -92,7 +81,7 @@ def _commit(commit: Commit) -> Arguments:
 
 
 def _face(entry: CatalogueEntry) -> list[tuple[str, bytes]]:
-    """Where the job stands by what few turns alter."""
+    """The job's places in indexes of values that few turns alter."""
     tenant, state = entry.tenant, entry.state
     values = {
         JobSort.JOB_ID: b"",
@@ -108,7 +97,7 @@ def _face(entry: CatalogueEntry) -> list[tuple[str, bytes]]:
 
 
 def _turn(commit: Commit) -> list[tuple[str, bytes]]:
-    """Where the job stands by what any turn may alter. A destroyed job waits for nothing."""
+    """The job's places in indexes of values that any turn may alter. A destroyed job has no alarm."""
     entry, due = commit.entry, commit.due
     pairs = [
         (order(entry.tenant, entry.state, UNPLANNED), b"")
@@ -136,13 +125,13 @@ def _settle(write: Settle) -> Arguments:
     found = [b"settle", _count(write.settlements)]
     for one in write.settlements:
         found += (one.delivery.delivery_id.encode(), _YES if one.done else _NO)
-        found.append(b"" if one.done else encode(one.delivery))
+        found.append(b"" if one.done else pack(one.delivery))
         found += _batch(one.batch)
     return found
 
 
 def _answer(kept: Remembered) -> Arguments:
-    """The answer, and the moment before which others are forgotten: they are kept for a day."""
+    """The answer, and the moment before which others are deleted: they are kept for a day."""
     return [answer_key(kept.scope, kept.key), pack_answer(kept), number(kept.created_at - DAY)]
 
 

@@ -1,6 +1,6 @@
-"""The catalogue's reads over Redis: indexes are walked page by page, the rest is filtered here.
+"""`ports.catalogue.Catalogue` over Redis: indexes are read page by page, other conditions are checked here.
 
-A shelf is the jobs of one tenant in one state; a list merges the shelves that it asks for.
+A partition is the jobs of one tenant in one state; a list merges the partitions that it asks for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,63 +10,81 @@ import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
-from scheduler_service.persistence.common.pagination import PagePosition, cut_page, read_position
-from scheduler_service.persistence.redis.filtering import Walk, beyond, is_wanted, sort_key, walks
-from scheduler_service.persistence.redis.keys import ORDER_NAMES, UIDS, children, number, order, text
+from scheduler_service.persistence.common.pagination import PagePosition, cut_page, read_position, value_of
+from scheduler_service.persistence.redis.encoding import (
+    ORDER_NAMES,
+    UIDS,
+    UNPLANNED,
+    children,
+    number,
+    order,
+    read_entry,
+    read_revision,
+    text,
+)
 from scheduler_service.persistence.redis.reader import Range, Reader
-from scheduler_service.persistence.redis.rows import read_entry, read_revision
 from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobSort, Revision
 
-AT_ONCE = 500
+BATCH_SIZE = 500
 STATES = tuple(JobState)
 Test = Callable[[CatalogueEntry], bool]
 
 
+_EQUALS = ("kind", "creator", "object_id", "parent_job", "parent_execution", "system")
+_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+class Walk(msgspec.Struct, frozen=True):
+    """An order of each partition. `value`: the bytes of a member before the job's id, or "text"."""
+
+    name: str
+    value: str
+
+
+_BY_ID = Walk(ORDER_NAMES[JobSort.JOB_ID], "0")
+_UNPLANNED = Walk(UNPLANNED, "0")
+
+
 class RedisCatalogue:
-    """state.catalogue.Catalogue over the indexes of the store."""
+    """Over the indexes of the store; the port documents the methods."""
 
     def __init__(self, *, reader: Reader) -> None:
         self._reader = reader
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
-        """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
         return (await self.some([job_id])).get(job_id)
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
-        """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
         found: dict[str, CatalogueEntry] = {}
-        for start in range(0, len(job_ids), AT_ONCE):
-            rows = await self._reader.command("HMGET", "jobs", *job_ids[start : start + AT_ONCE])
+        for start in range(0, len(job_ids), BATCH_SIZE):
+            rows = await self._reader.command("HMGET", "jobs", *job_ids[start : start + BATCH_SIZE])
             entries = [read_entry(row) for row in rows if row is not None]
             found.update({entry.job_id: entry for entry in entries})
         return found
 
     async def find(self, uid: str) -> CatalogueEntry | None:
-        """The entry of the job whose present life is `uid`, or None. Raises StoreUnavailable."""
         known = text(uid)
         page = await self._reader.page(Range(UIDS, b"[" + known, b"(" + known + b"\xff"), 1, value="text")
         return read_entry(page.rows[0]) if page.rows else None
 
     async def list(self, query: JobQuery) -> JobPage:
-        """A page of jobs. Raises CursorError for a cursor of another list, StoreUnavailable."""
         place = None
         if query.cursor is not None:
             place = read_position(query.cursor, sort=query.sort, descending=query.descending)
         tenants = [query.tenant] if query.tenant is not None else await self._tenants()
-        shelves = tuple(product(tenants, query.states or STATES))
+        partitions = tuple(product(tenants, query.states or STATES))
         found: list[CatalogueEntry] = []
-        for among in walks(query, place):
-            # One job more than asked tells whether the list goes on.
+        for among in _walks(query, place):
+            # One job more than the limit: it shows whether the list goes on.
             most = query.limit + 1 - len(found)
-            pages = [await self._walk(among, shelf, query, place, most) for shelf in shelves]
-            entries = sorted((one for page in pages for one in page), key=sort_key(query.sort))
+            pages = [await self._walk(among, partition, query, place, most) for partition in partitions]
+            entries = sorted((one for page in pages for one in page), key=_sort_key(query.sort))
             found += entries[::-1][:most] if query.descending else entries[:most]
             if len(found) > query.limit:
                 break
         return cut_page(query, found)
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
-        """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""
         key = f"definitions:{uid}"
         known = sorted(int(name) for name in await self._reader.command("HKEYS", key))
         wanted = [name for name in known if name > after][:limit]
@@ -79,7 +97,6 @@ class RedisCatalogue:
     async def children(
         self, parent_job: str, parent_execution: int | None = None, *, after: str = "", limit: int = 500
     ) -> Sequence[CatalogueEntry]:
-        """Jobs made by an execution (None: by any) of `parent_job`, destroyed ones too, by id."""
         wanted = Range(children(parent_job), b"(" + after.encode() if after else b"-")
 
         def is_child(entry: CatalogueEntry) -> bool:
@@ -90,16 +107,14 @@ class RedisCatalogue:
     async def upcoming(
         self, start: int, end: int, limit: int, *, tenant: str | None = "default"
     ) -> Sequence[CatalogueEntry]:
-        """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first."""
         found: list[CatalogueEntry] = []
         name = ORDER_NAMES[JobSort.NEXT_FIRE_TIME]
         for owner, state in product([tenant] if tenant is not None else await self._tenants(), STATES):
             wanted = Range(order(owner, state, name), b"[" + number(start), b"(" + number(end + 1))
             found += await self._collect(wanted, lambda entry: not entry.system, limit, value="8")
-        return sorted(found, key=sort_key(JobSort.NEXT_FIRE_TIME))[:limit]
+        return sorted(found, key=_sort_key(JobSort.NEXT_FIRE_TIME))[:limit]
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
-        """How many jobs and executions stand where. Raises StoreUnavailable."""
         names = msgspec.msgpack.encode([state.value for state in STATES])
         tenants = msgspec.msgpack.encode([] if tenant is None else [tenant])
         end = b"(" + number(now.wall + 1)
@@ -111,11 +126,16 @@ class RedisCatalogue:
         return sorted(name.decode() for name in await self._reader.command("SMEMBERS", "tenants"))
 
     async def _walk(
-        self, walk: Walk, shelf: tuple[str, JobState], query: JobQuery, place: PagePosition | None, limit: int
+        self,
+        walk: Walk,
+        partition: tuple[str, JobState],
+        query: JobQuery,
+        place: PagePosition | None,
+        limit: int,
     ) -> Sequence[CatalogueEntry]:
-        first, last = beyond(walk, place, query.descending)
-        wanted = Range(order(*shelf, walk.name), first, last, query.descending)
-        return await self._collect(wanted, lambda entry: is_wanted(entry, query), limit, value=walk.value)
+        first, last = _ends(walk, place, query.descending)
+        wanted = Range(order(*partition, walk.name), first, last, query.descending)
+        return await self._collect(wanted, lambda entry: _is_wanted(entry, query), limit, value=walk.value)
 
     async def _collect(
         self, wanted: Range, test: Test, limit: int, *, value: str = "0"
@@ -123,10 +143,69 @@ class RedisCatalogue:
         """Entries of a range that pass `test`, at most `limit`."""
         found: list[CatalogueEntry] = []
         while len(found) < limit:
-            page = await self._reader.page(wanted, AT_ONCE if found else min(limit, AT_ONCE), value=value)
+            page = await self._reader.page(
+                wanted, BATCH_SIZE if found else min(limit, BATCH_SIZE), value=value
+            )
             found += filter(test, map(read_entry, page.rows))
             if not page.is_full:
                 break
             mark = b"(" + page.last
             wanted = msgspec.structs.replace(wanted, **{"last" if wanted.is_back else "first": mark})
         return found[:limit]
+
+
+def _walks(query: JobQuery, place: PagePosition | None) -> Sequence[Walk]:
+    """The orders in which a list is read: jobs that have the value, then those that have none."""
+    if query.sort is JobSort.JOB_ID:
+        return [_BY_ID]
+    name = ORDER_NAMES[query.sort]
+    having = Walk(name, "text" if query.sort is JobSort.JOB_NAME else "8")
+    if query.sort is not JobSort.NEXT_FIRE_TIME:
+        return [having]
+    return [_UNPLANNED] if place is not None and place.value is None else [having, _UNPLANNED]
+
+
+def _ends(walk: Walk, place: PagePosition | None, is_back: bool) -> tuple[bytes, bytes]:
+    """The range of a walk that goes on after `place`."""
+    if place is None or (walk is _UNPLANNED and place.value is not None):
+        return b"-", b"+"
+    mark = b"(" + _front(walk, place) + place.job_id.encode()
+    return (b"-", mark) if is_back else (mark, b"+")
+
+
+def _is_wanted(entry: CatalogueEntry, query: JobQuery) -> bool:
+    """Whether the list has this job; its partition has checked tenant and state."""
+    for name in _EQUALS:
+        value = getattr(query, name)
+        if value is not None and getattr(entry, name) != value:
+            return False
+    if any(entry.labels.get(key) != value for key, value in query.labels):
+        return False
+    return not query.text or _contains(entry, query.text.translate(_ASCII_LOWER))
+
+
+def _sort_key(sort: JobSort) -> Callable[[CatalogueEntry], tuple[bytes, bytes]]:
+    """The order of jobs from several partitions: that of their indexes."""
+    if sort is JobSort.JOB_ID:
+        return lambda entry: (b"", entry.job_id.encode())
+
+    def key(entry: CatalogueEntry) -> tuple[bytes, bytes]:
+        value = value_of(entry, sort)
+        return b"" if value is None else _pack(value), entry.job_id.encode()
+
+    return key
+
+
+def _front(walk: Walk, place: PagePosition) -> bytes:
+    if walk.value == "0" or place.value is None:
+        return b""
+    return _pack(place.value)
+
+
+def _pack(value: str | int) -> bytes:
+    return text(value) if isinstance(value, str) else number(value)
+
+
+def _contains(entry: CatalogueEntry, wanted: str) -> bool:
+    places = (entry.job_id, entry.job_name, entry.object_id or "")
+    return any(wanted in place.translate(_ASCII_LOWER) for place in places)

@@ -1,14 +1,14 @@
-"""What a Redis store raises beyond `ports` and `state.errors`.
+"""What a Redis store raises beyond `ports.errors`.
 
-StoreRefused (state.errors)
+StoreRefused
 └── ServerUnfit          the server cannot hold a store; the message names what to set
-StoreUnavailable (ports)
+StoreUnavailable
 └── LeaseLost            this process may not write to the store any more, and never will again
 
-Within this room, of one command:
+Of one command, inside this package:
 CommandFailed
 ├── Unreached            it was not sent
-├── Refused              the server said no; `code` is the first word of its error
+├── Refused              the server returned an error; `code` is its first word
 └── Unanswered           it was sent, and no answer came
 """
 
@@ -40,4 +40,4 @@ class Refused(CommandFailed):
 
 
 class Unanswered(CommandFailed):
-    """The connection was lost, or nothing came in time: the server may have done it, or may do it yet."""
+    """The connection was lost, or no answer came in time: the server may have run it, or may still do so."""

@@ -1,68 +1,183 @@
-"""The queues of the embedded host over Redis: their parts lie beside the jobs, under the same writer."""
+"""The queues of the embedded host over Redis: the parts are stored beside the jobs, by the same writer.
+
+Arguments and answers are those of `scripts/parts.lua`.
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
-from scheduler_service.domain.parts import PartEnd, digest_said
-from scheduler_service.persistence.redis.arguments import Step
-from scheduler_service.persistence.redis.queue_parts import (
-    queue_key,
-    read_claimed,
-    read_completed,
-    read_ended,
-    read_renewed,
-    read_swept,
+from scheduler_service.domain.parts import (
+    PartEnd,
+    PartName,
+    QueuedPart,
+    QueueOptions,
+    as_said,
+    digest_said,
+    write_part_id,
 )
+from scheduler_service.persistence.common.packing import (
+    COMPLETION_KEPT_MS,
+    MAX_COMPLETIONS,
+    lost_part_end,
+    pack,
+    unpack_end,
+    unpack_options,
+    unpack_part,
+)
+from scheduler_service.persistence.redis.encoding import number, text, unframe
 from scheduler_service.persistence.redis.reader import Reader
-from scheduler_service.persistence.redis.rows import encode
-from scheduler_service.persistence.sqlite.completions import KEPT, MOST_KEPT
+
+Arguments = list[bytes]
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """One conditional write of the queues: its arguments, and how its verdict is read."""
+
+    arguments: tuple[bytes, ...]
+    read: Callable[[bytes], object]
+
+
+def queued_arguments(write: QueueWrite) -> list[Arguments]:
+    """What a commit writes into the queues, each with its arguments."""
+    match write:
+        case PublishParts(parts=parts):
+            return [_publish(part) for part in parts]
+        case WithdrawParts(uid=uid, execute_number=execution, request_counts=attempt):
+            return [[b"withdraw", _owner(uid, execution), b"%d" % attempt]]
+        case ReconfigureParts(name=name, options=options):
+            return [[b"reconfigure", _step(name), _front(options), *_options(options)]]
 
 
 class RedisQueues:
-    """`ports.instances.Queues` by the scripts of the server; `keeps` completed leases are known."""
+    """`ports.queues.Queues`, which documents the methods. `max_completions` completed leases are known."""
 
-    keeps = MOST_KEPT
+    max_completions = MAX_COMPLETIONS
 
     def __init__(self, *, put: Callable[[Step], Awaitable[Any]], reader: Reader) -> None:
         self._put = put
         self._reader = reader
 
     def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
-        """As in the port."""
-        queue, leases = queue_key(claim.tenant, claim.queue), [lease.encode() for lease in claim.leases]
+        queue, leases = _queue_key(claim.tenant, claim.queue), [lease.encode() for lease in claim.leases]
         capacity = b"" if claim.capacity is None else b"%d" % claim.capacity
         asked = [b"claim", queue, claim.instance.encode(), b"%d" % claim.now, capacity, b"%d" % len(leases)]
-        return self._put(Step((*asked, *leases), read_claimed))
+        return self._put(Step((*asked, *leases), _read_claimed))
 
     def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
-        """As in the port."""
-        return self._put(Step((b"renew", lease.encode(), b"%d" % now), read_renewed))
+        return self._put(Step((b"renew", lease.encode(), b"%d" % now), _read_renewed))
 
     def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
-        """As in the port."""
-        read = partial(read_completed, end)
-        bounds = (b"%016d" % end.at, b"%016d" % max(end.at - KEPT, 0), b"%d" % self.keeps)
-        asked = (b"complete", lease.encode(), b"%d" % now, encode(end), digest_said(end), *bounds)
+        read = partial(_read_completed, end)
+        bounds = (
+            b"%016d" % end.at,
+            b"%016d" % max(end.at - COMPLETION_KEPT_MS, 0),
+            b"%d" % self.max_completions,
+        )
+        asked = (b"complete", lease.encode(), b"%d" % now, pack(end), digest_said(end), *bounds)
         return self._put(Step(asked, read))
 
     def sweep(self, now: int) -> Awaitable[Swept]:
-        """As in the port."""
-        return self._put(Step((b"sweep", b"%d" % now), read_swept))
+        return self._put(Step((b"sweep", b"%d" % now), _read_swept))
 
     def extend(self, now: int) -> Awaitable[None]:
-        """As in the port."""
         return self._put(Step((b"extend", b"%d" % now), _read_nothing))
 
     def drop(self, part_id: str) -> Awaitable[None]:
-        """As in the port."""
         return self._put(Step((b"drop", part_id.encode()), _read_nothing))
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
-        """As in the port."""
         begin = b"(" + after.encode() if after else b"-"
-        return [read_ended(*row) for row in await self._reader.script("ended", begin, limit)]
+        return [_read_ended(*row) for row in await self._reader.script("ended", begin, limit)]
+
+
+_BEFORE = b"before"
+
+
+def _queue_key(tenant: str, queue: str) -> bytes:
+    """The name of a queue in keys."""
+    return text(tenant) + queue.encode()
+
+
+def _publish(part: QueuedPart) -> Arguments:
+    name, options = part.name, part.options
+    queue = _queue_key(part.tenant, part.queue)
+    return [
+        b"publish", write_part_id(name).encode(), b"%d" % part.total, _step(name),
+        b"%d" % name.request_counts, _owner(name.uid, name.execute_number), queue, pack(part),
+        _front(options) + number(part.created_at), *_options(options),
+    ]  # fmt: skip
+
+
+def _front(options: QueueOptions) -> bytes:
+    """Sorts the highest priority first, then parts that name an instance; the age of a part follows."""
+    return number(-options.priority) + (b"\0" if options.specific else b"\1")
+
+
+def _options(options: QueueOptions) -> Arguments:
+    specific = msgspec.json.encode(options.specific) if options.specific else b""
+    numbers = (options.lease, options.retries, options.delay)
+    return [specific, *(b"%d" % value for value in numbers), pack(options)]
+
+
+def _step(name: PartName) -> bytes:
+    return f"{name.uid}-{name.execute_number}-{name.request_counts}-{name.step}".encode()
+
+
+def _owner(uid: str, execution: int) -> bytes:
+    return f"{uid}-{execution}".encode()
+
+
+def _read_claimed(said: bytes) -> tuple[Leased, ...]:
+    """The leases that a claim got."""
+    return tuple(_read_leased(one) for one in unframe(said))
+
+
+def _read_leased(said: bytes) -> Leased:
+    lease, until, options, content = unframe(said)
+    part = msgspec.structs.replace(unpack_part(content), options=unpack_options(options))
+    return Leased(lease.decode(), int(until), part)
+
+
+def _read_renewed(said: bytes) -> Renewed | None:
+    """The lease after its renewal; None: it is lost."""
+    if not said:
+        return None
+    until, state, packed, content = unframe(said)
+    options, part = unpack_options(packed), unpack_part(content)
+    is_cancelled = state == b"cancelled"
+    return Renewed(int(until), options.lease, options.renew, is_cancelled, part.job_id, part.name)
+
+
+def _read_completed(end: PartEnd, said: bytes) -> EndedPart | bool:
+    """The result of completing a lease with `end`; where it had an end before, that one is in the answer."""
+    if said in (b"lost", b"known"):
+        return said == b"known"
+    if said.startswith(_BEFORE):
+        finish = said.removeprefix(_BEFORE)
+        return finish != b"" and as_said(unpack_end(finish)) == as_said(end)
+    return _read_ended(*unframe(said.removeprefix(b"ended")))
+
+
+def _read_swept(said: bytes) -> Swept:
+    """The result of a sweep."""
+    look, *ended = unframe(said)
+    return Swept(tuple(_read_ended(*unframe(one)) for one in ended), int(look) if look else None)
+
+
+def _read_ended(part_id: bytes, content: bytes, instance: bytes, retries: bytes, finish: bytes) -> EndedPart:
+    """A part that is over. `finish` empty: its last lease expired."""
+    part, name = unpack_part(content), instance.decode()
+    end = (
+        msgspec.structs.replace(unpack_end(finish), instance=name)
+        if finish
+        else lost_part_end(name, int(retries))
+    )
+    return EndedPart(part_id.decode(), part.job_id, part.name, end, part.request)
 
 
 def _read_nothing(_: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Reads over connections of their own; loads that wait together are one command."""
+"""Reads over a separate connection; loads that wait together are one command."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -7,22 +7,20 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.persistence.redis.connection import Part, ServerConnection
+from scheduler_service.persistence.redis.encoding import PREFIX, read_job
 from scheduler_service.persistence.redis.errors import CommandFailed, Unanswered
-from scheduler_service.persistence.redis.keys import PREFIX
-from scheduler_service.persistence.redis.rows import read_job
-from scheduler_service.persistence.redis.scripting import run_script
 from scheduler_service.persistence.redis.session import Session
-from scheduler_service.persistence.redis.wire import Part, Wire
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.state import StoredJob
 
-AT_ONCE = 256
+BATCH_SIZE = 256
 _JOBS = PREFIX + b"jobs"
 _CLOSED = "The store is closed: it is not read any more."
 
 
 class Range(msgspec.Struct, frozen=True):
-    """A part of an index, in its order or back. The ends are as ZRANGE BYLEX has them."""
+    """A part of an index, in its order or backwards. The ends are those of ZRANGE BYLEX."""
 
     index: str
     first: bytes = b"-"
@@ -31,7 +29,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What a range holds at one moment: the last member, the rows; `is_full`: there may be more."""
+    """Rows of a range at one moment, with the last member; `is_full`: there may be more."""
 
     last: bytes
     rows: Sequence[bytes]
@@ -39,13 +37,13 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """Answers from what is written; never before the fate of every group is known.
+    """Reads what is written, never before the outcome of every group is known.
 
-    Everything raises StoreUnavailable.
+    Every method raises StoreUnavailable.
     """
 
-    def __init__(self, *, wire: Wire, session: Session, place: str) -> None:
-        self._wire = wire
+    def __init__(self, *, connection: ServerConnection, session: Session, place: str) -> None:
+        self._connection = connection
         self._session = session
         self._place = place
         self._wanted: dict[str, asyncio.Future[StoredJob | None]] = {}
@@ -60,23 +58,23 @@ class Reader:
         if future is None:
             future = self._wanted[job_id] = loop.create_future()
             if len(self._wanted) == 1:
-                self._begin(self._load())
+                self._start(self._load())
         return await asyncio.shield(future)
 
     async def command(self, name: str, key: str, *parts: Part) -> Any:
-        """What a command that only reads says of our key `key`."""
-        return await self._ask(partial(self._wire.call, name, PREFIX + key.encode(), *parts))
+        """The answer to a command that only reads our key `key`."""
+        return await self._ask(partial(self._connection.call, name, PREFIX + key.encode(), *parts))
 
     async def script(self, name: str, *arguments: Part) -> Any:
-        """What one of our scripts answers."""
-        return await self._ask(partial(run_script, self._wire, name, *arguments))
+        """The answer of one of our scripts."""
+        return await self._ask(partial(self._connection.run, name, *arguments))
 
     async def members(self, wanted: Range, limit: int) -> list[bytes]:
         """The members of a range, at most `limit`."""
         ends = (wanted.last, wanted.first) if wanted.is_back else (wanted.first, wanted.last)
-        way = ("REV",) if wanted.is_back else ()
+        direction = ("REV",) if wanted.is_back else ()
         found: list[bytes] = await self.command(
-            "ZRANGE", wanted.index, *ends, "BYLEX", *way, "LIMIT", 0, limit
+            "ZRANGE", wanted.index, *ends, "BYLEX", *direction, "LIMIT", 0, limit
         )
         return found
 
@@ -91,49 +89,49 @@ class Reader:
         return Page(last, [row for row in found if row is not None], count == limit)
 
     async def close(self) -> None:
-        """Returns when all that was asked is answered."""
+        """Returns when all reads have their results."""
         self._is_closed = True
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._wire.close()
+        await self._connection.close()
 
     async def _load(self) -> None:
         while self._wanted:
-            wanted = dict(list(self._wanted.items())[:AT_ONCE])
+            wanted = dict(list(self._wanted.items())[:BATCH_SIZE])
             for job_id in wanted:
                 del self._wanted[job_id]
             try:
-                rows = await self._settled(partial(self._wire.call, "HMGET", _JOBS, *wanted))
+                rows = await self._call_settled(partial(self._connection.call, "HMGET", _JOBS, *wanted))
                 jobs = [None if row is None else read_job(row) for row in rows]
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each load
                 for future in wanted.values():
                     future.set_exception(self._unreadable(error))
-                    future.exception()  # who asked may be gone
+                    future.exception()  # the caller may be gone: this marks it as retrieved
             else:
                 for future, job in zip(wanted.values(), jobs, strict=True):
                     future.set_result(job)
 
     async def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        # Who asks may be no task (hosts.errands), and the library's timeouts want one.
-        return await asyncio.shield(self._begin(self._settled(call)))
+        # The caller may not run in a task (hosts.light_tasks), which the library's timeouts need.
+        return await asyncio.shield(self._start(self._call_settled(call)))
 
-    def _begin(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+    def _start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _settled(self, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _call_settled(self, call: Callable[[], Awaitable[Any]]) -> Any:
         if self._is_closed:
             raise StoreUnavailable(_CLOSED)
         await self._session.settle()
         if self._epoch != self._session.epoch:
             self._epoch = self._session.epoch
-            await self._wire.close()
+            await self._connection.close()
         try:
             try:
                 return await call()
             except Unanswered:
-                return await call()  # the server may have been started anew; a read may be repeated
+                return await call()  # the server may have been restarted; a read may be repeated
         except CommandFailed as error:
             raise self._unreadable(error) from error
 

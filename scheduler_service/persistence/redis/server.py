@@ -1,19 +1,19 @@
-"""What a store asks of a server: its version, its part among others, and what it keeps through a crash."""
+"""What a store requires of a server: its version, its role, and what it keeps through a crash."""
 
 from collections.abc import Mapping
 
 import msgspec
 
+from scheduler_service.persistence.redis.connection import ServerConnection
 from scheduler_service.persistence.redis.errors import CommandFailed, Refused, ServerUnfit
-from scheduler_service.persistence.redis.wire import Wire
 from scheduler_service.ports.errors import StoreUnavailable
 
-OLDEST = (7, 0)
-KEEPS = "noeviction"
+MIN_VERSION = (7, 0)
+NO_EVICTION = "noeviction"
 
 
 class Server(msgspec.Struct, frozen=True):
-    """What a server says of itself. `syncs` None: it does not tell."""
+    """What a server reports of itself. `syncs` None: it does not say."""
 
     version: str
     role: str
@@ -24,35 +24,37 @@ class Server(msgspec.Struct, frozen=True):
     syncs: str | None
 
 
-async def inspect(wire: Wire, *, place: str) -> Server:
-    """Asks the server. Raises StoreUnavailable."""
+async def inspect(connection: ServerConnection, *, place: str) -> Server:
+    """Reads the server's own report. Raises StoreUnavailable."""
     try:
-        told = _read(await wire.call("INFO"))
+        info = _read(await connection.call("INFO"))
         return Server(
-            version=told.get("redis_version", "0"),
-            role=told.get("role", "master"),
-            is_cluster=told.get("cluster_enabled") == "1",
-            is_loading=told.get("loading") == "1",
-            appends=told.get("aof_enabled") == "1",
-            evicts=told.get("maxmemory_policy", KEEPS) if told.get("maxmemory", "0") != "0" else KEEPS,
-            syncs=await _ask_syncs(wire),
+            version=info.get("redis_version", "0"),
+            role=info.get("role", "master"),
+            is_cluster=info.get("cluster_enabled") == "1",
+            is_loading=info.get("loading") == "1",
+            appends=info.get("aof_enabled") == "1",
+            evicts=info.get("maxmemory_policy", NO_EVICTION)
+            if info.get("maxmemory", "0") != "0"
+            else NO_EVICTION,
+            syncs=await _read_syncs(connection),
         )
     except CommandFailed as error:
         raise StoreUnavailable(f"The store {place} does not open: {error}.") from error
 
 
 def check(server: Server, *, place: str, durability: str) -> str | None:
-    """What is to be said of the server, if anything. Raises ServerUnfit with what to set.
+    """A warning about the server, if there is one. Raises ServerUnfit with what to set.
 
-    `durability` "full" asks for `appendfsync always`: a commit is on the disk before it is answered;
+    `durability` "full" requires `appendfsync always`: a commit is on the disk before it is answered;
     "process" for `appendonly yes` alone (SPEC section 8). With `everysec` the server answers before it has
     written while its disk is slow, so that its own end may cost what it answered in the last two seconds.
     """
-    fault = _fault(server) or _find_loss(server, durability)
+    fault = _find_fault(server) or _find_loss(server, durability)
     if fault is not None:
         raise ServerUnfit(f"The Redis server of {place} cannot hold the jobs' state: {fault}.")
     if durability == "full" and server.syncs is None:
-        return "the server does not tell its appendfsync: unless it is always, a power loss may cost commits"
+        return "the server does not say its appendfsync: unless it is always, a power loss may cost commits"
     if server.syncs == "everysec":
         return (
             "the end of the server's process may cost commits of its last two seconds (appendfsync everysec)"
@@ -60,8 +62,8 @@ def check(server: Server, *, place: str, durability: str) -> str | None:
     return None
 
 
-def _fault(server: Server) -> str | None:
-    if _number(server.version) < OLDEST:
+def _find_fault(server: Server) -> str | None:
+    if _number(server.version) < MIN_VERSION:
         return f"it has version {server.version}; 7.0 or later is needed"
     if server.is_loading:
         return "it is still loading its data; start again in a moment"
@@ -85,16 +87,16 @@ def _find_loss(server: Server, durability: str) -> str | None:
     return None
 
 
-async def _ask_syncs(wire: Wire) -> str | None:
+async def _read_syncs(connection: ServerConnection) -> str | None:
     try:
-        answer = await wire.call("CONFIG", "GET", "appendfsync")
-    except Refused:  # a rented server often has no CONFIG
+        answer = await connection.call("CONFIG", "GET", "appendfsync")
+    except Refused:  # hosted servers often refuse CONFIG
         return None
     return answer[1].decode() if len(answer) == 2 else None
 
 
-def _read(told: bytes) -> Mapping[str, str]:
-    lines = (line.partition(":") for line in told.decode(errors="replace").splitlines())
+def _read(info: bytes) -> Mapping[str, str]:
+    lines = (line.partition(":") for line in info.decode(errors="replace").splitlines())
     return {name: value.strip() for name, colon, value in lines if colon}
 
 

@@ -1,12 +1,14 @@
-"""The right to write to a store: each group goes under a fence; where its answer is lost, its fate is found.
+"""The right to write to a store: each group is fenced; where its answer is lost, its outcome is looked up.
 
 `boot`, the number of the start, belongs to one process; `epoch` to one attachment of it. The scripts refuse
-the groups of an older one: whoever attaches anew and finds a group not written knows that it never will be.
+groups of an older attachment: a group that is not there after a new attachment never will be.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 
+from scheduler_service.persistence.redis.connection import Part, ServerConnection
+from scheduler_service.persistence.redis.encoding import unframe
 from scheduler_service.persistence.redis.errors import (
     CommandFailed,
     LeaseLost,
@@ -14,14 +16,11 @@ from scheduler_service.persistence.redis.errors import (
     Unanswered,
     Unreached,
 )
-from scheduler_service.persistence.redis.frames import unframe
 from scheduler_service.persistence.redis.lease import Taken, describe
-from scheduler_service.persistence.redis.scripting import run_script
-from scheduler_service.persistence.redis.wire import Part, Wire
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 FIRST_EPOCH = 1
-# With these the server refuses a script, or its first write: nothing was written.
+# With these errors the server refuses a script, or its first write: nothing was written.
 NOTHING_DONE = frozenset(
     {
         "BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOPERM", "NOREPLICAS", "NOSCRIPT", "OOM",
@@ -34,12 +33,14 @@ Verdicts = Sequence[bytes]
 class Session:
     """Writes groups, one after the other; the caller sends the next one when the last one is answered.
 
-    `epoch` changes when the writer had to attach anew: then other connections may lead elsewhere too.
-    `on_lost` is told once, in words, that this process may not write any more.
+    `epoch` changes when the writer had to attach again: other connections may then lead to another server
+    too. `on_lost` is called once, with the reason as text, when this process may not write any more.
     """
 
-    def __init__(self, *, wire: Wire, place: str, taken: Taken, on_lost: Callable[[str], None]) -> None:
-        self._wire = wire
+    def __init__(
+        self, *, connection: ServerConnection, place: str, taken: Taken, on_lost: Callable[[str], None]
+    ) -> None:
+        self._connection = connection
         self._place = place
         self._boot = taken.boot
         self.epoch = FIRST_EPOCH
@@ -59,14 +60,14 @@ class Session:
         except Unanswered as error:
             if await self._has_written(number, error):
                 return self._said
-        # It is not there and cannot come any more: it may be sent once again.
+        # It is not there and cannot arrive any more: it may be sent once more.
         try:
             return await self._send(arguments)
         except Unanswered as error:
             raise self._uncertain(error) from error
 
     async def settle(self) -> None:
-        """Returns when no group is on its way of which nobody knows. Raises StoreUnavailable, LeaseLost."""
+        """Returns when the outcome of every group is known. Raises StoreUnavailable, LeaseLost."""
         if self._lost is not None:
             raise LeaseLost(self._lost)
         if self._is_attached:
@@ -76,7 +77,7 @@ class Session:
                 await self._attach()
 
     def lose(self, lease: bytes) -> None:
-        """The store is not this process's any more, as the server says: nothing is written from now on."""
+        """The server says that this process has lost the store: nothing is written from now on."""
         if lease:
             self._lose(
                 f"The lease on the store {self._place} was lost: {describe(lease)} has taken it. "
@@ -90,17 +91,17 @@ class Session:
 
     async def close(self) -> None:
         """Ends the connection."""
-        await self._wire.close()
+        await self._connection.close()
 
     async def _has_written(self, number: int, error: Unanswered) -> bool:
-        """Whether the server has the group after all. Raises StoreUncertain."""
+        """Whether the server has written the group. Raises StoreUncertain."""
         try:
             await self.settle()
         except StoreUnavailable:
             raise self._uncertain(error) from error
         if self._confirmed < number:
             return False
-        if not self._said:  # the script broke off in the midst of it
+        if not self._said:  # the script stopped in the middle of the group
             raise self._uncertain(error) from error
         return True
 
@@ -118,16 +119,16 @@ class Session:
 
     async def _call(self, arguments: Sequence[Part]) -> object:
         try:
-            return await run_script(self._wire, "write", self._boot, self.epoch, *arguments)
+            return await self._connection.run("write", self._boot, self.epoch, *arguments)
         except Unreached as error:
-            self._is_attached = False  # who answers next may be another server, or have lost something
+            self._is_attached = False  # the next server may be another one, or have lost something
             raise self._unavailable(error) from error
         except Unanswered:
             self._is_attached = False
             raise
         except Refused as error:
             if error.code == "READONLY":
-                await self._wire.close()  # another server is the master by now
+                await self._connection.close()  # another server is the master by now
             self._is_attached = False
             if error.code in NOTHING_DONE:
                 raise self._unavailable(error) from error
@@ -135,7 +136,7 @@ class Session:
 
     async def _attach(self) -> None:
         try:
-            answer = await run_script(self._wire, "attach", self._boot)
+            answer = await self._connection.run("attach", self._boot)
         except CommandFailed as error:
             raise self._unavailable(error) from error
         if answer[0] == b"lost":

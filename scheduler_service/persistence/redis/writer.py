@@ -1,4 +1,4 @@
-"""The one writer: whatever waits goes to the server as one group, one script, one round trip."""
+"""The one writer: all writes that wait are one group, one script, one round trip."""
 
 import asyncio
 from collections import deque
@@ -7,24 +7,26 @@ from typing import Any
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.write_thread import Entry, Verdict, answer
-from scheduler_service.persistence.redis.arguments import Step, Write, write_arguments
-from scheduler_service.persistence.redis.queue_parts import Arguments
+from scheduler_service.persistence.common.writes import Forget, conflict
+from scheduler_service.persistence.redis.arguments import Write, write_arguments
+from scheduler_service.persistence.redis.queues import Arguments, Step
 from scheduler_service.persistence.redis.session import Session
-from scheduler_service.persistence.sqlite.writes import Forget
-from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.ports.state import NOTHING, Commit
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import Commit
 
-# The server does nothing else while a group is written.
-_MOST_BYTES = 4 << 20
+MAX_GROUP_BYTES = 4 << 20
+"""The server does nothing else while a group is written."""
+
 _CLOSED = "The store is closed: it takes nothing more."
 
 
 class Writer:
-    """Writes in the order of `put`, in groups of at most `size`, as fast as the server ends the last group.
+    """Writes in the order of `put`, in groups of at most `size`; the next group begins when the last one
+    ends.
 
-    A write that conflicts fails alone. A write that cannot be stored fails alone. When the group cannot be
-    written, each of its writes raises StoreUnavailable and nothing was written; where nobody knows, each
-    raises StoreUncertain. The next group is tried afresh.
+    A write that conflicts, or that cannot be stored, fails alone. When the group cannot be written, each of
+    its writes raises StoreUnavailable and nothing was written; where the outcome is unknown, each raises
+    StoreUncertain. The next group is tried afresh.
     """
 
     def __init__(self, *, session: Session, place: str, size: int, faults: FaultPoints | None) -> None:
@@ -38,21 +40,21 @@ class Writer:
         self._is_closed = False
         self._task = self._loop.create_task(self._run())
 
-    def put(self, write: Write) -> asyncio.Future[Any]:
-        """Hands `write` in and returns at once; the future ends when it is written, or raises StoreError."""
-        return self._hand_in((write,), is_alone=True)
+    def put(self, write: Write, *, may_wait: bool = False) -> asyncio.Future[Any]:
+        """See `common.writes.Writer`. A group forms while the last is written: `may_wait` adds nothing."""
+        return self._put((write,), is_alone=True)
 
     def put_all(self, writes: Sequence[Write]) -> asyncio.Future[list[Verdict]]:
-        """Hands in writes of one group; the future has for each its result or its StoreError."""
-        return self._hand_in(writes, is_alone=False)
+        """See `common.writes.Writer`."""
+        return self._put(writes, is_alone=False)
 
     async def close(self) -> None:
-        """Returns when all that was handed in is answered."""
+        """Returns when all that was put in has its result."""
         self._is_closed = True
         self._came.set()
         await asyncio.shield(self._task)
 
-    def _hand_in(self, writes: Sequence[Write], *, is_alone: bool) -> asyncio.Future[Any]:
+    def _put(self, writes: Sequence[Write], *, is_alone: bool) -> asyncio.Future[Any]:
         future = self._loop.create_future()
         if self._is_closed:
             future.set_exception(StoreUnavailable(_CLOSED))
@@ -89,7 +91,7 @@ class Writer:
                 verdicts[place] = self._unavailable(error)
                 continue
             weight += sum(map(len, group[place]))
-            if len(group) >= self._size or weight > _MOST_BYTES:
+            if len(group) >= self._size or weight > MAX_GROUP_BYTES:
                 await self._write(writes, group, verdicts)
                 group, weight = {}, 0
         if group:
@@ -101,7 +103,7 @@ class Writer:
         try:
             said = await self._send([part for arguments in group.values() for part in arguments])
             found: Sequence[Verdict] = self._read(writes, group, said)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
             failed = error if isinstance(error, StoreError) else self._unavailable(error)
             found = [failed] * len(group)
         for place, verdict in zip(group, found, strict=True):
@@ -116,7 +118,7 @@ class Writer:
     async def _send(self, arguments: Arguments) -> Sequence[bytes]:
         if self._faults is None:
             return await self._session.write(arguments)
-        # The group is made already: its transaction is one command.
+        # The group is built already: its transaction is one command.
         for point in (FaultPoint.BEGIN, FaultPoint.WRITE):
             self._faults.before(point)
             self._faults.after(point)
@@ -133,20 +135,14 @@ class Writer:
 
 
 def _read_verdict(write: Write, said: bytes) -> Verdict:
-    """What the script said of a write: nothing, `yes` or `no`, or what stands in the way of a turn."""
+    """The script answers nothing, `yes` or `no`, or the version that a commit conflicts with."""
     if isinstance(write, Step):
         return write.read(said)
     if isinstance(write, Forget):
         return said == b"yes"
     if not said or not isinstance(write, Commit):
         return None
-    job_id, expected = write.entry.job_id, write.expected
-    if expected == NOTHING:
-        return StoreConflict(f"Job {job_id} is in the store already, or was: load it.")
     if said == b"absent":
-        return StoreConflict(f"Job {job_id} is not in the store: expected at sequence {expected}.")
+        return conflict(write, None)
     _, sequence, uid = said.decode().split(":", 2)
-    return StoreConflict(
-        f"Job {job_id} (life {uid}) stands at sequence {sequence}, not at {expected} of life "
-        f"{write.entry.uid}: another writer was first. Load it again."
-    )
+    return conflict(write, (uid, sequence))

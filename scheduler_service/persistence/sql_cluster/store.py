@@ -11,16 +11,15 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.common.packing import pack, unpack_delivery
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
 from scheduler_service.persistence.sql_cluster.rows import entry_values, read_entry
 from scheduler_service.persistence.sql_cluster.schema import copies, definitions, jobs, outbox, remembered
-from scheduler_service.persistence.sqlite.rows import pack_delivery
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.state import Remembered, Settlement
 
-_read_delivery = msgspec.msgpack.Decoder(Delivery).decode
 # A claim holds as long as the turn behind it can still write: 2 s of turn, and what a sidecar may add.
 CLAIM = 5_000
 KEPT = 24 * HOUR
@@ -112,7 +111,7 @@ class SharedStore:
                 connection.execute(
                     sa.update(outbox)
                     .where(outbox.c.delivery_id == one.delivery.delivery_id)
-                    .values(content=pack_delivery(one.delivery), done_at=now if ended else None)
+                    .values(content=pack(one.delivery), done_at=now if ended else None)
                 )
 
         await self._database.write(work)
@@ -138,7 +137,7 @@ class SharedStore:
             .limit(limit)
         )
         rows = await self._database.read(lambda connection: connection.execute(statement).scalars().all())
-        return [_read_delivery(bytes(row)) for row in rows]
+        return [unpack_delivery(bytes(row)) for row in rows]
 
     async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Delivery]:
         """Makes `holder` the sender of deliveries whose node is not among `alive`; at most `limit`."""
@@ -152,7 +151,7 @@ class SharedStore:
             .returning(table.content)
         )
         rows = await self._database.write(lambda connection: connection.execute(statement).scalars().all())
-        return [_read_delivery(bytes(row)) for row in rows]
+        return [unpack_delivery(bytes(row)) for row in rows]
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         """Jobs whose alarm should have rung by `now`, the longest overdue first."""
@@ -252,7 +251,7 @@ class SharedStore:
     def _put_delivery(self, connection: sa.Connection, delivery: Delivery, holder: Holder) -> bool:
         statement = self._insert(outbox).values(
             delivery_id=delivery.delivery_id,
-            content=pack_delivery(delivery),
+            content=pack(delivery),
             done_at=None,
             node=holder.node,
             boot=holder.boot,

@@ -1,27 +1,27 @@
-"""What a group of writes comes to: each one judged in its order, their sum written by a statement per kind.
+"""The sum of a group of writes: each is checked in its order, their sum is written by one statement per kind.
 
-Statements are few whatever the size of the group: in a writer's thread each one has to win the interpreter
-back from a busy event loop.
+There are few statements whatever the size of the group: for each one the writer's thread has to win the
+interpreter back from a busy event loop.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import msgspec
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.common.packing import pack
+from scheduler_service.persistence.common.writes import Forget, Keep, Settle, StoreWrite, Written, conflict
 from scheduler_service.persistence.sqlite.journal import Journal, Pending, encode_page
 from scheduler_service.persistence.sqlite.queue_parts import write_parts
-from scheduler_service.persistence.sqlite.queues import Step
 from scheduler_service.persistence.sqlite.row_versions import (
     Face,
     RowVersion,
-    Turned,
-    conflict,
-    fits,
-    follows,
+    fits_table,
+    is_expected,
     write_jobs,
 )
-from scheduler_service.persistence.sqlite.rows import pack_delivery
 from scheduler_service.persistence.sqlite.statements import (
     CLEAR_DEFINITIONS,
     DROP_BATCHES,
@@ -38,13 +38,28 @@ from scheduler_service.persistence.sqlite.statements import (
     PUT_REMEMBERED,
     put_rows,
 )
-from scheduler_service.persistence.sqlite.writes import Fold, Forget, Keep, Settle, Write, Written
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Commit, Remembered
+from scheduler_service.ports.state import Commit, Remembered, StoredJob
 
-# Pages that nobody needs any more are left until something else is written.
-SPENT = 256
+MAX_SPENT_PAGES = 256
+"""So many pages that are not needed any more are left until something else is written."""
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """One conditional write of the queues, run in the writer's transaction; its result is the verdict."""
+
+    make: Callable[[sqlite3.Connection], object]
+
+
+class Fold(msgspec.Struct, frozen=True, gc=False):
+    """Moves turns from the journal into the table: `count` jobs, or all of them with all records."""
+
+    count: int = 256
+    is_whole: bool = False
+
+
+Write = StoreWrite | Step | Fold
 
 
 class Group:
@@ -61,9 +76,9 @@ class Group:
         self._connection = connection
         self._journal = journal
         self._found: dict[str, RowVersion] = _find(connection, journal, writes)
-        self._standing = dict(self._found)
+        self._versions = dict(self._found)
         self._commits: dict[str, Commit] = {}
-        self._past: set[str] = set()  # jobs whose rows are written at once
+        self._direct: set[str] = set()  # jobs whose rows are written now, not through the journal
         self._forgotten: set[str] = set()
         self._definitions: dict[tuple[str, int], tuple[str, int, bytes] | None] = {}
         self._deliveries: dict[str, Delivery | None] = {}
@@ -71,11 +86,11 @@ class Group:
         self._confirmed: set[tuple[str, int]] = set()
         self._remembered: dict[tuple[str, str], Remembered] = {}
         self._ended: set[str] = set()
-        self._kept: dict[str, int] = {}
+        self._meta: dict[str, int] = {}
         self._queued: list[QueueWrite] = []
         self._may_fold = may_fold
         self._folds = 0
-        self._moved: list[Pending] = []
+        self._journaled: list[Pending] = []
         self._folded: list[Pending] = []
         self._written: dict[str, RowVersion] = {}
         self._deleted = 0
@@ -99,7 +114,7 @@ class Group:
             case Forget(job_id):
                 return self._forget(job_id)
             case Keep(key, value):
-                self._kept[key] = value
+                self._meta[key] = value
             case Step(make):
                 return make(self._connection)
             case Fold(count):
@@ -109,12 +124,12 @@ class Group:
 
     @property
     def batches(self) -> Collection[tuple[str, int]]:
-        """The records that come into the journal."""
+        """The records that this group adds to the journal."""
         return self._batches.keys()
 
     @property
     def folds(self) -> bool:
-        """Whether `flush` brings turns of the journal into the table."""
+        """Whether `flush` moves turns from the journal into the table."""
         return self._may_fold and (self._folds > 0 or self._journal.is_full)
 
     def flush(self) -> None:
@@ -125,33 +140,33 @@ class Group:
         self._flush_deliveries()
         self._flush_confirmed()
         self._flush_remembered()
-        put_rows(self._connection, PUT_META, list(self._kept.items()))
+        put_rows(self._connection, PUT_META, list(self._meta.items()))
         write_parts(self._connection, self._queued)
         self._flush_page()
 
     def settle(self) -> None:
-        """The transaction has ended well: the journal knows what the file has."""
+        """Brings the journal's memory up to date after the transaction was committed."""
         journal = self._journal
         journal.delete_spent(self._deleted)
-        if self._moved or self._batches:
-            journal.append(self._moved, self._batches)
-        for job_id in (*self._past, *self._forgotten):
+        if self._journaled or self._batches:
+            journal.append(self._journaled, self._batches)
+        for job_id in (*self._direct, *self._forgotten):
             journal.fold(job_id)
         for pending in self._folded:
-            journal.fold(pending.turned.entry.job_id)
+            journal.fold(pending.job.entry.job_id)
         for key in self._confirmed:
             journal.confirm(key)
-        journal.standings.replace(self._written, without=self._forgotten)
+        journal.row_versions.replace(self._written, without=self._forgotten)
 
     def _take_commit(self, commit: Commit) -> StoreConflict | None:
         entry = commit.entry
-        standing = self._standing.get(entry.job_id)
-        if not follows(commit, standing):
-            return conflict(commit, standing)
+        version = self._versions.get(entry.job_id)
+        if not is_expected(commit, version):
+            return conflict(commit, None if version is None else (version.uid, version.sequence))
         self._commits[entry.job_id] = commit
-        if commit.document is None or commit.definition is not None or standing is None or standing.destroyed:
-            self._past.add(entry.job_id)
-        self._standing[entry.job_id] = RowVersion(entry.uid, commit.sequence, commit.document is None)
+        if commit.document is None or commit.definition is not None or version is None or version.destroyed:
+            self._direct.add(entry.job_id)
+        self._versions[entry.job_id] = RowVersion(entry.uid, commit.sequence, commit.document is None)
         if commit.definition is not None:
             value = (entry.job_id, entry.updated_at, commit.definition)
             self._definitions[entry.uid, entry.revision] = value
@@ -166,7 +181,7 @@ class Group:
         return None
 
     def _forget_answers(self, job_id: str) -> None:
-        """What was answered in a life that ends fits no later one."""
+        """An answer of a life that ends must not be given to a later one."""
         self._ended.add(job_id)
         kept = self._remembered.items()
         self._remembered = {place: one for place, one in kept if one.job_id != job_id}
@@ -177,16 +192,16 @@ class Group:
             self._confirmed.discard((batch.uid, batch.sequence))
 
     def _forget(self, job_id: str) -> bool:
-        standing = self._standing.get(job_id)
-        if standing is None or not standing.destroyed:
+        version = self._versions.get(job_id)
+        if version is None or not version.destroyed:
             return False
-        del self._standing[job_id]
+        del self._versions[job_id]
         self._found.pop(job_id, None)
-        self._past.discard(job_id)
+        self._direct.discard(job_id)
         self._commits.pop(job_id, None)
         for key, kept in self._definitions.items():
             if kept is not None and kept[0] == job_id:
-                self._definitions[key] = None  # it also took the place of what the file has under its key
+                self._definitions[key] = None  # it has also replaced what the file has under its key
         self._forgotten.add(job_id)
         return True
 
@@ -196,28 +211,28 @@ class Group:
         put_rows(self._connection, DROP_DEFINITIONS, rows)
 
     def _flush_jobs(self) -> None:
-        """A turn that only moves its job on goes to the journal; rows are written for the others."""
+        """A turn that changes only the job's state goes to the journal; for others the row is written."""
         page = self._journal.next_page
-        rows: list[tuple[Turned, Face | None]] = []
+        rows: list[tuple[StoredJob, Face | None]] = []
         for job_id, commit in self._commits.items():
             found = self._found.get(job_id)
             face = None if found is None else found.face
-            turned = Turned(commit.entry, commit.sequence, commit.document, commit.due)
-            if job_id in self._past or not fits(turned):
-                self._past.add(job_id)
-                rows.append((turned, face))
+            job = StoredJob(commit.entry, commit.sequence, commit.document, commit.due)
+            if job_id in self._direct or not fits_table(job):
+                self._direct.add(job_id)
+                rows.append((job, face))
             else:
-                self._moved.append(Pending(turned, page, face))
+                self._journaled.append(Pending(job, page, face))
         if self.folds:
             self._folded = self._choose_folded()
-            rows += [(pending.turned, pending.face) for pending in self._folded]
+            rows += [(pending.job, pending.face) for pending in self._folded]
         self._written = write_jobs(self._connection, rows)
 
     def _choose_folded(self) -> list[Pending]:
-        """Jobs that were left alone for longest, and twice as many as come in where the journal is full."""
-        oldest = self._journal.oldest(max(self._folds, 2 * len(self._moved)))
+        """The jobs without a turn for longest; twice as many as are added where the journal is full."""
+        oldest = self._journal.oldest(max(self._folds, 2 * len(self._journaled)))
         taken = self._commits.keys() | self._forgotten
-        return [pending for pending in oldest if pending.turned.entry.job_id not in taken]
+        return [pending for pending in oldest if pending.job.entry.job_id not in taken]
 
     def _flush_definitions(self) -> None:
         items = self._definitions.items()
@@ -231,22 +246,22 @@ class Group:
         put_rows(
             self._connection,
             PUT_DELIVERIES,
-            [(key, pack_delivery(kept)) for key, kept in items if kept is not None],
+            [(key, pack(kept)) for key, kept in items if kept is not None],
         )
         put_rows(self._connection, DROP_DELIVERIES, [(key,) for key, kept in items if kept is None])
 
     def _flush_confirmed(self) -> None:
-        """What lies in the journal goes with its page; the rest was brought into the table by `unload`."""
+        """Records in the journal are deleted with their page; `unload` has moved the others to the table."""
         has = self._journal.has_batch
         put_rows(self._connection, DROP_BATCHES, [key for key in self._confirmed if not has(key)])
 
     def _flush_page(self) -> None:
-        """One row for all turns that moved a job on and for all records; rows of earlier groups go."""
+        """Writes one row for all turns and records of the journal; deletes rows of earlier groups."""
         spent = self._journal.spent
-        if self._moved or self._batches:
-            content = encode_page([one.turned for one in self._moved], list(self._batches.values()))
+        if self._journaled or self._batches:
+            content = encode_page([one.job for one in self._journaled], list(self._batches.values()))
             self._connection.execute(PUT_PAGES, (self._journal.next_page, content))
-        elif not self._folds and len(spent) < SPENT:
+        elif not self._folds and len(spent) < MAX_SPENT_PAGES:
             return
         self._deleted = len(spent)
         put_rows(self._connection, DROP_PAGES, [(page,) for page in spent])
@@ -265,18 +280,18 @@ class Group:
 
 
 def _find(connection: sqlite3.Connection, journal: Journal, writes: Sequence[Write]) -> dict[str, RowVersion]:
-    """How the jobs stand of which `writes` are, in the journal or else in the table."""
-    standings: dict[str, RowVersion] = {}
+    """The versions of the jobs that `writes` name, from the journal or else from the table."""
+    versions: dict[str, RowVersion] = {}
     others: set[str] = set()
     for job_id in _job_ids(writes):
         pending = journal.pending(job_id)
         if pending is None:
             others.add(job_id)
         else:
-            turned = pending.turned
-            standings[job_id] = RowVersion(turned.entry.uid, turned.sequence, False, pending.face)
-    standings.update(journal.standings.find(connection, others))
-    return standings
+            job = pending.job
+            versions[job_id] = RowVersion(job.entry.uid, job.sequence, False, pending.face)
+    versions.update(journal.row_versions.find(connection, others))
+    return versions
 
 
 def _job_ids(writes: Sequence[Write]) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Turns that are durable in the journal and not yet in the tables: appended whole, folded in later.
+"""Turns that are durable in the journal and not yet in the tables: appended in one row, folded in later.
 
-A turn that only moves a job on costs one place in the one row that its group appends; the row of the job,
-with its indexes, is written when the job has been left alone for a while, once for all its turns since.
+A turn that changes only its job's state costs one place in the one row that its group appends. The row of the
+job, with its indexes, is written after a pause in its turns, once for all turns since.
 """
 
 import sqlite3
@@ -18,7 +18,6 @@ from scheduler_service.persistence.sqlite.row_versions import (
     Face,
     RowVersion,
     RowVersions,
-    Turned,
     find_row_versions,
     write_jobs,
 )
@@ -28,25 +27,26 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StoredJob
 
-MOST_TURNS = 16_384
-MOST_BYTES = 32 << 20
-AT_ONCE = 4_096
+MAX_TURNS = 16_384
+MAX_BYTES = 32 << 20
+UNLOAD_BATCH_SIZE = 4_096
+"""About so many jobs are in memory at a time while the journal is unloaded."""
 
 BatchKey = tuple[str, int]
 
 
 class ListedEntry(CatalogueEntry, frozen=True, array_like=True, gc=False):
-    """An entry without the names of its members, which would be half of a page."""
+    """An entry as an array: the names of its members would be half of a page."""
 
 
 class ListedBatch(Batch, frozen=True, array_like=True, gc=False):
-    """A batch without the names of its members."""
+    """A batch as an array."""
 
     records: tuple[AnyRecord, ...]
 
 
 class Page(msgspec.Struct, frozen=True, array_like=True):
-    """What one group appended: jobs after their turns, and the records that the history has to get.
+    """What one group appended: jobs after their turns, and records for the history.
 
     A turn is (entry, sequence, document, due wall, due steady).
     """
@@ -56,9 +56,9 @@ class Page(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """A job whose latest turn lies in the journal alone. `face`: that of the row that it has."""
+    """A job whose latest turn is in the journal alone. `face`: that of its row in the table."""
 
-    turned: Turned
+    job: StoredJob
     page: int
     face: Face | None
 
@@ -67,43 +67,43 @@ _encode = msgspec.msgpack.Encoder().encode
 _DECODER = msgspec.msgpack.Decoder(Page)
 
 
-def encode_page(turns: Iterable[Turned], batches: Iterable[Batch]) -> bytes:
+def encode_page(jobs: Iterable[StoredJob], batches: Iterable[Batch]) -> bytes:
     """A page as the file keeps it."""
-    told = [(astuple(one.entry), one.sequence, one.document, one.due.wall, one.due.steady) for one in turns]
-    return _encode((told, [astuple(batch) for batch in batches]))
+    turns = [(astuple(one.entry), one.sequence, one.document, one.due.wall, one.due.steady) for one in jobs]
+    return _encode((turns, [astuple(batch) for batch in batches]))
 
 
 def unload(
     connection: sqlite3.Connection,
     is_wanted: Callable[[BatchKey], bool] = lambda _: True,
     *,
-    at_once: int = AT_ONCE,
+    batch_size: int = UNLOAD_BATCH_SIZE,
 ) -> None:
-    """Brings all that the file's journal holds into the tables, in the transaction that is open.
+    """Moves all of the file's journal into the tables, in the transaction that is open.
 
-    Of the records only those that are wanted; of jobs about `at_once` at a time are held in memory. After a
-    crash nobody knows which records the history has confirmed: to hand them over again does nothing.
+    Of the records only those that are wanted. After a crash it is unknown which records the history has
+    confirmed: all are wanted, since the history ignores those that it has.
     """
-    latest: dict[str, Turned] = {}
+    latest: dict[str, StoredJob] = {}
     for _, page in _read_pages(connection):
-        latest.update({turned.entry.job_id: turned for turned in _turns_of(page)})
+        latest.update({job.entry.job_id: job for job in _jobs_of(page)})
         wanted = [batch for batch in page.batches if is_wanted((batch.uid, batch.sequence))]
         put_rows(connection, PUT_BATCHES, [batch_row(batch) for batch in wanted])
-        if len(latest) >= at_once:
+        if len(latest) >= batch_size:
             _write_later(connection, latest)
             latest.clear()
     _write_later(connection, latest)
     connection.execute("DELETE FROM journal")
 
 
-def _write_later(connection: sqlite3.Connection, latest: Mapping[str, Turned]) -> None:
+def _write_later(connection: sqlite3.Connection, latest: Mapping[str, StoredJob]) -> None:
     found = find_row_versions(connection, latest.keys())
-    later = [turned for job_id, turned in latest.items() if _is_later(turned, found.get(job_id))]
-    write_jobs(connection, [(turned, found[turned.entry.job_id].face) for turned in later])
+    later = [job for job_id, job in latest.items() if _is_later(job, found.get(job_id))]
+    write_jobs(connection, [(job, found[job.entry.job_id].face) for job in later])
 
 
 def _read_pages(connection: sqlite3.Connection) -> Iterator[tuple[int, Page]]:
-    """One after the other: where the history was away for long they do not fit into memory together.
+    """All pages, one at a time: after a long outage of the history they may not fit into memory together.
 
     Raises sqlite3.DatabaseError where one cannot be read.
     """
@@ -117,30 +117,30 @@ def _read_pages(connection: sqlite3.Connection) -> Iterator[tuple[int, Page]]:
         yield number, page
 
 
-def _turns_of(page: Page) -> list[Turned]:
+def _jobs_of(page: Page) -> list[StoredJob]:
     return [
-        Turned(CatalogueEntry(*astuple(entry)), sequence, document, Due(wall=wall, steady=steady))
+        StoredJob(CatalogueEntry(*astuple(entry)), sequence, document, Due(wall=wall, steady=steady))
         for entry, sequence, document, wall, steady in page.turns
     ]
 
 
-def _is_later(turned: Turned, standing: RowVersion | None) -> bool:
-    """Whether the table has an earlier turn of this life. A later one may have gone past the journal."""
-    if standing is None or standing.destroyed:
+def _is_later(job: StoredJob, version: RowVersion | None) -> bool:
+    """Whether the table has an earlier turn of this life; a later turn may have been written directly."""
+    if version is None or version.destroyed:
         return False
-    return standing.uid == turned.entry.uid and standing.sequence < turned.sequence
+    return version.uid == job.entry.uid and version.sequence < job.sequence
 
 
 class Journal:
-    """What the file's journal holds, as the writer's thread keeps it; other threads may only `find` and ask.
+    """The writer's memory of what the file's journal holds; other threads may call `find`, `newest`, `holds`.
 
-    It changes after a group's commit, so it never knows more than the file. In doubt nobody knows what the
-    file holds, until it is read again. It wants to be folded beyond `most_turns` and `most_bytes`.
+    It changes after a group's commit, so it never has more than the file. After a commit of unknown outcome
+    it is in doubt until the file is read again. It `is_full` beyond `max_turns` or `max_bytes`.
     """
 
-    def __init__(self, *, most_turns: int = MOST_TURNS, most_bytes: int = MOST_BYTES) -> None:
-        self._most_turns = most_turns
-        self._most_bytes = most_bytes
+    def __init__(self, *, max_turns: int = MAX_TURNS, max_bytes: int = MAX_BYTES) -> None:
+        self._max_turns = max_turns
+        self._max_bytes = max_bytes
         self._pending: OrderedDict[str, Pending] = OrderedDict()
         self._batches: dict[BatchKey, int] = {}
         self._open: dict[int, int] = {}
@@ -149,26 +149,23 @@ class Journal:
         self._bytes = 0
         self._doubtful: set[BatchKey] = set()
         self.is_in_doubt = False
-        self.standings = RowVersions()
+        self.row_versions = RowVersions()
 
     def find(self, job_id: str) -> StoredJob | None:
-        """The job, if its latest turn lies here. Any thread may ask."""
+        """The job, if its latest turn is here. For any thread."""
         found = self._pending.get(job_id)
-        if found is None:
-            return None
-        turned = found.turned
-        return StoredJob(turned.entry, turned.sequence, turned.document, turned.due)
+        return None if found is None else found.job
 
     @property
     def newest(self) -> int:
-        """The page that was appended last. Any thread may ask."""
+        """The page that was appended last. For any thread."""
         return self._next - 1
 
     def holds(self, page: int) -> bool:
-        """Whether a job's latest turn lies in `page` or before. Any thread may ask."""
+        """Whether a job's latest turn is in `page` or before. For any thread."""
         try:
             oldest = next(iter(self._pending.values()), None)
-        except RuntimeError:  # the writer changed it under our eyes: it holds something
+        except RuntimeError:  # the writer changed it meanwhile: it is not empty
             return True
         return self.is_in_doubt or (oldest is not None and oldest.page <= page)
 
@@ -179,8 +176,8 @@ class Journal:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to fold, whoever waits."""
-        return len(self._pending) > self._most_turns or self._bytes > self._most_bytes
+        """Whether the next group has to fold, even while commits are waiting."""
+        return len(self._pending) > self._max_turns or self._bytes > self._max_bytes
 
     @property
     def next_page(self) -> int:
@@ -189,19 +186,19 @@ class Journal:
 
     @property
     def spent(self) -> Sequence[int]:
-        """Pages of which nothing is needed any more, to be deleted."""
+        """Pages that are not needed any more, to be deleted."""
         return self._spent
 
     def pending(self, job_id: str) -> Pending | None:
-        """The job, if its latest turn lies here."""
+        """The job, if its latest turn is here."""
         return self._pending.get(job_id)
 
     def oldest(self, count: int) -> list[Pending]:
-        """The jobs that were left alone for longest, at most `count`."""
+        """The jobs without a turn for longest, at most `count`."""
         return list(islice(self._pending.values(), count))
 
     def has_batch(self, key: BatchKey) -> bool:
-        """Whether these records lie here, unconfirmed."""
+        """Whether these records are here, unconfirmed."""
         return key in self._batches
 
     def append(self, pendings: Sequence[Pending], batches: Collection[BatchKey]) -> None:
@@ -216,7 +213,7 @@ class Journal:
             self._batches[key] = page
 
     def fold(self, job_id: str) -> None:
-        """The file has a later turn of the job, or its row has this one."""
+        """The job's row has this turn or a later one, or is gone."""
         found = self._pending.pop(job_id, None)
         if found is not None:
             self._bytes -= _weigh(found)
@@ -229,23 +226,23 @@ class Journal:
             self._release(page)
 
     def delete_spent(self, count: int) -> None:
-        """The file has lost the first `count` of `spent`."""
+        """The first `count` of `spent` were deleted from the file."""
         del self._spent[:count]
 
     def doubt(self, batches: Iterable[BatchKey]) -> None:
-        """Whether the file has a page with these records, or lost some pages, is unknown."""
+        """It is unknown whether the file has a page with these records, or lost some pages."""
         self._doubtful.update(batches)
         self.is_in_doubt = True
-        self.standings.clear()
+        self.row_versions.clear()
 
     def reload(self, connection: sqlite3.Connection) -> None:
-        """Ends the doubt by what the file holds; writes nothing. Raises sqlite3.Error."""
+        """Ends the doubt by reading the file; writes nothing. Raises sqlite3.Error."""
         known = self._batches.keys() | self._doubtful
         fresh = Journal()
         for number, page in _read_pages(connection):
             found = find_row_versions(connection, {one[0].job_id for one in page.turns})
             fresh._next = number
-            later = [one for one in _turns_of(page) if _is_later(one, found.get(one.entry.job_id))]
+            later = [one for one in _jobs_of(page) if _is_later(one, found.get(one.entry.job_id))]
             pendings = [Pending(one, number, found[one.entry.job_id].face) for one in later]
             fresh.append(pendings, known & {(one.uid, one.sequence) for one in page.batches})
             if fresh._open[number] == 0:
@@ -258,14 +255,14 @@ class Journal:
         self.is_in_doubt = False
 
     def empty(self) -> None:
-        """The file's journal is empty: all is in the tables."""
-        self.standings.clear()
+        """The file's journal is empty: everything is in the tables."""
+        self.row_versions.clear()
         self._pending, self._batches, self._open, self._spent = OrderedDict(), {}, {}, []
         self._bytes = 0
 
     def _replace(self, pending: Pending) -> None:
-        """At no moment is the job missing: another thread would then believe the table."""
-        job_id = pending.turned.entry.job_id
+        """The job is never missing in between: another thread would then read the older row."""
+        job_id = pending.job.entry.job_id
         earlier = self._pending.get(job_id)
         self._pending[job_id] = pending
         self._pending.move_to_end(job_id)
@@ -284,4 +281,4 @@ class Journal:
 
 
 def _weigh(pending: Pending) -> int:
-    return len(pending.turned.document or b"")
+    return len(pending.job.document or b"")

@@ -1,4 +1,9 @@
-"""The table `parts`: what lies in queues, who has it, and how it ended. Runs in the writer's transaction."""
+"""The tables `parts` (what is in queues, who has it, how it ended) and `completions` (how leases ended).
+
+All writes run in the writer's transaction. The functions do what the methods of `ports.queues.Queues` of
+similar names document. An accepted completion may be repeated, after a crash too (SPEC section 13), so it is
+kept, bounded by age and by number.
+"""
 
 import sqlite3
 from collections.abc import Iterable
@@ -7,18 +12,32 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
-from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Rank, Renewed, Sight, Swept
-from scheduler_service.domain.parts import PartEnd, QueuedPart, QueueOptions, as_said, write_part_id
-from scheduler_service.persistence.sqlite.completions import is_known, keep_completion
+from scheduler_service.domain.parts import (
+    PartEnd,
+    QueuedPart,
+    QueueOptions,
+    as_said,
+    digest_said,
+    write_part_id,
+)
+from scheduler_service.persistence.common.packing import (
+    COMPLETION_KEPT_MS,
+    lost_part_end,
+    pack,
+    unpack_end,
+    unpack_options,
+    unpack_part,
+)
 
 FREE, LEASED, ENDED, CANCELLED = 0, 1, 2, 3
-"""`state`: for anybody; in somebody's hands; over; in somebody's hands, and nobody awaits it."""
+"""`state`: may be claimed; leased; over; leased, but withdrawn by its job."""
 
-AT_ONCE = 500
-LOST = "timeout"
+SWEEP_BATCH_SIZE = 500
+PRUNE_BATCH_SIZE = 10
+"""How many old completions may be deleted with each new one, so that no completion pays for many others."""
 
-TABLE = (
+PARTS = (
     """
     CREATE TABLE parts (
         part_id TEXT PRIMARY KEY,
@@ -53,8 +72,17 @@ TABLE = (
     "CREATE INDEX parts_ended ON parts (part_id) WHERE state = 2",
 )
 
-HELD = ("CREATE INDEX parts_held ON parts (tenant, queue, instance, until) WHERE state = 1",)
+LEASED_INDEX = ("CREATE INDEX parts_held ON parts (tenant, queue, instance, until) WHERE state = 1",)
 
+COMPLETIONS = (
+    "CREATE TABLE completions "
+    "(place INTEGER PRIMARY KEY, lease TEXT NOT NULL UNIQUE, digest BLOB NOT NULL, at INTEGER NOT NULL)",
+)
+
+_DROP_OLDEST = (
+    "DELETE FROM completions WHERE place IN (SELECT place FROM completions ORDER BY place LIMIT ?) "
+    "AND (at < ? OR place <= (SELECT max(place) FROM completions) - ?)"
+)
 _PUBLISH = (
     "INSERT OR IGNORE INTO parts (part_id, uid, execute_number, request_counts, step, total, tenant, queue, "
     "priority, named, specific, created_at, state, free_at, retries, options, content) "
@@ -80,14 +108,9 @@ _TAKE = (
 )
 _FREE = "SET state = 0, instance = NULL, lease = NULL, until = NULL"
 
-_encode = msgspec.msgpack.Encoder().encode
-_read_options = msgspec.msgpack.Decoder(QueueOptions).decode
-_read_part = msgspec.msgpack.Decoder(QueuedPart).decode
-_read_end = msgspec.msgpack.Decoder(PartEnd).decode
-
 
 def write_parts(connection: sqlite3.Connection, writes: Iterable[QueueWrite]) -> None:
-    """What turns have published, withdrawn and reconfigured, in their order."""
+    """Publishes, withdraws and reconfigures parts, in the order of `writes`."""
     for write in writes:
         match write:
             case PublishParts(parts=parts):
@@ -99,27 +122,28 @@ def write_parts(connection: sqlite3.Connection, writes: Iterable[QueueWrite]) ->
 
 
 def claim_parts(connection: sqlite3.Connection, claim: Claim) -> tuple[Leased, ...]:
-    """As in `ports.instances.Queues`; of several parts of one step an instance gets one."""
+    """Of several parts of one step an instance gets one."""
     leased: list[Leased] = []
-    for part_id, options, content in _choose(connection, _FIND_FREE, claim, _room(connection, claim)):
-        chosen = _read_options(options)
+    for part_id, options, content in _choose(
+        connection, _FIND_FREE, claim, _free_capacity(connection, claim)
+    ):
+        chosen = unpack_options(options)
         lease, until = claim.leases[len(leased)], claim.now + chosen.lease
         connection.execute(_TAKE, (claim.instance, lease, until, part_id))
-        part = msgspec.structs.replace(_read_part(content), options=chosen)
+        part = msgspec.structs.replace(unpack_part(content), options=chosen)
         leased.append(Leased(lease, until, part))
     return tuple(leased)
 
 
 def look_at_parts(connection: sqlite3.Connection, claim: Claim) -> Sight:
-    """As in `ports.instances.ShareQueues`."""
-    # What is held is counted last: meanwhile it may only have become less.
+    # The leases are counted last: while claims take turns, their number can only fall in between.
     found = _choose(connection, _SHOW_FREE, claim, len(claim.leases))
     ranks = tuple(Rank(priority, bool(named), *rest) for priority, named, *rest in found)
     return Sight(ranks, _count_held(connection, claim))
 
 
-def _room(connection: sqlite3.Connection, claim: Claim) -> int:
-    """How many parts it may have more; what was withdrawn from it takes no room."""
+def _free_capacity(connection: sqlite3.Connection, claim: Claim) -> int:
+    """How many more parts the instance may have; withdrawn ones do not count."""
     if claim.capacity is None:
         return len(claim.leases)
     return min(len(claim.leases), claim.capacity - _count_held(connection, claim))
@@ -132,7 +156,7 @@ def _count_held(connection: sqlite3.Connection, claim: Claim) -> int:
 
 
 def _choose(connection: sqlite3.Connection, text: str, claim: Claim, most: int) -> list[tuple[Any, ...]]:
-    """What it may have, best first; of several parts of a step one, whatever lies behind them."""
+    """The parts that it may have, best first; of several parts of one step the first."""
     chosen: list[tuple[Any, ...]] = []
     steps: set[tuple[Any, ...]] = set()
     found = connection.execute(text, (claim.tenant, claim.queue, claim.now, claim.instance))
@@ -141,39 +165,38 @@ def _choose(connection: sqlite3.Connection, text: str, claim: Claim, most: int) 
         if total == 1 or step not in steps:
             steps.add(step)
             chosen.append(row[5:])
-    found.close()  # a read that stays open would stand beside the writes
+    found.close()  # a cursor that stays open would read while rows are written
     return chosen
 
 
 def renew_lease(connection: sqlite3.Connection, lease: str, now: int) -> Renewed | None:
-    """As in `ports.instances.Queues`."""
     text = (
         "SELECT part_id, state, options, content FROM parts WHERE lease = ? AND state IN (1, 3) AND until > ?"
     )
     row = connection.execute(text, (lease, now)).fetchone()
     if row is None:
         return None
-    options = _read_options(row[2])
+    options = unpack_options(row[2])
     until = now + options.lease
     connection.execute("UPDATE parts SET until = ? WHERE part_id = ?", (until, row[0]))
-    part = _read_part(row[3])
+    part = unpack_part(row[3])
     return Renewed(until, options.lease, options.renew, row[1] == CANCELLED, part.job_id, part.name)
 
 
 def complete_lease(
-    connection: sqlite3.Connection, lease: str, end: PartEnd, now: int, keeps: int
+    connection: sqlite3.Connection, lease: str, end: PartEnd, now: int, max_completions: int
 ) -> EndedPart | bool:
-    """As in `ports.instances.Queues`; of completed leases `keeps` are known afterwards."""
+    """Of completed leases at most `max_completions` are known afterwards."""
     text = "SELECT part_id, state, until, instance, content, ended FROM parts WHERE lease = ?"
     row = connection.execute(text, (lease,)).fetchone()
     if row is None:
-        return is_known(connection, lease, end)
+        return _is_known(connection, lease, end)
     part_id, state, until, instance, content, ended = row
     if state == ENDED:
-        return as_said(_read_end(ended)) == as_said(end)
+        return as_said(unpack_end(ended)) == as_said(end)
     if until <= now:
         return False
-    keep_completion(connection, lease, end, keeps)
+    _keep_completion(connection, lease, end, max_completions)
     if state == CANCELLED:
         connection.execute("DELETE FROM parts WHERE part_id = ?", (part_id,))
         return True
@@ -181,53 +204,49 @@ def complete_lease(
 
 
 def sweep_leases(connection: sqlite3.Connection, now: int) -> Swept:
-    """As in `ports.instances.Queues`."""
     text = (
         "SELECT part_id, state, retries, instance, options, content FROM parts "
         "WHERE until IS NOT NULL AND until <= ? LIMIT ?"
     )
     ended: list[EndedPart] = []
     for part_id, state, retries, instance, options, content in connection.execute(
-        text, (now, AT_ONCE)
+        text, (now, SWEEP_BATCH_SIZE)
     ).fetchall():
-        chosen = _read_options(options)
+        chosen = unpack_options(options)
         if state == CANCELLED:
             connection.execute("DELETE FROM parts WHERE part_id = ?", (part_id,))
         elif retries < chosen.retries:
             again = f"UPDATE parts {_FREE}, retries = retries + 1, free_at = ? WHERE part_id = ?"
             connection.execute(again, (now + chosen.delay, part_id))
         else:
-            ended.append(_end(connection, part_id, content, lose_part(instance, retries)))
+            ended.append(_end(connection, part_id, content, lost_part_end(instance, retries)))
     return Swept(tuple(ended), _next_look(connection, now))
 
 
 def extend_leases(connection: sqlite3.Connection, now: int) -> None:
-    """As in `ports.instances.Queues`."""
     rows = connection.execute("SELECT part_id, until, options FROM parts WHERE until IS NOT NULL").fetchall()
-    later = [(max(until, now + _read_options(options).lease), part_id) for part_id, until, options in rows]
+    later = [(max(until, now + unpack_options(options).lease), part_id) for part_id, until, options in rows]
     connection.executemany("UPDATE parts SET until = ? WHERE part_id = ?", later)
 
 
 def drop_part(connection: sqlite3.Connection, part_id: str) -> None:
-    """As in `ports.instances.Queues`."""
     connection.execute("DELETE FROM parts WHERE part_id = ? AND state = 2", (part_id,))
 
 
 def read_ended(connection: sqlite3.Connection, after: str, limit: int) -> list[EndedPart]:
-    """As in `ports.instances.Queues`."""
     text = (
         "SELECT part_id, content, ended FROM parts WHERE state = 2 AND part_id > ? ORDER BY part_id LIMIT ?"
     )
     rows = connection.execute(text, (after, limit)).fetchall()
-    return [_ended(part_id, content, _read_end(end)) for part_id, content, end in rows]
+    return [_ended(part_id, content, unpack_end(end)) for part_id, content, end in rows]
 
 
 def _row(part: QueuedPart) -> tuple[Any, ...]:
     name, options = part.name, part.options
     return (
         write_part_id(name), name.uid, name.execute_number, name.request_counts, name.step, part.total,
-        part.tenant, part.queue, options.priority, *_named(options), part.created_at, _encode(options),
-        _encode(part),
+        part.tenant, part.queue, options.priority, *_named(options), part.created_at, pack(options),
+        pack(part),
     )  # fmt: skip
 
 
@@ -243,8 +262,8 @@ def _withdraw(connection: sqlite3.Connection, write: WithdrawParts) -> None:
 
 
 def _reconfigure(connection: sqlite3.Connection, write: ReconfigureParts) -> None:
-    """Options from the next claim on, those of the renewal from the next renewal; the lease of who is no
-    longer named ends now, and is no retry.
+    """Options apply from the next claim on, those of renewals from the next renewal. The lease of an instance
+    that is no longer named ends now; this is not a retry.
     """
     name, options = write.name, write.options
     where = "WHERE uid = ? AND execute_number = ? AND request_counts = ? AND step = ?"
@@ -252,7 +271,7 @@ def _reconfigure(connection: sqlite3.Connection, write: ReconfigureParts) -> Non
     named, specific = _named(options)
     connection.execute(
         f"UPDATE parts SET priority = ?, named = ?, specific = ?, options = ? {where}",  # noqa: S608
-        (options.priority, named, specific, _encode(options), *step),
+        (options.priority, named, specific, pack(options), *step),
     )
     if options.specific:
         gone = "AND state = 1 AND instance NOT IN (SELECT value FROM json_each(?))"
@@ -261,19 +280,26 @@ def _reconfigure(connection: sqlite3.Connection, write: ReconfigureParts) -> Non
 
 def _end(connection: sqlite3.Connection, part_id: str, content: bytes, end: PartEnd) -> EndedPart:
     text = "UPDATE parts SET state = 2, until = NULL, ended = ? WHERE part_id = ?"
-    connection.execute(text, (_encode(end), part_id))
+    connection.execute(text, (pack(end), part_id))
     return _ended(part_id, content, end)
 
 
 def _ended(part_id: str, content: bytes, end: PartEnd) -> EndedPart:
-    part = _read_part(content)
+    part = unpack_part(content)
     return EndedPart(part_id, part.job_id, part.name, end, part.request)
 
 
-def lose_part(instance: str, retries: int) -> PartEnd:
-    """The end of a part whose last lease ended without a sign of life."""
-    text = f"instance {instance} gave no sign of life within its lease, after {retries} unexpected retries"
-    return PartEnd(error=LOST, failure_type=FailureType.TIMEOUT, message=text, instance=instance)
+def _keep_completion(connection: sqlite3.Connection, lease: str, end: PartEnd, limit: int) -> None:
+    row = (lease, digest_said(end), end.at)
+    connection.execute("INSERT OR REPLACE INTO completions (lease, digest, at) VALUES (?, ?, ?)", row)
+    connection.execute(_DROP_OLDEST, (PRUNE_BATCH_SIZE, end.at - COMPLETION_KEPT_MS, limit))
+
+
+def _is_known(connection: sqlite3.Connection, lease: str, end: PartEnd) -> bool:
+    """Whether the lease was completed with exactly this end."""
+    text = "SELECT digest FROM completions WHERE lease = ?"
+    row = connection.execute(text, (lease,)).fetchone()
+    return row is not None and row[0] == digest_said(end)
 
 
 def _next_look(connection: sqlite3.Connection, now: int) -> int | None:

@@ -1,12 +1,12 @@
-"""Reads in a thread of their own, over a connection of their own; loads that wait together are one query."""
+"""Reads in a separate thread, over a separate connection; loads that wait together are one query."""
 
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, TypeVar, cast
 
 from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
+from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.rows import Loaded, read_jobs
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.state import StoredJob
@@ -15,33 +15,29 @@ Found = TypeVar("Found")
 
 Read = Callable[[sqlite3.Connection], Any]
 
-_SIZE = 256
+MAX_GROUP = 256
+MAX_PREFETCHED = 256
+"""Definitions that were loaded with their jobs and not asked for yet."""
 
 
 class Reader:
-    """Answers from the last committed state; never waits for the writer of a file."""
+    """Reads the last committed state; never waits for the writer of a file."""
 
     def __init__(
-        self,
-        *,
-        connection: sqlite3.Connection,
-        name: str,
-        place: str,
-        guard: AbstractContextManager[Any],
-        loop: asyncio.AbstractEventLoop,
+        self, *, files: Files, connection: sqlite3.Connection, name: str, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._connection = connection
-        self._place = place
-        self._guard = guard
+        self._place = files.place
+        self._guard = files.guard
         self._definitions: dict[tuple[str, int], bytes] = {}
         self._thread: WriteThread[str | Read] = WriteThread(
-            name=name, serve=self._serve, size=_SIZE, loop=loop
+            name=name, serve=self._serve, size=MAX_GROUP, loop=loop
         )
 
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, or None. Raises StoreUnavailable.
 
-        Its present definition, for which whoever loads it is about to ask, comes along; see `definition`.
+        Its current definition, which the caller needs next, is loaded with it; see `definition`.
         """
         loaded = cast("Loaded | None", await self._thread.put(job_id))
         if loaded is None:
@@ -49,12 +45,12 @@ class Reader:
         if loaded.definition is not None:
             entry = loaded.job.entry
             self._definitions[entry.uid, entry.revision] = loaded.definition
-            if len(self._definitions) > _SIZE:
+            if len(self._definitions) > MAX_PREFETCHED:
                 del self._definitions[next(iter(self._definitions))]
         return loaded.job
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
-        """A definition as posted, or None; at first what came with its job. Raises StoreUnavailable."""
+        """A definition as posted, or None; at first the one loaded with its job. Raises StoreUnavailable."""
         known = self._definitions.pop((uid, revision), None)
         if known is not None:
             return known
@@ -67,7 +63,7 @@ class Reader:
         return cast("Found", await self._thread.put(call))
 
     async def close(self) -> None:
-        """Returns when all that was asked is answered."""
+        """Returns when all reads have their results."""
         await self._thread.close()
 
     def _serve(self, items: list[str | Read]) -> list[Verdict]:
@@ -84,5 +80,5 @@ class Reader:
     def _try(self, call: Read) -> Verdict:
         try:
             return call(self._connection)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each read
             return StoreUnavailable(f"The store {self._place} cannot be read: {error}.")

@@ -1,4 +1,4 @@
-"""How jobs stand in the table: found, judged and written, many at a time."""
+"""The versions of the jobs' rows: found, compared with what a commit expects, and written, many at a time."""
 
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.sqlite.rows import (
     MOMENTS,
     face_columns,
@@ -18,32 +17,31 @@ from scheduler_service.persistence.sqlite.rows import (
     with_state,
 )
 from scheduler_service.persistence.sqlite.statements import (
-    COUNT_JOBS,
     FINISH_JOBS,
     PUT_JOBS,
-    TURN_JOBS,
+    UPDATE_TURN,
+    UPDATE_UNINDEXED,
     put_rows,
 )
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.errors import StoreConflict
-from scheduler_service.ports.state import NOTHING, Commit
+from scheduler_service.ports.state import NOTHING, Commit, StoredJob
 
-# Of so many rows memory knows how they stand.
-MOST_KNOWN = 16_384
+MAX_CACHED = 16_384
+"""Of so many rows the version is cached."""
 
-_BEYOND = 1 << 63
+_BEYOND_COLUMN = 1 << 63
 _NO_MOMENTS = (None,) * len(MOMENTS)
 
 
 class Face(msgspec.Struct, frozen=True, gc=False):
-    """What of a row is left alone while it is equal: the digest of FACE, and the values of MOMENTS."""
+    """What of a row is not written again while it is equal: the digest of FACE, and the values of MOMENTS."""
 
     digest: int
     moments: tuple[int | None, ...]
 
 
 class RowVersion(msgspec.Struct, frozen=True, gc=False):
-    """A job as the next write finds it. `face`: that of its row; None: the table has no row yet."""
+    """A job as the next write finds it. `face` None: the table has no row of this job yet."""
 
     uid: str
     sequence: int
@@ -51,17 +49,8 @@ class RowVersion(msgspec.Struct, frozen=True, gc=False):
     face: Face | None = None
 
 
-class Turned(msgspec.Struct, frozen=True, gc=False):
-    """A job as a turn left it; `document` None: destroyed."""
-
-    entry: CatalogueEntry
-    sequence: int
-    document: bytes | None
-    due: Due
-
-
 def find_row_versions(connection: sqlite3.Connection, job_ids: Collection[str]) -> dict[str, RowVersion]:
-    """Those of `job_ids` that have a row."""
+    """The versions of those of `job_ids` that have a row."""
     if not job_ids:
         return {}
     rows = select(
@@ -74,115 +63,102 @@ def find_row_versions(connection: sqlite3.Connection, job_ids: Collection[str]) 
 
 
 class RowVersions:
-    """How the rows stand that were written last: the next turn of such a job asks no table.
+    """A cache of the rows written last: the next turn of such a job needs no query.
 
-    It knows what the file has, and nothing that was not committed. Of the one writer's thread.
+    It has what the file has, and nothing that was not committed. For the writer's thread alone.
     """
 
-    def __init__(self, *, most: int = MOST_KNOWN) -> None:
-        self._most = most
-        self._known: dict[str, RowVersion] = {}
+    def __init__(self, *, limit: int = MAX_CACHED) -> None:
+        self._limit = limit
+        self._cached: dict[str, RowVersion] = {}
 
     def find(self, connection: sqlite3.Connection, job_ids: Collection[str]) -> dict[str, RowVersion]:
-        """Those of `job_ids` that have a row."""
-        known = self._known
-        found = {job_id: known[job_id] for job_id in job_ids if job_id in known}
+        """The versions of those of `job_ids` that have a row."""
+        cached = self._cached
+        found = {job_id: cached[job_id] for job_id in job_ids if job_id in cached}
         if len(found) < len(job_ids):
             found.update(find_row_versions(connection, [job_id for job_id in job_ids if job_id not in found]))
         return found
 
     def replace(self, written: Mapping[str, RowVersion], *, without: Iterable[str]) -> None:
-        """The file has these rows now, and none of those `without`."""
+        """The file has these rows now, and none of the jobs `without`."""
         for job_id in without:
-            self._known.pop(job_id, None)
-        for job_id, standing in written.items():
-            self._known.pop(job_id, None)  # those written last are the last ones to go
-            self._known[job_id] = standing
-        for job_id in list(islice(self._known, max(len(self._known) - self._most, 0))):
-            del self._known[job_id]
+            self._cached.pop(job_id, None)
+        for job_id, version in written.items():
+            self._cached.pop(job_id, None)  # moves it to the end: those written longest ago are evicted first
+            self._cached[job_id] = version
+        for job_id in list(islice(self._cached, max(len(self._cached) - self._limit, 0))):
+            del self._cached[job_id]
 
     def clear(self) -> None:
-        """Nobody knows what the file has."""
-        self._known.clear()
+        """What the file has is unknown."""
+        self._cached.clear()
 
 
 def write_jobs(
-    connection: sqlite3.Connection, turns: Iterable[tuple[Turned, Face | None]]
+    connection: sqlite3.Connection, jobs: Iterable[tuple[StoredJob, Face | None]]
 ) -> dict[str, RowVersion]:
     """Writes the rows of jobs, given with the face that each row has (None: no row).
 
-    Returns how they stand once the transaction has ended well. Of what is in the row already as little as
-    possible is written again: each column that is named costs its indexes, and a page of each.
+    Returns their versions, valid once the transaction has been committed. As few columns as possible are
+    written: each one that is named costs its indexes, and a page of each.
     """
-    counted: list[tuple[Any, ...]] = []
-    moved: list[tuple[Any, ...]] = []
+    unindexed: list[tuple[Any, ...]] = []
+    turned: list[tuple[Any, ...]] = []
     finished: list[tuple[Any, ...]] = []
     whole: list[tuple[Any, ...]] = []
     written: dict[str, RowVersion] = {}
-    for turned, known in turns:
-        entry = turned.entry
+    for job, known in jobs:
+        entry = job.entry
         columns = face_columns(entry)
-        values = turn_columns(entry, turned.sequence, turned.due, turned.document)
+        values = turn_columns(entry, job.sequence, job.due, job.document)
         face = Face(face_digest(columns), values[: len(MOMENTS)])
-        written[entry.job_id] = RowVersion(entry.uid, turned.sequence, turned.document is None, face)
+        written[entry.job_id] = RowVersion(entry.uid, job.sequence, job.document is None, face)
         if known is not None and known.digest == face.digest:
             if known.moments == face.moments:
-                counted.append((entry.job_id, *values[len(MOMENTS) :]))
+                unindexed.append((entry.job_id, *values[len(MOMENTS) :]))
             else:
-                moved.append((entry.job_id, *values))
+                turned.append((entry.job_id, *values))
         elif known is not None and _has_just_finished(entry, face, columns, known):
             finished.append((entry.job_id, face.digest, entry.state._value_, *values[len(MOMENTS) :]))
         else:
             whole.append((entry.job_id, face.digest, *columns, *values))
-    put_rows(connection, COUNT_JOBS, counted)
-    put_rows(connection, TURN_JOBS, moved)
+    put_rows(connection, UPDATE_UNINDEXED, unindexed)
+    put_rows(connection, UPDATE_TURN, turned)
     put_rows(connection, FINISH_JOBS, finished)
     put_rows(connection, PUT_JOBS, whole)
     return written
 
 
 def _has_just_finished(entry: CatalogueEntry, face: Face, columns: tuple[Any, ...], known: Face) -> bool:
-    """Whether nothing differs but that the job was active, and that it waits for nothing any more."""
+    """Whether the only differences are that the job was active, and that it has no alarm any more."""
     if entry.state is not JobState.FINISHED or face.moments != _NO_MOMENTS:
         return False
     return known.digest == face_digest(with_state(columns, JobState.ACTIVE))
 
 
-def fits(turned: Turned) -> bool:
-    """Whether the table can hold what the journal can: what it cannot has to fail now, and alone."""
-    entry, due = turned.entry, turned.due
+def fits_table(job: StoredJob) -> bool:
+    """Whether the columns can hold the job's numbers, as the journal can: if not, the commit fails alone."""
+    entry, due = job.entry, job.due
     return (
-        entry.execute_number < _BEYOND
-        and entry.request_counts < _BEYOND
-        and entry.missed < _BEYOND
-        and turned.sequence < _BEYOND
-        and (due.wall is None or due.wall < _BEYOND)
-        and (due.steady is None or due.steady < _BEYOND)
-        and (entry.next_fire is None or entry.next_fire < _BEYOND)
+        entry.execute_number < _BEYOND_COLUMN
+        and entry.request_counts < _BEYOND_COLUMN
+        and entry.missed < _BEYOND_COLUMN
+        and job.sequence < _BEYOND_COLUMN
+        and (due.wall is None or due.wall < _BEYOND_COLUMN)
+        and (due.steady is None or due.steady < _BEYOND_COLUMN)
+        and (entry.next_fire is None or entry.next_fire < _BEYOND_COLUMN)
     )
 
 
-def follows(commit: Commit, standing: RowVersion | None) -> bool:
-    """Whether `commit` was decided over what stands there.
+def is_expected(commit: Commit, version: RowVersion | None) -> bool:
+    """Whether `commit` was decided over this version of its job.
 
-    Over a destroyed job a new life may name either 0 or the sequence of the destruction. A living job is
-    also told by its uid: sequences of two lives may be equal.
+    Over a destroyed job a new life may expect either 0 or the sequence of the destruction. Of a living job
+    the uid must be the same too: sequences of two lives may be equal.
     """
-    if standing is None:
+    if version is None:
         return commit.expected in (0, NOTHING)
-    if standing.destroyed:
-        return commit.expected in (0, standing.sequence)
-    return commit.expected == standing.sequence and commit.entry.uid == standing.uid
-
-
-def conflict(commit: Commit, standing: RowVersion | None) -> StoreConflict:
-    """Why `commit` does not count over what stands there."""
-    job_id = commit.entry.job_id
-    if commit.expected == NOTHING:
-        return StoreConflict(f"Job {job_id} is in the store already, or was: load it.")
-    if standing is None:
-        return StoreConflict(f"Job {job_id} is not in the store: expected at sequence {commit.expected}.")
-    return StoreConflict(
-        f"Job {job_id} (life {standing.uid}) stands at sequence {standing.sequence}, not at "
-        f"{commit.expected} of life {commit.entry.uid}: another writer was first. Load it again."
-    )
+    if version.destroyed:
+        return commit.expected in (0, version.sequence)
+    return commit.expected == version.sequence and commit.entry.uid == version.uid

@@ -1,7 +1,7 @@
-"""How the values of the port lie in columns, and how they are read back.
+"""How the values of the port are stored in columns, and how they are read back.
 
-A read returns one row, a JSON array of all that it found: each further row would be a further struggle with
-the event loop for the interpreter, up to 5 ms each while the loop is busy.
+A read returns one row, a JSON array of all that it found: for each further row the thread would have to win
+the interpreter back from a busy event loop, which takes up to 5 ms.
 """
 
 import hashlib
@@ -11,24 +11,33 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.records import AnyRecord
+from scheduler_service.persistence.common.packing import pack, unpack_records
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StoredJob
 
-# What a definition or a change of state alters; some of it is indexed, so it is left alone while it is equal.
+# Columns that only a definition or a change of state alters. Some are indexed, so they are written only when
+# one of them differs; the column `face` has their digest.
 FACE = (
     "uid", "tenant", "job_name", "object_id", "creator", "kind", "state", "revision", "labels", "parent_job",
     "parent_execution", "created_at", "updated_at", "system",
 )  # fmt: skip
 
-# What every turn may alter.
+# Columns that every turn may alter: those with an index, and those without.
 MOMENTS = ("due_wall", "due_steady", "next_fire")
-LEFT = ("sequence", "execute_number", "request_counts", "missed", "live", "waiting", "latest", "document")
-TURN = (*MOMENTS, *LEFT)
+UNINDEXED = (
+    "sequence",
+    "execute_number",
+    "request_counts",
+    "missed",
+    "live",
+    "waiting",
+    "latest",
+    "document",
+)
+TURN = (*MOMENTS, *UNINDEXED)
 
 # The members of a CatalogueEntry in their order, as arguments of json_array.
 ENTRY = (
@@ -37,19 +46,18 @@ ENTRY = (
     "updated_at, live, waiting, system"
 )
 
-# In bytes: longer definitions are read one by one, so that what many loads bring along has a bound.
-LONGEST = 16_384
+MAX_PREFETCHED_BYTES = 16_384
+"""Longer definitions are not loaded with their jobs: what many loads read together has a bound."""
+
 _DEFINITION = (
     "iif(document IS NULL, NULL, (SELECT hex(kept.text) FROM definitions AS kept "  # noqa: S608 - a number
-    f"WHERE kept.uid = jobs.uid AND kept.revision = jobs.revision AND length(kept.text) <= {LONGEST}))"
+    "WHERE kept.uid = jobs.uid AND kept.revision = jobs.revision "
+    f"AND length(kept.text) <= {MAX_PREFETCHED_BYTES}))"
 )
 _STATE = FACE.index("state")
 _ENTRY_WIDTH = len(CatalogueEntry.__struct_fields__)
 
 _encode_json = msgspec.json.Encoder().encode
-_encode = msgspec.msgpack.Encoder().encode
-_decode_records = msgspec.msgpack.Decoder(tuple[AnyRecord, ...]).decode
-_decode_delivery = msgspec.msgpack.Decoder(Delivery).decode
 
 
 def select(connection: sqlite3.Connection, columns: str, source: str, parameters: Iterable[Any]) -> list[Any]:
@@ -70,8 +78,8 @@ def face_columns(entry: CatalogueEntry) -> tuple[Any, ...]:
 
 
 def face_digest(columns: tuple[Any, ...]) -> int:
-    """Tells whether a face has changed, without reading all of it back: 63 bits of a digest."""
-    return int.from_bytes(hashlib.blake2b(_encode(columns), digest_size=8).digest(), "big") >> 1
+    """63 bits of a digest: shows a change of these columns without reading all of them back."""
+    return int.from_bytes(hashlib.blake2b(pack(columns), digest_size=8).digest(), "big") >> 1
 
 
 def with_state(columns: tuple[Any, ...], state: JobState) -> tuple[Any, ...]:
@@ -80,13 +88,13 @@ def with_state(columns: tuple[Any, ...], state: JobState) -> tuple[Any, ...]:
 
 
 def turn_columns(entry: CatalogueEntry, sequence: int, due: Due, document: bytes | None) -> tuple[Any, ...]:
-    """The values of TURN. A destroyed job waits for nothing.
+    """The values of TURN. A destroyed job has no alarm.
 
-    Bytes as a bytearray: the driver takes that as it is, and asks whether bytes want to be adapted.
+    Bytes as a bytearray: the driver takes that as it is, while it looks for an adapter of bytes.
     """
-    waits = due if document is not None else Due()
+    alarm = due if document is not None else Due()
     return (
-        waits.wall, waits.steady, entry.next_fire, sequence, entry.execute_number, entry.request_counts,
+        alarm.wall, alarm.steady, entry.next_fire, sequence, entry.execute_number, entry.request_counts,
         entry.missed, entry.live, entry.waiting, bytearray(entry.latest),
         None if document is None else bytearray(document),
     )  # fmt: skip
@@ -101,7 +109,7 @@ def read_entry(row: list[Any]) -> CatalogueEntry:
 
 
 class Loaded(msgspec.Struct, frozen=True, gc=False):
-    """A job, and its present definition as posted; None: a long one, a destroyed job's, or there is none."""
+    """A job and its current definition as posted; None: too long, missing, or the job is destroyed."""
 
     job: StoredJob
     definition: bytes | None
@@ -132,7 +140,7 @@ def _read_job(row: list[Any]) -> Loaded:
 def batch_row(batch: Batch) -> tuple[Any, ...]:
     """The columns of `unwritten`."""
     return (
-        batch.uid, batch.sequence, batch.job_id, batch.tenant, batch.at, _encode(batch.records),
+        batch.uid, batch.sequence, batch.job_id, batch.tenant, batch.at, pack(batch.records),
     )  # fmt: skip
 
 
@@ -145,15 +153,5 @@ def read_batch(row: list[Any]) -> Batch:
         tenant=tenant,
         sequence=sequence,
         at=at,
-        records=_decode_records(bytes.fromhex(records)),
+        records=unpack_records(bytes.fromhex(records)),
     )
-
-
-def pack_delivery(delivery: Delivery) -> bytes:
-    """A delivery as the file keeps it."""
-    return _encode(delivery)
-
-
-def read_delivery(content: str) -> Delivery:
-    """A delivery from hex(content)."""
-    return _decode_delivery(bytes.fromhex(content))

@@ -3,11 +3,10 @@
 import sqlite3
 from collections.abc import Sequence
 
-from scheduler_service.persistence.sqlite.completions import COMPLETIONS
-from scheduler_service.persistence.sqlite.queue_parts import HELD, TABLE
+from scheduler_service.persistence.sqlite.queue_parts import COMPLETIONS, LEASED_INDEX, PARTS
 from scheduler_service.ports.errors import StoreDamaged, StoreTooNew
 
-APPLICATION_ID = 0x50554E43  # "PUNC": tells our files from other people's
+APPLICATION_ID = 0x50554E43  # "PUNC": marks the files of this product
 
 Migration = tuple[str, ...]
 
@@ -95,12 +94,12 @@ MIGRATIONS: tuple[Migration, ...] = (
         """,
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL)",
     ),
-    TABLE,
+    PARTS,
     ("CREATE TABLE journal (page INTEGER PRIMARY KEY, content BLOB NOT NULL)",),
     COMPLETIONS,
-    HELD,
-    # The tables stay. A program of before would take `state.db` of a divided folder for the whole of it, and
-    # lose the jobs of the other shards from sight: it has to refuse.
+    LEASED_INDEX,
+    # The tables stay. An older program would take `state.db` of a divided folder for the whole of it, without
+    # the jobs of the other shards: it has to refuse.
     (),
 )
 
@@ -108,7 +107,7 @@ MIGRATIONS: tuple[Migration, ...] = (
 def upgrade(
     connection: sqlite3.Connection, *, place: str, migrations: Sequence[Migration] = MIGRATIONS
 ) -> None:
-    """Brings the file at `place` to the newest step, each step in a transaction of its own.
+    """Brings the file at `place` to the newest step, each step in its own transaction.
 
     Raises StoreTooNew when a newer program wrote it, StoreDamaged when it is another program's database.
     """
@@ -118,7 +117,7 @@ def upgrade(
 
 
 def read_version(connection: sqlite3.Connection, *, place: str, newest: int = len(MIGRATIONS)) -> int:
-    """How many steps the file at `place` has behind it; changes nothing. Raises as `upgrade` does."""
+    """How many steps were taken in the file at `place`; changes nothing. Raises as `upgrade` does."""
     version: int = connection.execute("PRAGMA user_version").fetchall()[0][0]
     _check_owner(connection, place=place, version=version)
     if version > newest:

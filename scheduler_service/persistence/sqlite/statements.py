@@ -1,4 +1,4 @@
-"""The statements of the one writer: few texts, each over many rows."""
+"""The statements of the writer: few texts, each over many rows."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.persistence.sqlite.rows import FACE, LEFT, MOMENTS, TURN
+from scheduler_service.persistence.sqlite.rows import FACE, MOMENTS, TURN, UNINDEXED
 
-CHUNK = 256  # rows of one statement: their parameters stay far below SQLite's 32,766
+MAX_ROWS = 256
+"""Rows of one statement: their parameters stay far below SQLite's limit of 32,766."""
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -32,7 +33,7 @@ def put_rows(connection: sqlite3.Connection, shape: Shape, rows: Sequence[tuple[
     """Writes `rows` by statements of 256, 128, 64 … rows, so that few texts serve groups of any size."""
     start = 0
     while start < len(rows):
-        count = min(CHUNK, 1 << ((len(rows) - start).bit_length() - 1))
+        count = min(MAX_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
         part = rows[start : start + count]
         connection.execute(write_text(shape, count), list(chain.from_iterable(part)))
         start += count
@@ -44,7 +45,7 @@ def _put_into(table: str, columns: Sequence[str], tail: str = "") -> Shape:
 
 def _drop_pairs(table: str, number: str) -> Shape:
     """Deletes rows by their uid and `number`."""
-    # SQLite would search the whole table for a pair in a list; joined, each pair is looked up.
+    # SQLite searches the whole table for a pair in a list; in a join it looks each pair up.
     return Shape(
         "WITH gone (of, at) AS (VALUES",
         2,
@@ -54,7 +55,7 @@ def _drop_pairs(table: str, number: str) -> Shape:
 
 
 def _change_jobs(columns: Sequence[str], *, empty: Sequence[str] = ()) -> Shape:
-    """Changes `columns` of jobs and empties those that are `empty`: other columns and their indexes stay."""
+    """Changes `columns` of jobs and sets those of `empty` to NULL: other columns and their indexes stay."""
     changes = [f"{name} = turned.new_{name}" for name in columns] + [f"{name} = NULL" for name in empty]
     return Shape(
         f"WITH turned (id, {', '.join(f'new_{name}' for name in columns)}) AS (VALUES",
@@ -69,9 +70,9 @@ PUT_JOBS = Shape(
     len(_JOB),
     f"ON CONFLICT (job_id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _JOB[1:])}",
 )
-COUNT_JOBS = _change_jobs(LEFT)
-TURN_JOBS = _change_jobs(TURN)
-FINISH_JOBS = _change_jobs(("face", "state", *LEFT), empty=MOMENTS)
+UPDATE_UNINDEXED = _change_jobs(UNINDEXED)
+UPDATE_TURN = _change_jobs(TURN)
+FINISH_JOBS = _change_jobs(("face", "state", *UNINDEXED), empty=MOMENTS)
 DROP_JOBS = Shape("DELETE FROM jobs WHERE job_id IN (VALUES", 1, ")")
 PUT_DEFINITIONS = _put_into("definitions", ("uid", "revision", "job_id", "created_at", "text"))
 CLEAR_DEFINITIONS = _drop_pairs("definitions", "revision")

@@ -1,19 +1,18 @@
-"""The one writer: whatever waits goes to disk as one group, one transaction, one answer to the event loop."""
+"""The one writer: all writes that wait are one group, one transaction, and one call of the event loop."""
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
-from scheduler_service.persistence.sqlite.commit_group import Group
+from scheduler_service.persistence.sqlite.commit_group import Fold, Group, Write
+from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.journal import Journal, unload
-from scheduler_service.persistence.sqlite.writes import Fold, Write
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
-# What SQLite says when the fault lies in one write's values and not in the file: the others may go on.
+# Errors of one write's values, not of the file: the other writes of the group may go on.
 _ONE_WRITES_FAULT = (
     sqlite3.DataError,
     sqlite3.IntegrityError,
@@ -22,14 +21,14 @@ _ONE_WRITES_FAULT = (
 )
 
 IDLE_SECONDS = 3.0
-"""How long nothing must be written before turns go from the journal into the tables.
+"""How long nothing is written before turns are moved from the journal into the tables.
 
 An execution that takes longer has its two turns written into the row of its job one by one.
 """
 
 
 class Points(NamedTuple):
-    """The points of one transaction."""
+    """The fault points of one transaction."""
 
     begin: FaultPoint | None
     write: FaultPoint | None
@@ -41,33 +40,30 @@ FOLDING = Points(None, None, FaultPoint.FOLD)
 
 
 class Writer:
-    """Writes in the order of `put`, in groups of at most `size`, as fast as the disk ends the last group.
+    """Writes in the order of `put`, in groups of at most `size`; the next group begins when the last one
+    ends.
 
-    A write that conflicts fails alone. A write that cannot be stored fails alone. When the group cannot be
-    written, each of its writes raises StoreUnavailable and nothing was written; where the end of the
-    transaction is unknown, each raises StoreUncertain. The next group is tried afresh. What groups left in
-    the journal goes into the tables while nobody writes, or as room is needed. `written` is called on the
-    writer's thread after each commit.
+    A write that conflicts, or that cannot be stored, fails alone. When the group cannot be written, each of
+    its writes raises StoreUnavailable and nothing was written; where the outcome of the transaction is
+    unknown, each raises StoreUncertain. The next group is tried afresh. Turns in the journal are moved into
+    the tables while nothing is written, or when the journal is full.
     """
 
     def __init__(
         self,
         *,
-        connection: sqlite3.Connection,
+        files: Files,
         journal: Journal,
-        place: str,
-        guard: AbstractContextManager[Any],
         size: int,
         faults: FaultPoints | None,
-        written: Callable[[], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._connection = connection
+        self._connection = files.writing
         self._journal = journal
-        self._place = place
-        self._guard = guard
+        self._place = files.place
+        self._guard = files.guard
         self._faults = faults
-        self._written = written
+        self._written = files.note_write
         self._points = WRITING
         self._thread: WriteThread[Write] = WriteThread(
             name="state-writer", serve=self._serve, size=size, loop=loop,
@@ -75,15 +71,15 @@ class Writer:
         )  # fmt: skip
 
     def put(self, write: Write, *, may_wait: bool = False) -> asyncio.Future[Any]:
-        """Hands `write` in and returns at once; the future ends when it is durable, or raises StoreError."""
+        """See `common.writes.Writer`."""
         return self._thread.put(write, may_wait=may_wait)
 
     def put_all(self, writes: Sequence[Write]) -> asyncio.Future[list[Verdict]]:
-        """Hands in writes of one group; the future has for each its result or its StoreError."""
+        """See `common.writes.Writer`."""
         return self._thread.put_all(writes)
 
     async def close(self) -> None:
-        """Returns when all that was handed in is answered."""
+        """Returns when all that was put in has its result."""
         await self._thread.close()
 
     def _serve(self, writes: list[Write]) -> list[Verdict]:
@@ -92,7 +88,7 @@ class Writer:
             return self._write(writes) if error is None else [self._unavailable(error) for _ in writes]
 
     def _prepare(self, writes: list[Write]) -> Exception | None:
-        """Ends a doubt, and unloads the journal where that is asked; what failed, if it did."""
+        """Reads a journal in doubt again; unloads it if a write says so. Returns the error, if any."""
         try:
             if self._journal.is_in_doubt:
                 self._journal.reload(self._connection)
@@ -103,21 +99,21 @@ class Writer:
         return None
 
     def _fold_some(self) -> bool:
-        """Folds a part of the journal while nobody writes; whether there is more."""
+        """Folds a part of the journal while nothing is written. Returns whether there is more."""
         if self._journal.has_folds:
             verdict = self._serve([Fold()])[0]
             return self._journal.has_folds and not isinstance(verdict, Exception)
         return False
 
     def _unload(self) -> Exception | None:
-        """Brings the whole journal into the tables, from the file; what failed, if it did."""
+        """Moves the whole journal from the file into the tables. Returns the error, if any."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             unload(self._connection, self._journal.has_batch)
             self._before(FaultPoint.FOLD)
             self._connection.execute("COMMIT")
             self._after(FaultPoint.FOLD)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
             self._roll_back()
             self._journal.doubt(())
             return error
@@ -138,18 +134,20 @@ class Writer:
             verdicts = [group.take(write) for write in writes]
             group.flush()
             self._after(self._points.write)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
             self._roll_back()
-            if group is not None and group.folds:  # what hit an old turn must not hit the new ones
+            if (
+                group is not None and group.folds
+            ):  # an old turn that cannot be folded must not fail the new ones
                 return self._write(writes, may_fold=False)
             return self._refuse(writes, error)
         return self._make_durable(group, verdicts)
 
     def _refuse(self, writes: list[Write], error: Exception) -> list[Verdict]:
-        ours = isinstance(error, sqlite3.Error) and not isinstance(error, _ONE_WRITES_FAULT)
-        if ours or len(writes) == 1:
+        hits_all = isinstance(error, sqlite3.Error) and not isinstance(error, _ONE_WRITES_FAULT)
+        if hits_all or len(writes) == 1:
             return [self._unavailable(error) for _ in writes]
-        # One of them cannot be stored; halving finds it while the others get through.
+        # One of them cannot be stored: halving finds it, and the others are written.
         half = len(writes) // 2
         return self._write(writes[:half]) + self._write(writes[half:])
 
@@ -158,9 +156,9 @@ class Writer:
             self._before(self._points.commit)
             self._connection.execute("COMMIT")
             self._after(self._points.commit)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
-            # A full disk cannot have taken the last page, which alone makes the group count; and a
-            # transaction that is still open did not end. Anything else may come back after a crash.
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
+            # On a full disk the last page, without which the group does not count, cannot have been written;
+            # and a transaction that is still open did not end. Any other group may be there after a crash.
             known = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             known = known or self._connection.in_transaction
             self._roll_back()
@@ -173,7 +171,7 @@ class Writer:
         return verdicts
 
     def _roll_back(self) -> None:
-        # SQLite may have done it by itself, as it does after a full disk.
+        # SQLite may have rolled back by itself, as it does when the disk is full.
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 

@@ -87,7 +87,7 @@ class Works:
         self._ended = asyncio.Event()
         self._commit = store.commit
         store.commit = self._count_commit  # type: ignore[method-assign]
-        store._files.writing.set_trace_callback(self.statements.append)
+        store.files.writing.set_trace_callback(self.statements.append)
         ground = EmbeddedParts(
             core=msgspec.structs.replace(CORE, decide=self._count_turn),
             store=store,

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.sqlite.writes import Forget, Keep, Settle, Write, Written
+from scheduler_service.persistence.common.writes import Forget, Keep, Settle, StoreWrite, Written
 from scheduler_service.ports.state import Remembered, Settlement
 from tests.unit.persistence.samples import batch, commit, delivery
 
@@ -12,7 +12,7 @@ numbers = st.integers(0, 3)
 
 
 @st.composite
-def turns(draw: st.DrawFn) -> Write:
+def turns(draw: st.DrawFn) -> StoreWrite:
     """A turn that may or may not fit what stands there, with any of its parts."""
     is_last, number = draw(st.booleans()), draw(numbers)
     remembered = Remembered(
@@ -39,7 +39,7 @@ settlements = st.builds(
     numbers,
     st.booleans(),
 )
-writes: st.SearchStrategy[Write] = st.one_of(
+writes: st.SearchStrategy[StoreWrite] = st.one_of(
     turns(),
     turns(),
     settlements,

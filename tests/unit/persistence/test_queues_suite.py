@@ -186,7 +186,7 @@ async def test_completions_are_known_for_a_day(bench: Bench) -> None:
 @pytest.mark.parametrize("store", OPENERS, indirect=True)
 async def test_so_many_completions_are_known(bench: Bench) -> None:
     """The newest ones: whoever completes very much within a day does not fill the store."""
-    cast("Any", bench.queues).keeps = 2
+    cast("Any", bench.queues).max_completions = 2
     leases = [await completed(bench) for _ in range(4)]
     assert await are_known(bench, leases) == [False, False, True, True]
 

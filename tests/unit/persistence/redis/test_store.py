@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from scheduler_service.persistence.redis.address import Address, read_address
+from scheduler_service.persistence.redis.connection import ServerConnection
 from scheduler_service.persistence.redis.errors import LeaseLost, ServerUnfit
 from scheduler_service.persistence.redis.lease import (
     Claimant,
@@ -19,7 +20,6 @@ from scheduler_service.persistence.redis.lease import (
 )
 from scheduler_service.persistence.redis.server import Server, check
 from scheduler_service.persistence.redis.store import RedisStateStore
-from scheduler_service.persistence.redis.wire import Wire
 from scheduler_service.ports.errors import StoreLocked, StoreTooNew, StoreUnavailable
 from tests.redis_server import RedisServer
 from tests.unit.persistence.crashing import start
@@ -129,12 +129,16 @@ async def test_who_lost_the_store_says_so_once(redis: RedisServer) -> None:
 
 async def test_a_lease_is_given_back_at_any_moment(redis: RedisServer) -> None:
     """In the midst of a renewal too; it ends, and another process may have the store at once."""
-    wire = Wire(address=redis.address)
+    wire = ServerConnection(address=redis.address)
     taken = await take_lease(wire, place="here", node_id="")
     await wire.close()
     for moment in range(60):
         keeper = LeaseKeeper(
-            wire=Wire(address=redis.address), boot=taken.boot, on_lost=print, on_trouble=print, pause=0
+            connection=ServerConnection(address=redis.address),
+            boot=taken.boot,
+            on_lost=print,
+            on_trouble=print,
+            pause=0,
         )
         for _ in range(moment):
             await asyncio.sleep(0)
@@ -254,13 +258,13 @@ def test_a_server_that_would_lose_jobs_is_refused(
         ("no", "process", None),
         ("everysec", "process", "two seconds"),
         (None, "process", None),
-        (None, "full", "does not tell"),
+        (None, "full", "does not say"),
     ],
 )
 def test_a_server_that_keeps_what_was_asked_is_taken(
     syncs: str | None, durability: str, said: str | None
 ) -> None:
-    """What it may lose all the same, or does not tell, is told."""
+    """What it may lose all the same, or does not say, is a warning."""
     doubt = check(msgspec.structs.replace(FIT, syncs=syncs), place="redis://h:1/0", durability=durability)
     assert (doubt is None) if said is None else said in str(doubt)
 

@@ -11,9 +11,9 @@ import uvloop
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.redis.connection import ServerConnection
 from scheduler_service.persistence.redis.errors import LeaseLost, Unanswered
 from scheduler_service.persistence.redis.store import RedisStateStore
-from scheduler_service.persistence.redis.wire import Wire
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from tests.redis_server import SYNCING, RedisServer
@@ -186,7 +186,7 @@ async def test_a_frozen_server_leaves_doubt_that_is_cleared(redis: RedisServer) 
 
 async def test_who_gives_up_leaves_no_connection_behind(redis: RedisServer) -> None:
     """Cancelled while the connection is made, or while an answer is awaited."""
-    wire = Wire(address=redis.address)
+    wire = ServerConnection(address=redis.address)
     for command in ("PING", "ECHO"):
         redis.freeze()
         calling = asyncio.create_task(wire.call(command, "hello"))
@@ -204,7 +204,7 @@ def test_a_connection_that_uvloop_has_closed_is_a_lost_one(redis: RedisServer) -
     """The service runs on uvloop, whose closed transports raise errors of their own."""
 
     async def lose_a_connection() -> bytes:
-        wire = Wire(address=redis.address)
+        wire = ServerConnection(address=redis.address)
         await wire.call("PING")
         assert wire._connection is not None
         wire._connection._writer.transport.abort()

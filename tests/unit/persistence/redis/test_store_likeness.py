@@ -12,8 +12,8 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.persistence.sqlite.commit_group import Write
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.persistence.sqlite.writes import Write
 from scheduler_service.ports.catalogue import JobQuery, JobSort
 from scheduler_service.ports.state import OpenStore, Remembered, Settlement
 from tests.redis_server import RedisServer
@@ -40,7 +40,7 @@ async def read_all(store: OpenStore) -> list[Any]:
 
 async def put(store: Any, writes: Sequence[Write]) -> list[object]:
     """Writes one group; a refusal is told by its words."""
-    verdicts = await store._writer.put_all(writes)
+    verdicts = await store.writer.put_all(writes)
     return [str(verdict) if isinstance(verdict, Exception) else verdict for verdict in verdicts]
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.sqlite.commit_group import Group
+from scheduler_service.persistence.common.writes import Forget
+from scheduler_service.persistence.sqlite.commit_group import Fold, Group, Write
 from scheduler_service.persistence.sqlite.journal import Journal, unload
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.persistence.sqlite.writes import Fold, Forget, Write
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.state import StateStore
 from tests.unit.persistence.generated_writes import writes

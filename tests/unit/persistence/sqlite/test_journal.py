@@ -10,11 +10,11 @@ import pytest
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.sqlite.commit_group import SPENT, Group
+from scheduler_service.persistence.common.writes import Written
+from scheduler_service.persistence.sqlite.commit_group import MAX_SPENT_PAGES, Fold, Group, Write
 from scheduler_service.persistence.sqlite.journal import Journal, unload
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.persistence.sqlite.writes import Fold, Write, Written
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreDamaged, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit
@@ -200,7 +200,7 @@ class Database:
     def __init__(self, connection: sqlite3.Connection) -> None:
         upgrade(connection, place=":memory:")
         self.connection = connection
-        self.journal = Journal(most_turns=4)
+        self.journal = Journal(max_turns=4)
 
     def put(self, writes: Sequence[Write]) -> None:
         """Writes one group."""
@@ -252,10 +252,10 @@ def test_a_page_goes_when_nothing_of_it_is_needed(database: Database) -> None:
 def test_confirmations_alone_write_nothing_until_there_are_many(database: Database) -> None:
     """The page of a confirmed record goes with the next group that writes something."""
     database.put([commit("a")])
-    for number in range(SPENT):
+    for number in range(MAX_SPENT_PAGES):
         database.put([turn("a", over=number + 1, batch=batch(number))])
     database.put([Fold()])
-    for number in range(SPENT):
+    for number in range(MAX_SPENT_PAGES):
         before = database.connection.total_changes
         database.put([Written((("u", number),))])
         assert database.connection.total_changes == before
@@ -263,13 +263,13 @@ def test_confirmations_alone_write_nothing_until_there_are_many(database: Databa
     assert database.count("journal") == 0
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 100])
-def test_a_long_journal_is_brought_in_piece_by_piece(database: Database, at_once: int) -> None:
+@pytest.mark.parametrize("batch_size", [1, 3, 100])
+def test_a_long_journal_is_brought_in_piece_by_piece(database: Database, batch_size: int) -> None:
     """Whatever lies in memory at a time, the last turn of each job and every record come into the tables."""
     database.put([commit(f"j{number}") for number in range(4)])
     for over in range(1, 4):
         database.put([turn(f"j{number}", over=over, batch=batch(over * 10 + number)) for number in range(4)])
-    unload(database.connection, at_once=at_once)
+    unload(database.connection, batch_size=batch_size)
     assert database.count("jobs WHERE sequence = 4 AND execute_number = 3") == 4
     assert (database.count("unwritten"), database.count("journal")) == (12, 0)
 

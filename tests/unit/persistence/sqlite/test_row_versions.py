@@ -13,15 +13,15 @@ from scheduler_service.persistence.sqlite.row_versions import (
     Face,
     RowVersion,
     RowVersions,
-    Turned,
     find_row_versions,
     write_jobs,
 )
 from scheduler_service.persistence.sqlite.schema import upgrade
+from scheduler_service.ports.state import StoredJob
 from tests.unit.persistence.samples import entry
 
 ACTIVE = entry("job", state=JobState.ACTIVE, next_fire=7, live=1)
-BEFORE = Turned(ACTIVE, 1, b"before", Due(wall=7, steady=5))
+BEFORE = StoredJob(ACTIVE, 1, b"before", Due(wall=7, steady=5))
 OVER = {"next_fire": None, "live": 0, "latest": b"{}"}
 
 
@@ -33,11 +33,11 @@ def database() -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def write(connection: sqlite3.Connection, turned: Turned, face: Face | None) -> list[str]:
+def write(connection: sqlite3.Connection, job: StoredJob, face: Face | None) -> list[str]:
     """Writes one job; the statements that it took."""
     heard: list[str] = []
     connection.set_trace_callback(heard.append)
-    write_jobs(connection, [(turned, face)])
+    write_jobs(connection, [(job, face)])
     connection.set_trace_callback(None)
     return heard
 
@@ -68,7 +68,7 @@ def test_a_row_is_changed_in_part_and_reads_as_if_written_whole(
     """A turn changes a row's moments and counts; where a one-shot job finishes, its state with them."""
     write(database, BEFORE, None)
     face = find_row_versions(database, ["job"])["job"].face
-    after = Turned(replace(ACTIVE, **changes), 2, b"after", due)
+    after = StoredJob(replace(ACTIVE, **changes), 2, b"after", due)
     heard = write(database, after, face)
     found = rows(database)
     database.execute("DELETE FROM jobs")
@@ -87,7 +87,7 @@ def test_moments_that_stay_are_not_written(database: sqlite3.Connection, due: Du
     """
     write(database, BEFORE, None)
     face = find_row_versions(database, ["job"])["job"].face
-    heard = write(database, Turned(replace(ACTIVE, execute_number=9), 2, b"after", due), face)
+    heard = write(database, StoredJob(replace(ACTIVE, execute_number=9), 2, b"after", due), face)
     assert ("due_wall" in heard[0]) is named
 
 
@@ -97,42 +97,42 @@ def test_a_finished_job_is_written_again_with_its_new_face(database: sqlite3.Con
     finished = replace(ACTIVE, state=JobState.FINISHED, **OVER)
     for sequence in (2, 3):
         face = find_row_versions(database, ["job"])["job"].face
-        heard = write(database, Turned(finished, sequence, b"after", Due()), face)
+        heard = write(database, StoredJob(finished, sequence, b"after", Due()), face)
     assert "new_state" not in heard[0]
     assert find_row_versions(database, ["job"])["job"].sequence == 3
 
 
 def test_memory_knows_what_was_written_and_asks_for_the_rest(database: sqlite3.Connection) -> None:
     """What it says is what the table says; what is gone is not known, and neither is what is in doubt."""
-    standings = RowVersions()
-    others = [Turned(replace(ACTIVE, job_id=name), 4, b"x", Due()) for name in ("one", "two", "gone")]
-    written = write_jobs(database, [(turned, None) for turned in others])
+    versions = RowVersions()
+    others = [StoredJob(replace(ACTIVE, job_id=name), 4, b"x", Due()) for name in ("one", "two", "gone")]
+    written = write_jobs(database, [(job, None) for job in others])
     assert written == find_row_versions(database, ["one", "two", "gone"])
-    standings.replace({"one": written["one"], "gone": written["gone"]}, without=())
+    versions.replace({"one": written["one"], "gone": written["gone"]}, without=())
     database.execute("DELETE FROM jobs WHERE job_id = 'gone'")
-    standings.replace({}, without=["gone"])
+    versions.replace({}, without=["gone"])
     heard: list[str] = []
     database.set_trace_callback(heard.append)
-    assert standings.find(database, ["one"]) == {"one": written["one"]}
+    assert versions.find(database, ["one"]) == {"one": written["one"]}
     assert heard == []
-    assert standings.find(database, {"one", "two", "gone"}) == {"one": written["one"], "two": written["two"]}
+    assert versions.find(database, {"one", "two", "gone"}) == {"one": written["one"], "two": written["two"]}
     assert len(heard) == 1
     assert '"one"' not in heard[0]
-    standings.clear()
-    assert standings.find(database, ["one"]) == {"one": written["one"]}
+    versions.clear()
+    assert versions.find(database, ["one"]) == {"one": written["one"]}
     assert len(heard) == 2
 
 
 def test_memory_keeps_a_bounded_number(database: sqlite3.Connection) -> None:
     """Those written longest ago go first; a row that is written again counts as new."""
-    standings = RowVersions(most=2)
+    versions = RowVersions(limit=2)
     for name in ("a", "b", "a", "c"):
-        standings.replace({name: RowVersion("u", 1, False, Face(1, (None, None, None)))}, without=())
-    assert standings.find(database, ["a", "b", "c"]).keys() == {"a", "c"}
+        versions.replace({name: RowVersion("u", 1, False, Face(1, (None, None, None)))}, without=())
+    assert versions.find(database, ["a", "b", "c"]).keys() == {"a", "c"}
 
 
 def test_a_destroyed_job_is_known_as_such(database: sqlite3.Connection) -> None:
     """Its row stays, and the next life is judged by it."""
-    destroyed = Turned(replace(ACTIVE, state=JobState.DESTROYED), 9, None, Due())
+    destroyed = StoredJob(replace(ACTIVE, state=JobState.DESTROYED), 9, None, Due())
     assert write_jobs(database, [(destroyed, None)]) == find_row_versions(database, ["job"])
     assert find_row_versions(database, ["job"])["job"].destroyed

@@ -195,7 +195,7 @@ async def test_durability_decides_what_a_commit_waits_for(
 ) -> None:
     """ "full" syncs the log at each commit, "process" leaves it to the system (SPEC section 8)."""
     store = await SqliteStateStore.open(folder=tmp_path, durability=durability)
-    connection = store._files.writing
+    connection = store.files.writing
     assert connection.execute("PRAGMA synchronous").fetchall() == [(synchronous,)]
     assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
     await store.close()

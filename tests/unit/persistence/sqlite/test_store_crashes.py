@@ -71,7 +71,7 @@ async def test_a_log_that_cannot_grow_is_survived(tmp_path: Path) -> None:
 async def test_a_full_file_refuses_the_group_and_goes_on_with_room(tmp_path: Path) -> None:
     """With no page left nothing is written and each write says so; later ones are tried afresh."""
     store = await SqliteStateStore.open(folder=tmp_path)
-    connection = store._files.writing
+    connection = store.files.writing
     most = connection.execute("PRAGMA max_page_count").fetchall()[0][0]
     pages = connection.execute("PRAGMA page_count").fetchall()[0][0]
     connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()

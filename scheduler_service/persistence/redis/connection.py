@@ -1,26 +1,30 @@
-"""One connection to the server: one command at a time, in the order of the calls; opened when needed."""
+"""One connection to the server, opened when needed: commands, and the scripts that run in the server."""
 
 import asyncio
 import contextlib
+import hashlib
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from redis import exceptions
 from redis.asyncio.connection import Connection, SSLConnection
 
 from scheduler_service.persistence.redis.address import Address
+from scheduler_service.persistence.redis.encoding import PREFIX
 from scheduler_service.persistence.redis.errors import Refused, Unanswered, Unreached
 
-TIMEOUT = 5.0
-# Errors of the server that the library takes for errors of the connection.
+TIMEOUT_SECONDS = 5.0
+# Errors that the server returned, some of which the library counts as errors of the connection.
 _ANSWERS = (
     exceptions.ResponseError,
     exceptions.BusyLoadingError,
     exceptions.AuthenticationError,
     exceptions.AuthorizationError,
 )
-# RuntimeError: uvloop says so of a connection that has just been closed, and the library passes it on.
+# RuntimeError: uvloop raises it for a connection that has just been closed, and the library passes it on.
 _LOST = (exceptions.RedisError, OSError, RuntimeError)
-# The library takes the first word off these.
+# The library removes the first word, which is the code, from these.
 _CODES: dict[type[Exception], str] = {
     exceptions.BusyLoadingError: "LOADING",
     exceptions.NoScriptError: "NOSCRIPT",
@@ -29,17 +33,38 @@ _CODES: dict[type[Exception], str] = {
     exceptions.NoPermissionError: "NOPERM",
     exceptions.AuthenticationError: "NOAUTH",
 }
+# Scripts that are made of several files, in this order.
+_MADE_OF = {"write": ("common", "parts", "turns", "write")}
+_FOLDER = Path(__file__).parent / "scripts"
 Part = bytes | str | int
 
 
-class Wire:
-    """Sends commands to the database of `address`. `timeout`: seconds for a connection, and for an answer."""
+class ServerConnection:
+    """Sends commands to the database of `address`, one at a time, in the order of the calls.
 
-    def __init__(self, *, address: Address, timeout: float = TIMEOUT) -> None:
+    `timeout`: seconds for a connection, and for an answer.
+    """
+
+    def __init__(self, *, address: Address, timeout: float = TIMEOUT_SECONDS) -> None:
         self._address = address
         self._timeout = timeout
         self._turn = asyncio.Lock()
         self._connection: Connection | None = None
+
+    async def run(self, script: str, *arguments: Part) -> Any:
+        """What the script returns; it is sent once in a server's life, then called by its digest.
+
+        Raises Unreached, Refused, Unanswered.
+        """
+        text, digest = _read_script(script)
+        try:
+            return await self.call(b"EVALSHA", digest, b"0", PREFIX, *arguments)
+        except Refused as error:
+            if error.code != "NOSCRIPT":
+                raise
+        # The server was restarted, or its scripts were flushed: it has done nothing.
+        await self.call(b"SCRIPT", b"LOAD", text)
+        return await self.call(b"EVALSHA", digest, b"0", PREFIX, *arguments)
 
     async def call(self, *parts: Part) -> Any:
         """The server's answer, texts as bytes. Raises Unreached, Refused, Unanswered."""
@@ -55,7 +80,7 @@ class Wire:
                 await self._drop()
                 raise Unanswered(str(error)) from error
             except BaseException:
-                await self._drop()  # what is still to come would be taken for the next answer
+                await self._drop()  # an answer still on its way would be taken for the next one
                 raise
 
     async def close(self) -> None:
@@ -88,7 +113,7 @@ class Wire:
 
 
 def pack(parts: tuple[Part, ...]) -> bytes:
-    """A command as the server's protocol has it."""
+    """A command in the server's protocol."""
     texts = [part if isinstance(part, bytes) else str(part).encode() for part in parts]
     packed = [b"*%d\r\n" % len(texts)]
     packed += [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
@@ -113,3 +138,9 @@ def _make(address: Address, timeout: float) -> Connection:
 def _refused(error: Exception) -> Refused:
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), None)
     return Refused(code or str(error).partition(" ")[0], str(error))
+
+
+@cache
+def _read_script(name: str) -> tuple[bytes, bytes]:
+    text = b"\n".join((_FOLDER / f"{part}.lua").read_bytes() for part in _MADE_OF.get(name, (name,)))
+    return text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()

@@ -1,0 +1,99 @@
+"""What the one writer of a state store writes, and the methods of a store that put it there."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from scheduler_service.persistence.common.write_thread import Verdict
+from scheduler_service.ports.errors import StoreConflict, StoreError
+from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement
+
+CLOCK_SKEW = "clock_skew"
+
+
+class Settle(msgspec.Struct, frozen=True, gc=False):
+    """Results of tries of deliveries."""
+
+    settlements: tuple[Settlement, ...]
+
+
+class Written(msgspec.Struct, frozen=True, gc=False):
+    """The history has these batches (uid, sequence)."""
+
+    keys: tuple[tuple[str, int], ...]
+
+
+class Forget(msgspec.Struct, frozen=True, gc=False):
+    """Removes the last traces of a destroyed job; a living one stays. The verdict: whether there was one."""
+
+    job_id: str
+
+
+class Keep(msgspec.Struct, frozen=True, gc=False):
+    """A number of the store's own."""
+
+    key: str
+    value: int
+
+
+StoreWrite = Commit | Settle | Remembered | Written | Forget | Keep
+_Write = TypeVar("_Write", contravariant=True)
+_Writer = TypeVar("_Writer", bound="Writer[Any]")
+
+
+class Writer(Protocol[_Write]):
+    """Writes groups, one after the other, in the order of the calls."""
+
+    def put(self, write: _Write, *, may_wait: bool = False) -> "asyncio.Future[Any]":
+        """Returns at once; the future ends when `write` is durable. Raises StoreError.
+
+        `may_wait`: the writer may keep it back for some milliseconds, so that others join its group.
+        """
+
+    def put_all(self, writes: Sequence[_Write]) -> "asyncio.Future[list[Verdict]]":
+        """Writes of one group; the future has for each its result or its StoreError."""
+
+
+class StoreWrites(Generic[_Writer]):
+    """The writes of `ports.state.OpenStore`, which documents them."""
+
+    def __init__(self, writer: _Writer) -> None:
+        self.writer = writer
+
+    def commit(self, commit: Commit) -> Awaitable[None]:
+        return self.writer.put(commit, may_wait=commit.may_wait)
+
+    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
+        verdicts = await self.writer.put_all(commits)
+        return [verdict if isinstance(verdict, StoreError) else None for verdict in verdicts]
+
+    def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
+        return self.writer.put(Settle(tuple(settlements)))
+
+    def remember(self, remembered: Remembered) -> Awaitable[None]:
+        return self.writer.put(remembered)
+
+    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
+        return self.writer.put(Written(tuple(keys)))
+
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        return self.writer.put(Forget(job_id))
+
+    def save_clock_skew(self, skew: int) -> Awaitable[None]:
+        return self.writer.put(Keep(CLOCK_SKEW, skew))
+
+
+def conflict(commit: Commit, stored: tuple[str, object] | None) -> StoreConflict:
+    """Why `commit` is refused over the `stored` uid and sequence; None: the store has no such job."""
+    job_id, expected = commit.entry.job_id, commit.expected
+    if expected == NOTHING:
+        return StoreConflict(f"Job {job_id} is in the store already, or was: load it.")
+    if stored is None:
+        return StoreConflict(f"Job {job_id} is not in the store: expected at sequence {expected}.")
+    uid, sequence = stored
+    return StoreConflict(
+        f"Job {job_id} (life {uid}) is at sequence {sequence}, not at {expected} of life {commit.entry.uid}: "
+        "another writer was first. Load it again."
+    )
