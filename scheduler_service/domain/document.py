@@ -204,7 +204,7 @@ class Kept(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     truncated: bool = False
 
 
-class Told(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class LastEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The last event that was notified: a final event repeats its `response` (SPEC section 7)."""
 
     http_status: str
@@ -224,7 +224,7 @@ class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     retries: int = 0
     verdict: Report | None = None
     progress: str | None = None
-    told: Told | None = None
+    told: LastEvent | None = None
     seen: tuple[str, ...] = ()
     deliveries: int = 0
     failure: str | None = None

@@ -21,14 +21,14 @@ TOLERATED = 2
 ACCEPTED = 202
 
 
-class BadCheck(msgspec.Struct, frozen=True):
-    """A check that said nothing: why."""
+class FailedCheck(msgspec.Struct, frozen=True):
+    """A check without a usable report, and why."""
 
     message: str
 
 
 def send_check(turn: TurnState, run: Open) -> None:
-    """Asks the target how far it is."""
+    """Sends the next check."""
     context = turn.contexts[run.execute_number]
     serial = context.checks + 1
     request = _request(turn, run, serial)
@@ -41,13 +41,13 @@ def send_check(turn: TurnState, run: Open) -> None:
 
 
 def handle_check(turn: TurnState, run: Open, checking: Checking, outcome: Outcome) -> None:
-    """What a check brought: it goes on, or it is decided."""
+    """Takes the answer of a check: the execution goes on waiting, or its outcome is decided."""
     if isinstance(outcome, Fault) and outcome.kind is FaultKind.EGRESS:
         record_check(turn, run, checking, outcome, error="egress")
         _end(turn, run, Failure("egress", FailureType.EGRESS), outcome.message, None)
         return
     report = _read(turn, run, outcome)
-    if isinstance(report, BadCheck):
+    if isinstance(report, FailedCheck):
         record_check(turn, run, checking, outcome, error=report.message)
         _tolerate(turn, run, outcome, report)
         return
@@ -110,36 +110,36 @@ def _request(turn: TurnState, run: Open, serial: int) -> OutboundRequest | Refus
     )
 
 
-def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | BadCheck:
+def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | FailedCheck:
     if isinstance(outcome, Fault):
-        return BadCheck(outcome.message)
+        return FailedCheck(outcome.message)
     if not 200 <= outcome.status <= 299:
-        return BadCheck(f"the check was answered {outcome.status}")
+        return FailedCheck(f"the check was answered {outcome.status}")
     if outcome.truncated:
-        return BadCheck("the check's answer is larger than limits.response_bytes")
+        return FailedCheck("the check's answer is larger than limits.response_bytes")
     polled = turn.program_of(run).check is None
     value = parse_json(outcome.body) if outcome.body else None
     if polled:
         return _read_location(outcome, value)
     report = read_report(value)
-    return BadCheck(report.message) if isinstance(report, Unreadable) else report
+    return FailedCheck(report.message) if isinstance(report, Unreadable) else report
 
 
-def _read_location(answer: Answer, value: object) -> Report | BadCheck:
+def _read_location(answer: Answer, value: object) -> Report | FailedCheck:
     """202 is running; another 2xx counts by its `status`, and is success when that is absent or empty."""
     members = value if isinstance(value, dict) else {}
     report = read_report(members | {"status": ""} if answer.status == ACCEPTED else members)
     if isinstance(report, Unreadable):
-        return BadCheck(report.message)
+        return FailedCheck(report.message)
     succeeded = answer.status != ACCEPTED and not report.status
     return msgspec.structs.replace(report, status="succeed") if succeeded else report
 
 
-def _tolerate(turn: TurnState, run: Open, outcome: Outcome, bad: BadCheck) -> None:
+def _tolerate(turn: TurnState, run: Open, outcome: Outcome, check: FailedCheck) -> None:
     failed = turn.contexts[run.execute_number].failed_checks + 1
     turn.change_context(run, failed_checks=failed)
     if failed > TOLERATED:
-        _end(turn, run, Failure("check", FailureType.CHECK), bad.message, outcome)
+        _end(turn, run, Failure("check", FailureType.CHECK), check.message, outcome)
     else:
         _wait(turn, run, outcome)
 

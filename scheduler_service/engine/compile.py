@@ -1,4 +1,4 @@
-"""Compiles a definition: everything that can be known about it is checked here, once (SPEC sections 2, 4)."""
+"""Compiles a definition and checks, once, all that can be known before it runs (SPEC sections 2, 4)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +15,7 @@ from scheduler_service.engine.program import Notification, Policy, Program, Step
 from scheduler_service.engine.schemas import check_schema
 from scheduler_service.engine.scope import ANYTHING
 from scheduler_service.engine.targets import TargetCompiler
-from scheduler_service.engine.warnings import find_doubtful
+from scheduler_service.engine.warnings import find_warnings
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
@@ -46,7 +46,7 @@ def compile_definition(
 ) -> Compiled:
     """The program of `definition`. Raises DefinitionError with all that is wrong, each with its pointer.
 
-    `system`: one of the scheduler's own jobs, whose step may be `system://NAME`.
+    `system`: a system job, whose step may be `system://NAME`.
     """
     problems: list[Problem] = []
     timer = _timer(definition, surroundings, problems)
@@ -63,7 +63,7 @@ def compile_definition(
     check = check if definition.asynchronous else None
     parts = _mark_kept(steps, check, cancel, notifications)
     program = _assemble(definition, surroundings, timer, parts, check, cancel, notifications, system)
-    warnings = (*below_timer(timer.warnings), *find_doubtful(definition))
+    warnings = (*below_timer(timer.warnings), *find_warnings(definition))
     return Compiled(program, warnings, shape_of(definition))
 
 
@@ -76,7 +76,7 @@ def compile_posted_timer(timer: TimerModel | None, *, default_zone: str) -> Time
 
 
 def below_timer(problems: Iterable[Problem]) -> list[Problem]:
-    """What was found in a timer, with pointers as the definition has them."""
+    """Problems of a timer, with their pointers in the definition."""
     return [Problem(f"/timer{one.pointer}", one.code, one.message) for one in problems]
 
 
@@ -114,13 +114,13 @@ def _check_id(definition: JobDefinition, *, system: bool) -> list[Problem]:
     if definition.job_id is None:
         return [Problem("/jobId", "required", "jobId is required")]
     if definition.job_id in RESERVED_IDS and not system:
-        text = f"{definition.job_id!r} is the id of one of the scheduler's own jobs; choose another"
+        text = f"{definition.job_id!r} is the id of a system job; choose another"
         return [Problem("/jobId", "reserved", text)]
     return []
 
 
 def _check_policies(definition: JobDefinition) -> list[Problem]:
-    text = 'errorEquals names no error; write a code as "500" or "timeout", a list of them, or "*"'
+    text = 'errorEquals names no error; write a code such as "500" or "timeout", a list of codes, or "*"'
     return [
         Problem(f"/retry/{index}/errorEquals", "empty", text)
         for index, policy in enumerate(definition.retry)
@@ -137,10 +137,10 @@ def _check_names(definition: JobDefinition) -> list[Problem]:
             continue
         pointer = f"/request/{index}/respEnvName"
         if name in ROOT_NAMES or name.startswith("scheduling"):
-            text = f"respEnvName {name!r} is a name of the scheduler's own; choose another"
+            text = f"respEnvName {name!r} is reserved; choose another"
             problems.append(Problem(pointer, "reserved", text))
         elif name in seen:
-            text = f"respEnvName {name!r} is given to two steps; choose another"
+            text = f"two steps have the respEnvName {name!r}; choose another"
             problems.append(Problem(pointer, "duplicate", text))
         seen.add(name)
     return problems
@@ -152,15 +152,15 @@ def _mark_kept(
     cancel: Target | None,
     notifications: tuple[Notification, ...],
 ) -> tuple[Step, ...]:
-    """Marks which responses a later template may refer to; the others are neither parsed nor kept."""
+    """Marks the responses that a later template may read; the others are neither parsed nor kept."""
     names = frozenset(step.resp_env_name for step in steps if step.resp_env_name)
     chain = [step.target.members for step in steps] + ([check.members] if check else [])
-    told = [entry.target.members for entry in notifications] + ([cancel.members] if cancel else [])
+    beside = [entry.target.members for entry in notifications] + ([cancel.members] if cancel else [])
     marked = []
     for step in steps:
         later = chain[step.index + 1 :]
         needed = any(_reads(members, step, names, place == 0) for place, members in enumerate(later))
-        keeps = needed or any(_reads(members, step, names, True) for members in told)
+        keeps = needed or any(_reads(members, step, names, True) for members in beside)
         per_attempt = bool(step.target.variables & PER_ATTEMPT)
         marked.append(
             msgspec.structs.replace(step, keeps=keeps, needed=needed, per_attempt=per_attempt),

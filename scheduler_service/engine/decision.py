@@ -1,4 +1,4 @@
-"""What `decide` takes and gives: the job with its programs, and the decision."""
+"""The input and the result of `decide`: a job with its programs, and the decision."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ from scheduler_service.engine.program import Program
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):
-    """A job as a turn holds it: `document` None means that there is none.
+    """A job with its programs; `document` None: the job does not exist.
 
-    `programs` has the program of each revision that the document or the event names. `holder` is the node
-    and the start of its process that takes this turn: the calls of this turn are its own.
+    `programs` has the program of each revision that the document or the event names. `holder` is the process
+    that takes this turn and holds the calls that it starts.
     """
 
     document: Document | None
@@ -25,7 +25,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """The new document (None: no job any more), what to do after the commit, what to record, the answer."""
+    """The new document (None: the job is gone), the effects after the commit, the records and the reply."""
 
     document: Document | None
     effects: tuple[Effect, ...] = ()

@@ -1,4 +1,4 @@
-"""What a turn that was decided ahead of its moment becomes where its effects start after it."""
+"""Moves the moments of a turn that was decided early to when its effects really start."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -8,14 +8,14 @@ from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import FiringRecord, Record
 from scheduler_service.engine.turn_state import LATE_AFTER, replace
 
-# Moments of what a turn did, by their names in records; an execution was created when that was decided.
+# The fields of records that move; `created_at` does not, since an execution is created by the decision.
 MOMENTS = ("at", "started_at", "ended_at")
 
 
 def delay(document: Document, at: int, by: int) -> Document:
-    """`document` as if what the turn began at the wall moment `at` had begun `by` ms later.
+    """`document` as if the executions that began at the wall moment `at` had begun `by` ms later.
 
-    It is not made durable: after a crash it began at `at`, and has less time by as much.
+    The result is not durable: after a crash they began at `at` and have `by` ms less time.
     """
     opens = document.head.opens
     begun = [run.execute_number for run in opens if run.started_at == at]
@@ -30,7 +30,7 @@ def delay(document: Document, at: int, by: int) -> Document:
 
 
 def delay_records(records: Iterable[Record], at: int, by: int) -> tuple[Record, ...]:
-    """The records of the same turn, masked or not, as they would be then."""
+    """The records of that turn, masked or not, moved in the same way."""
     return tuple([_record_later(record, at, by) for record in records])
 
 

@@ -1,4 +1,4 @@
-"""Tells whether two definitions are the same, in two parts: what many jobs share, and what each has alone."""
+"""Fingerprints of definitions, in two parts: the shape that many jobs share, and what differs."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from client_sdk.models import Timer as TimerModel
 from scheduler_service.engine.parts.options import lead_of
 
 OWN = ("jobName", "jobDescription", "objectId", "labels")
-"""The texts in which jobs of one shape may differ, by their names on the wire."""
+"""The texts in which jobs of one shape may differ, by their JSON names."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -34,7 +34,7 @@ def digest_timer(timer: TimerModel | None) -> bytes:
 
 
 def join(shape: bytes, timer: bytes, own: Mapping[str, object], bodies: Sequence[Sequence[object]]) -> bytes:
-    """The fingerprint of the parts; `bodies` has for each step its body in a sequence, or none."""
+    """The fingerprint of the parts; `bodies` has for each step a sequence with its body, or an empty one."""
     return hashlib.sha256(shape + timer + _encode((own, bodies))).digest()
 
 
@@ -47,7 +47,7 @@ def _split(definition: JobDefinition) -> tuple[bytes, dict[str, object], list[li
 
 
 def _take_bodies(definition: JobDefinition, filled: dict[str, Any]) -> list[list[object]]:
-    """`body: null` is a body and no body is none: the dump shows both alike."""
+    """Tells `body: null` from no body, which the dump shows alike."""
     for entry, dumped in zip(definition.notification, filled["notification"], strict=True):
         if not entry.has_body:
             del dumped["body"]

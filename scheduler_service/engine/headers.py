@@ -1,11 +1,11 @@
-"""What the engine reads of a target's answer headers."""
+"""Reads the headers of a target's answer."""
 
 from email.utils import parsedate_to_datetime
 
 from scheduler_service.domain.moments import SECOND, as_moment
 from scheduler_service.domain.wire import Answer, Headers
 
-LONGEST_WAIT = 30 * 24 * 3600
+WAIT_MAX_SECONDS = 30 * 24 * 3600
 
 
 def find_header(headers: Headers, name: str) -> str | None:
@@ -14,19 +14,19 @@ def find_header(headers: Headers, name: str) -> str | None:
 
 
 def read_retry_after(answer: Answer, now: int) -> int | None:
-    """`Retry-After` of an answer as ms from `now` (RFC 9110, 10.2.3); None where it is absent or unreadable.
+    """`Retry-After` of an answer as ms from `now` (RFC 9110, 10.2.3); None: it is absent or unreadable.
 
-    A date counts from the answer's own `Date`, so that a target whose clock is off is still understood.
+    A date counts from the answer's own `Date`, so that it also works for a target whose clock is off.
     """
     text = find_header(answer.headers, "retry-after")
     if text is None:
         return None
     if text.strip().isascii() and text.strip().isdigit():
-        return min(int(text.strip()[:12]), LONGEST_WAIT) * SECOND
+        return min(int(text.strip()[:12]), WAIT_MAX_SECONDS) * SECOND
     then, sent = _moment(text), _moment(find_header(answer.headers, "date") or "")
     if then is None:
         return None
-    return min(max(then - (now if sent is None else sent), 0), LONGEST_WAIT * SECOND)
+    return min(max(then - (now if sent is None else sent), 0), WAIT_MAX_SECONDS * SECOND)
 
 
 def _moment(text: str) -> int | None:

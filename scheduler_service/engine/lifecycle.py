@@ -67,7 +67,8 @@ def update(turn: TurnState, event: Updated) -> Reply:
     if event.if_match is not None and turn.head.revision not in event.if_match:
         return Refusal(
             RefusalCode.PRECONDITION,
-            f'the job is at revision "{turn.head.revision}", which If-Match does not name; read it again',
+            f'the job is at revision "{turn.head.revision}", which is not among the quoted tags of If-Match;'
+            " read it again",
             "/If-Match",
         )
     _close_schedule(turn)

@@ -1,11 +1,11 @@
-"""What callers are told: which event matches which entry, and the body it carries (SPEC section 7)."""
+"""Notifications: which event goes to which entry, and the body it carries (SPEC section 7)."""
 
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec
 
 import msgspec
 
-from scheduler_service.domain.document import Open, Report, Told
+from scheduler_service.domain.document import LastEvent, Open, Report
 from scheduler_service.domain.effects import Delivery, Notify
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.moments import SECOND, as_datetime
@@ -28,9 +28,9 @@ P = ParamSpec("P")
 
 
 class NotificationEvent(msgspec.Struct, frozen=True):
-    """One event worth telling: `key` is compared with `stateEquals`, `response` is the body's member.
+    """One event: `key` is compared with `stateEquals`, `response` becomes the member of the body.
 
-    `timed_out`: a timeout, also where it counts as 500.
+    `timed_out`: a timeout, even if it counts as 500.
     """
 
     key: str
@@ -40,13 +40,13 @@ class NotificationEvent(msgspec.Struct, frozen=True):
 
 
 def report_event(_: TurnState, report: Report, http_status: str) -> NotificationEvent:
-    """The event that a check or a feedback is."""
+    """The event of a check or a feedback."""
     key = {"": IN_PROGRESS, SUCCEED: SUCCEED}.get(report.status) or report.error or FAILED
     return NotificationEvent(key, http_status, _object(parse_json(report.body)) | {"status": report.status})
 
 
 def answer_event(turn: TurnState, answer: Answer, error: str | None, message: str) -> NotificationEvent:
-    """The answer that ends a synchronous attempt, or a failing request of an asynchronous chain."""
+    """The event of an answer that ends a synchronous attempt or fails an asynchronous chain."""
     code = str(answer.status)
     value = parse_json(answer.body) if answer.body else None
     if isinstance(value, dict) and "status" in value:
@@ -64,14 +64,14 @@ def failure_event(
     http_status: str = OWN_FAULT,
     timed_out: bool = False,
 ) -> NotificationEvent:
-    """An event that no target described: no answer, a limit, a request that could not be made."""
+    """The event of a failure without an answer: no connection, a limit, a request that cannot be made."""
     return NotificationEvent(key, http_status, make_response(turn, FAILED, message, error, None), timed_out)
 
 
 def make_response(
     turn: TurnState, status: str, message: str | None, error: str | None, data: object
 ) -> dict[str, object]:
-    """The `response` of a notification that no target wrote."""
+    """The `response` of a notification that does not come from the target."""
     return {
         "status": status,
         "message": message,
@@ -95,39 +95,38 @@ def notify(
     *values: P.args,
     **options: P.kwargs,
 ) -> None:
-    """Tells every entry that asked for this event; remembers it for the final one.
+    """Notifies every entry that matches this event, and keeps it for the final one.
 
-    `make(turn, …)` is called where anybody may be told: most jobs have no entry, and a event reads the
-    answer's JSON. A closure would cost those too: its cells are made before anybody is asked.
+    `make(turn, …)` is called only if the job has entries: most have none, and an event parses the answer's
+    JSON. A closure would cost those jobs too, since its cells are made first.
     """
     program = turn.program_of(run)
     if not program.notifications:
         return
     event = make(turn, *values, **options)
     _notify_entries(turn, run, program, event)
-    told = Told(event.http_status, as_json(event.response))
-    turn.change_context(run, told=told)
+    turn.change_context(run, told=LastEvent(event.http_status, as_json(event.response)))
 
 
 def notify_end(turn: TurnState, run: Open, state: ExecutionState, error: str | None, message: str) -> None:
-    """Tells that the execution ended; the last event's `response` with the final status."""
+    """Notifies the end of the execution: the last event's `response` with the final status."""
     program = turn.program_of(run)
     if not program.notifications:
         return
     final = FINAL_SUCCEED if state is ExecutionState.SUCCEEDED else FINAL_FAILED
-    told = turn.contexts[run.execute_number].told
-    if told is None:
+    last = turn.contexts[run.execute_number].told
+    if last is None:
         response = make_response(turn, final, message or None, error, None)
         _notify_entries(turn, run, program, NotificationEvent(final, OWN_FAULT, response))
         return
-    response = _object(parse_json(told.response)) | {"status": final}
+    response = _object(parse_json(last.response)) | {"status": final}
     if error in ("cancelled", "lost"):
         response["error"] = error
-    _notify_entries(turn, run, program, NotificationEvent(final, told.http_status, response))
+    _notify_entries(turn, run, program, NotificationEvent(final, last.http_status, response))
 
 
 def _notify_entries(turn: TurnState, run: Open, program: Program, event: NotificationEvent) -> None:
-    key = _key_among(program, event)
+    key = _key_of(program, event)
     for place, entry in enumerate(program.notifications):
         if entry.keys and key not in entry.keys:
             continue
@@ -136,14 +135,14 @@ def _notify_entries(turn: TurnState, run: Open, program: Program, event: Notific
         _deliver(turn, run, program, entry, event)
 
 
-def _key_among(program: Program, event: NotificationEvent) -> str:
-    """A timeout that counts as 500 goes to who names `timeout` where none names 500 (SPEC section 5)."""
+def _key_of(program: Program, event: NotificationEvent) -> str:
+    """The event's key; a timeout counted as 500 is `timeout` if no entry names 500 (SPEC section 5)."""
     named = any(event.key in entry.keys for entry in program.notifications)
     return TIMEOUT if event.timed_out and not named else event.key
 
 
 def _seen_before(turn: TurnState, run: Open, place: int, event: NotificationEvent) -> bool:
-    """Whether this entry was told the same status, error and progress last time; remembers it."""
+    """Whether this entry was last notified of the same status, error and progress; keeps the new ones."""
     if event.key in FINAL:
         return False
     context = turn.contexts[run.execute_number]
@@ -210,7 +209,7 @@ def _refuse(
     delivery_id: str,
     refused: Refused,
 ) -> None:
-    """A delivery that cannot be made failed for good: it is seen among the others, and in the log."""
+    """Records a delivery whose request cannot be made as failed, and in the execution's log."""
     cause = f"{refused.code}: {refused.message}"
     turn.note(run, "notification", f"not sent, {cause}")
     turn.records.append(
@@ -229,7 +228,7 @@ def _refuse(
 
 
 def _name_delivery(request: OutboundRequest, key: str) -> OutboundRequest:
-    """The same `webhook-id` on every try, so that a receiver can tell a repetition; an entry's own wins."""
+    """Adds a `webhook-id`, equal on every try, by which receivers deduplicate; an entry's own wins."""
     if any(name.lower() == WEBHOOK_ID for name, _ in request.headers):
         return request
     return msgspec.structs.replace(request, headers=(*request.headers, (WEBHOOK_ID, key)))

@@ -1,4 +1,4 @@
-"""What comes next for a delivery after a try (SPEC section 7, "Delivery")."""
+"""What follows a try of a delivery: delivered, tried again or given up (SPEC section 7, Delivery)."""
 
 import msgspec
 
@@ -16,9 +16,9 @@ TRIES_KEPT = 20
 def after_try(
     delivery: Delivery, outcome: Outcome, now: Now, *, retries: int = RETRIES, interval: int = INTERVAL
 ) -> Delivery:
-    """The delivery as it stands after one more try: delivered, or again at `due`, or given up.
+    """The delivery after one more try: delivered, due again at `due`, or given up.
 
-    Only a 2xx counts. What is given up stays in the outbox if it has a guarantee, else it has failed.
+    Only a 2xx counts as delivered. Given up, a guaranteed delivery stays in the outbox, another has failed.
     """
     tries = delivery.tries + 1
     state = _state(delivery, outcome, tries, retries)
@@ -32,17 +32,17 @@ def after_try(
 
 
 def is_guaranteed(delivery: Delivery) -> bool:
-    """Whether it is never given up by itself."""
+    """Whether it is tried until it is delivered or dismissed."""
     return delivery.durable or delivery.outbox
 
 
 def may_be_superseded(delivery: Delivery) -> bool:
-    """Whether it may be dropped where too many of its job are pending: intermediate, without a guarantee."""
+    """Whether it may be dropped if too many of its job are pending: not final and not guaranteed."""
     return not delivery.final and not is_guaranteed(delivery)
 
 
 def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> DeliveryRecord:
-    """The history's line of the delivery; `outcome` is that of the try that has just ended, if any."""
+    """The record of the delivery for the history; `outcome` is that of the try that just ended, if any."""
     return DeliveryRecord(
         delivery_id=delivery.delivery_id,
         execute_number=delivery.execute_number,

@@ -12,9 +12,9 @@ from scheduler_service.domain.errors import Problem
 from scheduler_service.engine.schemas import compile_pattern
 from scheduler_service.language.values import scrub
 
-MOST = 20
-CHECKS = 50_000
-"""How many checks one schema may ask for: a short one can ask for very many, by references and in lists."""
+PROBLEMS_MAX = 20
+CHECKS_MAX = 50_000
+"""Checks that one validation may use: a short schema can need very many, by references and in lists."""
 
 Keyword = Callable[[Any, Any, object, Any], Iterator[Any] | None]
 
@@ -22,22 +22,22 @@ Keyword = Callable[[Any, Any, object, Any], Iterator[Any] | None]
 def check_parameters(schema: object, parameters: object) -> list[Problem]:
     """What is wrong with `parameters` under a schema that `check_schema` has passed; at most 20 problems.
 
-    A schema that asks for more than 50,000 checks of them refuses them: nothing is measured in time.
+    Parameters that need more than 50,000 checks are refused: checks are counted, time is not measured.
     """
     found = []
     try:
         for error in _VALIDATOR(schema, registry=Registry(), format_checker=_Meter()).iter_errors(parameters):
             found.append(Problem(write_pointer(error.absolute_path), "params", error.message[:300]))
-            if len(found) == MOST:
+            if len(found) == PROBLEMS_MAX:
                 break
     except _Exhausted:
         text = (
-            f"paramsSchema asks for more than {CHECKS} checks of these parameters; send less, or correct it"
+            f"paramsSchema needs more than {CHECKS_MAX} checks for these parameters; send less, or correct it"
         )
         return [Problem("", "params", text)]
     except (RecursionError, ArithmeticError, TypeError) as error:
-        # A schema that refers to itself without end; a number beyond what `multipleOf` can divide.
-        text = f"paramsSchema cannot judge these parameters ({type(error).__name__}); correct it"
+        # A schema that refers to itself without end, or a number too large for `multipleOf`.
+        text = f"paramsSchema cannot check these parameters ({type(error).__name__}); correct it"
         return [Problem("", "params", text)]
     return found
 
@@ -47,23 +47,23 @@ class _Exhausted(Exception):
 
 
 class _Meter:
-    """Counts the checks of one validation and keeps its patterns.
+    """Counts the checks of one validation and caches its patterns.
 
-    It travels as the format checker, which every part of a validator is given; `format` itself is a note.
+    It is passed as the format checker, which reaches every part of a validator; `format` itself is not used.
     """
 
     def __init__(self) -> None:
-        self.left = CHECKS
+        self.left = CHECKS_MAX
         self.patterns: dict[str, Any] = {}
 
     def spend(self, checks: int) -> None:
-        """Takes `checks` away. Raises _Exhausted when there are no more."""
+        """Uses up `checks`. Raises _Exhausted when none are left."""
         self.left -= checks
         if self.left < 0:
             raise _Exhausted
 
     def finds(self, pattern: str, text: str) -> bool:
-        """Whether `text` holds what `pattern` describes."""
+        """Whether `pattern` matches somewhere in `text`."""
         self.spend(1 + len(text) // 64)
         if pattern not in self.patterns:
             self.patterns[pattern] = compile_pattern(pattern)
@@ -85,7 +85,7 @@ def _match_names(validator: Any, patterns: Any, instance: object, schema: object
 
 
 def _match_others(validator: Any, below: Any, instance: object, schema: Any) -> Iterator[Any]:
-    """`additionalProperties`: the library's own runs patterns by an engine that can be made to hang."""
+    """`additionalProperties`: the library's own uses a pattern engine that can be made to hang."""
     if not isinstance(instance, dict):
         return
     named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
@@ -93,13 +93,13 @@ def _match_others(validator: Any, below: Any, instance: object, schema: Any) -> 
         if name in named or any(validator.format_checker.finds(pattern, name) for pattern in patterns):
             continue
         if below is False:
-            yield jsonschema.ValidationError(f"{name!r} is no parameter of this job", path=[name])
+            yield jsonschema.ValidationError(f"{name!r} is not a parameter of this job", path=[name])
         else:
             yield from validator.descend(value, below, path=name)
 
 
 def _unrepeated(validator: Any, wanted: object, instance: object, schema: object) -> Iterator[Any]:
-    """`uniqueItems`: the library's own compares each with each where items are objects."""
+    """`uniqueItems`: the library's own compares every pair of objects."""
     if wanted is not True or not isinstance(instance, list):
         return
     if len({_hashable(item) for item in instance}) < len(instance):
@@ -107,7 +107,7 @@ def _unrepeated(validator: Any, wanted: object, instance: object, schema: object
 
 
 def _hashable(value: object) -> object:
-    """Equal for equal values: 1.0 is 1, and true is not."""
+    """Equal for equal JSON values: 1.0 equals 1, true does not."""
     if isinstance(value, dict):
         return frozenset((key, _hashable(item)) for key, item in value.items())
     if isinstance(value, list):
@@ -116,7 +116,7 @@ def _hashable(value: object) -> object:
 
 
 def _metered(keyword: Keyword) -> Keyword:
-    """`keyword`, after it has paid: one check, and one for each entry that it compares with."""
+    """`keyword`, which uses up one check and one for each entry that it compares."""
 
     def check(validator: Any, value: Any, instance: object, schema: Any) -> Iterator[Any]:
         validator.format_checker.spend(1 + (len(value) if isinstance(value, list | dict) else 0))
@@ -126,7 +126,7 @@ def _metered(keyword: Keyword) -> Keyword:
 
 
 def _note(validator: Any, value: object, instance: object, schema: object) -> Iterator[Any]:
-    """`format` describes and checks nothing."""
+    """`format` is an annotation and checks nothing."""
     return iter(())
 
 

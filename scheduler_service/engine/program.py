@@ -1,4 +1,4 @@
-"""A definition compiled: what `decide` needs of it, parsed and checked once (`engine.compile` makes it)."""
+"""A compiled definition: what `decide` needs of it, parsed and checked once by `engine.compile`."""
 
 import msgspec
 
@@ -10,12 +10,11 @@ from scheduler_service.timing.timer import Timer
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What settings say to the core; `app` builds it, `compile` binds it to the definition. Times in ms.
+    """The settings of the core; `app` builds them, `compile` binds them to the definition. Times in ms.
 
     `internal_url`, `external_url`: bases of feedback URLs. `follow`: origins that a whole URL from a
-    response may lead to.
-    `queues`: this host has pull queues. `http_timeout` is both the default and the cap of a step's
-    `timeoutSeconds`.
+    response may lead to. `queues`: this host has pull queues. `http_timeout` is both the default and the
+    maximum of a step's `timeoutSeconds`.
     """
 
     internal_url: str = "http://127.0.0.1:8000"
@@ -45,7 +44,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Prerendered(msgspec.Struct, frozen=True):
-    """URL and headers of a target without a template in either: the same in every request."""
+    """URL and headers of a target that has no template in either: the same in every request."""
 
     url: str
     headers: Headers
@@ -55,8 +54,9 @@ class Prerendered(msgspec.Struct, frozen=True):
 class Target(msgspec.Struct, frozen=True, gc=False):
     """What a step, a check, a notification and cancelUrl have in common. `timeout` in ms.
 
-    `inside`: the target is a service, so that feedback URLs take their internal form. `fixed`: what of it is
-    rendered already. `variables` and `members`: what its templates name of the system and of the root.
+    `inside`: the target is a service, so that feedback URLs take their internal form. `fixed`: its URL and
+    headers if they are constant. `variables` and `members`: the system variables and the members of the root
+    that its templates name.
     """
 
     method: str
@@ -73,7 +73,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 class Routing(msgspec.Struct, frozen=True):
-    """How a step finds its instance; `route` None: as the service says (SPEC section 13)."""
+    """How a step finds its instance; `route` None: as the service is set (SPEC section 13)."""
 
     route: str | None = None
     tags: tuple[str, ...] = ()
@@ -82,9 +82,9 @@ class Routing(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True, gc=False):
     """One step of the chain. `success` holds codes and classes as ranges of statuses.
 
-    `keeps`: a later template may refer to its response; `needed`: one of a later step or of the check may.
-    `per_attempt`: the Idempotency-Key names the attempt as well, because the step's own templates do.
-    `dispatch`: it is handed to instances of a service, or to those that claim from a queue; None: it is sent.
+    `keeps`: a later template may read its response; `needed`: a later step or the check may.
+    `per_attempt`: the Idempotency-Key contains the attempt, because the step's own templates do.
+    `dispatch`: it goes to instances of a service, or into a queue; None: it is sent directly.
     """
 
     index: int

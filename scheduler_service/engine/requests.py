@@ -1,4 +1,4 @@
-"""Renders a target into the request that goes out, the same bytes whenever it is done (SPEC section 4)."""
+"""Renders a target into the request to send, with the same bytes every time (SPEC section 4)."""
 
 import hashlib
 import re
@@ -22,8 +22,8 @@ OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")
 OWN_BEHIND = re.compile(r"((?i:service)://\{serviceGateway\}/)\{serviceName\}(?=[/?#]|$)")
 AS_JSON: Headers = (("Content-Type", "application/json"),)
 FORM = "application/x-www-form-urlencoded"
-NOBODY = "{serviceName} stands for the service that declares the job, and none does; write the service's name"
-NOTHING = Scope(system={}, environment={}, root={}, aliases={})
+NO_OWNER = "{serviceName} is the service that declares the job, but no service does; write the service's name"
+EMPTY = Scope(system={}, environment={}, root={}, aliases={})
 JSON_TYPE = re.compile(r"\s*[a-z]+/(?:json|[^;\s]*\+json)\s*(?:;|$)")
 
 
@@ -36,7 +36,7 @@ class Refused(msgspec.Struct, frozen=True):
 
     @property
     def failure_type(self) -> FailureType:
-        """What kind of failure of the attempt it is."""
+        """The failure type of the attempt."""
         return FailureType.EGRESS if self.code == FaultKind.EGRESS else FailureType.TEMPLATE
 
 
@@ -52,14 +52,14 @@ def make_request(
     extra: dict[str, object] | None = None,
     trace: str = "",
 ) -> OutboundRequest | Refused:
-    """The request of `target` for this attempt, or why there can be none. `timeout` in ms.
+    """The request of `target` for this attempt, or why it cannot be made. `timeout` in ms.
 
-    `trace`: the execution's trace id, where the caller has it at hand.
+    `trace`: the execution's trace id, if the caller has it.
     """
     fixed, body = target.fixed, target.body
-    # Most requests name nothing of the execution: no scope is made for them (saves 8 of 20 µs).
+    # Most requests use nothing of the execution: no scope is made for them (saves 8 of 20 µs).
     names = fixed is None or (body is not None and not body.is_constant)
-    scope = scope_for(program, head, run, responses, target, extra) if names else NOTHING
+    scope = scope_for(program, head, run, responses, target, extra) if names else EMPTY
     place = fixed or _render(program, responses, target, scope)
     if type(place) is Refused:
         return place
@@ -83,14 +83,14 @@ def make_request(
 
 
 def prerender(target: Target) -> Prerendered | None:
-    """URL and headers of `target` where no template stands in them; None also where they are refused."""
+    """URL and headers of `target` if they have no template; None also if they are refused."""
     templates = [template for _, template in target.headers]
     if target.service_name is not None:
         templates.append(target.service_name)
     if not target.url.is_constant or not all(template.is_constant for template in templates):
         return None
-    url = _named(target, target.url.text, NOTHING)
-    found = url if isinstance(url, Refused) else _fixed(url, _headers(target, NOTHING))
+    url = _named(target, target.url.text, EMPTY)
+    found = url if isinstance(url, Refused) else _fixed(url, _headers(target, EMPTY))
     return None if isinstance(found, Refused) else found
 
 
@@ -121,14 +121,14 @@ def _url(program: Program, responses: tuple[Kept, ...], target: Target, scope: S
 
 
 def _named(target: Target, url: str, scope: Scope) -> str | Refused:
-    """`url` by way of the service that the target names, if it names one."""
+    """`url` through the service that the target names, if it names one."""
     if target.service_name is None:
         return url
     name = render_text(target.service_name, scope)
     if isinstance(name, Unrenderable):
         return _refuse(name)
     if not names_service(name):
-        return Refused("template", f"serviceName {name[:80]!r} is no service's name")
+        return Refused("template", f"serviceName {name[:80]!r} is not a service name")
     return through_service(name, url)
 
 
@@ -141,14 +141,14 @@ def through_service(name: str, url: str) -> str:
 def at_owner(url: str, owner: str) -> str | Refused:
     """`service:/path` and `service://{serviceName}/path` of a job that the service `owner` declares.
 
-    Where none does (empty) they stay as they are: they mean this scheduler (SPEC section 9). Behind the
-    gateway `{serviceName}` is the owner's name, and the scheduler has none there.
+    Without an owner (empty) they stay as they are and mean this scheduler (SPEC section 9). Behind the
+    gateway `{serviceName}` is the owner's name, which the scheduler does not have.
     """
-    if url[:7].lower() != "service":  # both patterns begin so, and few URLs do
+    if url[:7].lower() != "service":  # both patterns begin like this, and few URLs do
         return url
     behind = OWN_BEHIND.match(url)
     if behind is not None:
-        return f"{behind[1]}{owner}{url[behind.end() :]}" if owner else Refused("template", NOBODY)
+        return f"{behind[1]}{owner}{url[behind.end() :]}" if owner else Refused("template", NO_OWNER)
     own = OWN.match(url) if owner else None
     return url if own is None else f"service://{owner}{url[own.end() :]}"
 
@@ -156,12 +156,12 @@ def at_owner(url: str, owner: str) -> str | Refused:
 def _whole(program: Program, responses: tuple[Kept, ...], target: Target, url: str) -> str | Refused:
     base = _base_of(program, responses, target)
     if base is None:
-        return Refused("template", f"the url {url!r} comes from no response, so its origin cannot be checked")
+        return Refused("template", f"the url {url!r} is from no response, so its origin cannot be checked")
     return whole_url(program, url, base)
 
 
 def whole_url(program: Program, url: str, base: str) -> str | Refused:
-    """A whole URL from a response, judged against the address that answered (SPEC section 4)."""
+    """A whole URL from a response, checked against the address that answered (SPEC section 4)."""
     resolved = resolve_whole(url, base=base, follow=program.surroundings.follow)
     if isinstance(resolved, NotAUrl):
         return Refused("template", resolved.message)
@@ -200,7 +200,7 @@ def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None,
 
 
 def encode_body(value: object, headers: Headers) -> tuple[bytes, Headers]:
-    """The body's bytes, and the Content-Type that is added where the step gives none."""
+    """The body as bytes, and the Content-Type to add if the step has none."""
     kind = _content_type(headers) if headers else None
     if kind is None:
         return as_json(value), AS_JSON
@@ -218,7 +218,7 @@ def _content_type(headers: Headers) -> str | None:
 
 
 def own_headers(program: Program, run: Open, key: str | None) -> Headers:
-    """What every request carries; `key` None: the step brings an `Idempotency-Key` of its own, which wins."""
+    """The headers of every request; `key` None: the step has an `Idempotency-Key` of its own."""
     own: Headers = (
         ("X-Scheduling-Job-Id", program.job_id),
         ("X-Scheduling-Execute-Number", str(run.execute_number)),

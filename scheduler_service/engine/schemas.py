@@ -1,4 +1,4 @@
-"""`paramsSchema` itself: whether it is a JSON Schema 2020-12 that is safe to run (SPEC section 2)."""
+"""Checks that `paramsSchema` is a JSON Schema 2020-12 that is safe to run (SPEC section 2)."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,11 +13,11 @@ from referencing.jsonschema import DRAFT202012
 from client_sdk.models.problems import write_pointer
 from scheduler_service.domain.errors import Problem
 
-MOST_VALUES = 2_000
-"""How many values, its own included, a schema may hold: checking one takes as long as running it."""
+VALUES_MAX = 2_000
+"""Values in a schema, itself included: checking one takes as long as running it."""
 
-MOST_PATTERNS = 100
-MOST_PROBLEMS = 20
+PATTERNS_MAX = 100
+PROBLEMS_MAX = 20
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 REFERENCES = ("$ref", "$dynamicRef")
 NO_FORMATS = jsonschema.FormatChecker(())
@@ -26,26 +26,26 @@ NO_FORMATS = jsonschema.FormatChecker(())
 def check_schema(schema: object) -> list[Problem]:
     """What is wrong with `paramsSchema` itself, at most 20 problems.
 
-    Refused are: no schema, a pattern RE2 cannot run, a reference to what is not in it, another dialect or
-    an `$id` within, `unevaluatedProperties`, which would have to run patterns elsewhere, and more than
-    2,000 values or 100 patterns.
+    Refused are: a value that is not a schema, a pattern that RE2 cannot run, a reference out of the schema,
+    another dialect, a nested `$id`, `unevaluatedProperties` (it would run patterns in another engine), and
+    more than 2,000 values or 100 patterns.
     """
     if isinstance(schema, bool):
         return []
     size = sum(1 for _ in _values(schema))
-    if size > MOST_VALUES:
-        message = f"it has {size} values, at most {MOST_VALUES} are allowed; check less of the parameters"
+    if size > VALUES_MAX:
+        message = f"it has {size} values, at most {VALUES_MAX} are allowed; check less of the parameters"
         return [Problem("/paramsSchema", "too_many", message)]
     try:
         jsonschema.Draft202012Validator.check_schema(schema, format_checker=NO_FORMATS)
     except jsonschema.SchemaError as error:
         pointer = "/paramsSchema" + write_pointer(error.absolute_path)
-        return [Problem(pointer, "invalid", f"no JSON Schema: {error.message[:300]}")]
-    return list(islice(_Parts(schema).check(schema, "/paramsSchema"), MOST_PROBLEMS))
+        return [Problem(pointer, "invalid", f"not a JSON Schema: {error.message[:300]}")]
+    return list(islice(_Parts(schema).check(schema, "/paramsSchema"), PROBLEMS_MAX))
 
 
 def compile_pattern(text: str) -> Any:
-    """The pattern for RE2, or None where that cannot run it."""
+    """The pattern compiled by RE2; None: RE2 cannot run it."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -62,7 +62,7 @@ def _values(value: object) -> Iterator[object]:
 
 
 class _Parts:
-    """Walks a schema once. `known` are the parts that have been found to be schemas, by their identity."""
+    """Walks a schema once. `known` has the ids of the parts that are known to be schemas."""
 
     def __init__(self, root: object) -> None:
         self.root = root
@@ -83,7 +83,7 @@ class _Parts:
                 yield from self.check(value, place)
 
     def _learn(self, schema: object) -> None:
-        """A schema that has been checked: so have those that are its parts, and need it no second time."""
+        """Marks a checked schema and its subschemas as known, so that they are not checked again."""
         if isinstance(schema, dict) and id(schema) not in self.known:
             self.known.add(id(schema))
             for part in DRAFT202012.subresources_of(schema):
@@ -112,11 +112,11 @@ class _Parts:
                 jsonschema.Draft202012Validator.check_schema(found, format_checker=NO_FORMATS)
                 self._learn(found)
         except (Unresolvable, ValueError, TypeError, jsonschema.SchemaError):
-            yield Problem(pointer, "invalid", f"the reference {text!r} leads to no schema; correct it")
+            yield Problem(pointer, "invalid", f"the reference {text!r} does not lead to a schema; correct it")
 
     def _check_pattern(self, text: str, pointer: str) -> Iterator[Problem]:
         self.patterns += 1
-        if self.patterns == MOST_PATTERNS + 1:
-            yield Problem(pointer, "too_many", f"there are more than {MOST_PATTERNS} patterns in the schema")
-        elif self.patterns <= MOST_PATTERNS and compile_pattern(text) is None:
-            yield Problem(pointer, "invalid", f"the pattern {text!r} is none that RE2 runs (no look-around)")
+        if self.patterns == PATTERNS_MAX + 1:
+            yield Problem(pointer, "too_many", f"the schema has more than {PATTERNS_MAX} patterns")
+        elif self.patterns <= PATTERNS_MAX and compile_pattern(text) is None:
+            yield Problem(pointer, "invalid", f"RE2 cannot run the pattern {text!r} (it has no look-around)")

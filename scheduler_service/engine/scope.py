@@ -1,4 +1,4 @@
-"""What the templates of a request may see: root, system variables, environment (SPEC section 4)."""
+"""The scope of a request's templates: root, system variables, environment (SPEC section 4)."""
 
 import hashlib
 import hmac
@@ -19,7 +19,7 @@ def feedback_token(key: bytes, uid: str, request_counts: int) -> str:
 
 
 def feedback_url(base: str, program: Program, head: Head, request_counts: int) -> str:
-    """Where the target reports on one attempt."""
+    """The URL at which the target reports on one attempt."""
     token = feedback_token(head.key, head.uid, request_counts)
     return (
         f"{base.rstrip('/')}/jobs/{quote(program.job_id, safe=':')}/feedback/{request_counts}?token={token}"
@@ -34,7 +34,7 @@ def scope_for(
     target: Target,
     extra: dict[str, object] | None = None,
 ) -> Scope:
-    """The scope of one request, holding just what its templates name."""
+    """The scope of one request, with only what its templates name."""
     system: dict[str, object] = {}
     for name in target.variables:
         if extra is not None and name in extra:
@@ -50,7 +50,7 @@ def scope_for(
 
 
 def names_in(target: Target) -> frozenset[str]:
-    """The system variables that the templates of `target` name."""
+    """The system variables in the templates of `target`."""
     names = target.url.variables
     for _, template in target.headers:
         names |= template.variables
@@ -60,7 +60,7 @@ def names_in(target: Target) -> frozenset[str]:
 
 
 def members_in(target: Target) -> frozenset[str]:
-    """The first members of the root that the templates of `target` may read; `*` for any."""
+    """The first members of the root that the templates of `target` may read; `*`: any."""
     members = target.url.members
     for _, template in target.headers:
         members |= template.members
@@ -74,7 +74,7 @@ def root_for(
 ) -> dict[str, object]:
     """The root of JSONPath: members of the latest response, named responses, `responses`, `trigger`.
 
-    Of the last three only what `members` names: answers that nobody reads are not parsed.
+    Of the last three only what `members` names, so that unused responses are not parsed.
     """
     if not members:
         return {}
@@ -116,5 +116,5 @@ def _system(name: str, program: Program, head: Head, run: Open, target: Target) 
             return rfc3339(run.planned_at)
         case "schedulingShardIndex":
             return 0
-        case _:  # schedulingShardTotal: compile has refused every other name
+        case _:  # schedulingShardTotal: the compiler refuses every other name
             return 1

@@ -1,7 +1,7 @@
 """The one codec of a job's state, for every store.
 
 A document is written as `{format, head, contexts}` in MessagePack. Contexts of qos 0 are left out: they
-live in memory alone (SPEC section 8). An older format is upgraded on load; a newer one is refused.
+exist only in memory (SPEC section 8). An older format is upgraded on load; a newer one is refused.
 """
 
 import msgspec
@@ -23,15 +23,15 @@ from scheduler_service.domain.document import (
 from scheduler_service.domain.errors import PunctualError
 
 FORMAT = 2
-"""2: the parts of a step. Whatever a format 1 can say, a format 2 says in the same way."""
+"""2: the parts of a step. Everything in format 1 is written in the same way in format 2."""
 
-# The phases by name: what a stored context may be doing.
+# All phases that a stored context may have.
 Direct = Calling | CheckWaiting | Checking | FeedbackAwaited | Retrying
 Phases = Direct | Resolving | PartsOpen | PartsQueued | PartsAwaited
 
 
 class StoredContext(Context, frozen=True, gc=False, omit_defaults=True):
-    """A context as it is read back: its phase is one of the nine."""
+    """A context as it is read back: its phase is one of `Phases`."""
 
     phase: Phases
 
@@ -45,7 +45,7 @@ class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SnapshotError(PunctualError):
-    """A stored state that this program cannot read: damaged, or written by a newer one."""
+    """A stored state that cannot be read: damaged, or written by a newer version."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -53,17 +53,17 @@ _DECODER = msgspec.msgpack.Decoder(Stored)
 
 
 def encode(document: Document) -> bytes:
-    """The bytes of what is durable of `document`."""
+    """The durable part of `document` as bytes."""
     return _ENCODER.encode({"format": FORMAT, "head": document.head, "contexts": durable_contexts(document)})
 
 
 def encode_all(document: Document) -> bytes:
-    """The bytes of the whole of `document`, for another node's memory; `decode` reads them."""
+    """All of `document` as bytes, for the memory of another node; `decode` reads them."""
     return _ENCODER.encode({"format": FORMAT, "head": document.head, "contexts": document.contexts})
 
 
 def decode(stored: bytes) -> Document:
-    """The document that `stored` holds. Raises SnapshotError."""
+    """The document in `stored`. Raises SnapshotError."""
     try:
         read = _DECODER.decode(stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The states of an execution and which may follow which: one table (SPEC section 10)."""
+"""The states of an execution and their transitions, in one table (SPEC section 10)."""
 
 from scheduler_service.domain.execution import ExecutionState as State
 
@@ -19,7 +19,7 @@ TERMINAL = frozenset(state for state, following in TRANSITIONS.items() if not fo
 
 
 def follow(before: State, after: State) -> State:
-    """`after`, where it may follow `before`; anything else is a mistake in the engine and raises."""
+    """`after`. Raises AssertionError if it may not follow `before`, a mistake in the engine."""
     if after not in TRANSITIONS[before]:
         raise AssertionError(f"no execution goes from {before} to {after}")
     return after

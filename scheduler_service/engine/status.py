@@ -1,4 +1,4 @@
-"""What can be said of a job from its state alone: when it is due, and how a reader sees it."""
+"""What follows from the state of a job alone: when it is due, and its summary for readers."""
 
 import msgspec
 
@@ -9,11 +9,11 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.states import LIVE
 
 NEVER = 1 << 62
-SCHEDULED = ExecutionState.SCHEDULED  # looked up in its enum it costs ten times as much
+SCHEDULED = ExecutionState.SCHEDULED  # a lookup in the enum costs ten times as much
 
 
 class Summary(msgspec.Struct, frozen=True, gc=False):
-    """A job as its reader sees it (SPEC section 10, shape of a job). Times are wall ms."""
+    """A job as readers see it (SPEC section 10, shape of a job). Times are wall ms."""
 
     state: JobState
     kind: str
@@ -30,7 +30,7 @@ class Summary(msgspec.Struct, frozen=True, gc=False):
 
 
 def due(job: Job) -> Due:
-    """When the job must be looked at again; None on a line where nothing waits."""
+    """When the job is next due, per clock; None: nothing waits on that clock."""
     document = job.document
     if document is None:
         return Due()
@@ -51,10 +51,10 @@ def due(job: Job) -> Due:
 
 
 def summarize(job: Job) -> Summary:
-    """The job's summary; it must exist."""
+    """The summary of a job that exists."""
     document = job.document
     if document is None:
-        raise AssertionError("a job that is not there has no summary")
+        raise AssertionError("a job that does not exist has no summary")
     head = document.head
     kind = job.programs[head.revision].timer.kind
     live = sum([run.state in LIVE for run in head.opens]) if head.opens else 0
@@ -75,7 +75,7 @@ def summarize(job: Job) -> Summary:
 
 
 def find_state(job: Job, uid: str, execute_number: int) -> ExecutionState | None:
-    """The state of an execution as far as the job knows it: one that has not ended, or its newest one."""
+    """The state of an execution that has not ended, or of the newest one; None: the job does not have it."""
     head = None if job.document is None else job.document.head
     if head is None or head.uid != uid:
         return None
@@ -84,7 +84,7 @@ def find_state(job: Job, uid: str, execute_number: int) -> ExecutionState | None
 
 
 def revisions(document: Document) -> frozenset[int]:
-    """The revisions whose programs a turn on this document needs."""
+    """The revisions whose programs a turn needs for this document."""
     head = document.head
     started = {run.revision for run in head.opens if run.revision}
     return frozenset({head.revision} | started | {counting.revision for counting in head.counting})

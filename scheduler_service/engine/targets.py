@@ -1,4 +1,4 @@
-"""Compiles what is sent: steps, check, cancelUrl and notifications, every problem with its pointer."""
+"""Compiles the requests of a definition: steps, check, cancelUrl and notifications, with all problems."""
 
 import re
 from collections.abc import Callable
@@ -35,9 +35,9 @@ Made = TypeVar("Made")
 
 
 class TargetCompiler:
-    """Compiles the targets of one definition; what is wrong goes to `problems`, and compiling goes on.
+    """Compiles the targets of one definition; problems are collected in `problems`.
 
-    All methods raise DefinitionError where the definition has too many expressions to be compiled.
+    All methods raise DefinitionError if the definition has too many expressions.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TargetCompiler:
         self._environment = frozenset(surroundings.environment)
 
     def steps(self) -> list[Step]:
-        """The chain's steps; those that are wrong are left out, with their problems noted."""
+        """The steps of the chain, without those that have problems."""
         made = []
         for index, step in enumerate(self._definition.request):
             pointer = f"/request/{index}"
@@ -71,7 +71,7 @@ class TargetCompiler:
         return made
 
     def check(self) -> Target | None:
-        """The poll of an asynchronous job."""
+        """The check of an asynchronous job."""
         check = self._definition.check_url
         if check is None:
             return None
@@ -87,7 +87,7 @@ class TargetCompiler:
         return self._direct(step, "/checkUrl", self._names())
 
     def cancel(self) -> Target | None:
-        """What is called when an execution is cancelled or runs out of time."""
+        """The request sent when an execution is cancelled or runs out of time."""
         step = self._definition.cancel_url
         return None if step is None else self._direct(step, "/cancelUrl", self._names())
 
@@ -129,7 +129,7 @@ class TargetCompiler:
         )
 
     def _direct(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
-        """What is sent beside the chain: never handed to instances."""
+        """A request outside the chain, which is never dispatched to instances."""
         self._problems.extend(refuse_dispatch(step, self._begin(step.url), pointer))
         return self._request(step, pointer, names)
 
@@ -156,7 +156,7 @@ class TargetCompiler:
         )
 
     def _begin(self, url: str) -> str:
-        """How `url` begins, be it with a variable of the environment."""
+        """`url` with a leading environment variable filled in."""
         opening = OPENING.match(url)
         if opening is None:
             return url
@@ -164,7 +164,7 @@ class TargetCompiler:
 
     def _url(self, step: RequestStep, names: Names) -> UrlTemplate:
         if step.url.startswith("system:") and not self._system:
-            raise ExpressionError("system:// is for the scheduler's own jobs; use http(s):// or service://")
+            raise ExpressionError("system:// is for system jobs only; use http(s):// or service://")
         template = compile_url(step.url, names=names)
         if step.service_name is None:  # with one, the authority is the first segment of the path
             check_authority(template)
@@ -192,7 +192,7 @@ class TargetCompiler:
         made = self._try(_text_maker(step.service_name, names), f"{pointer}/serviceName")
         if made is not None and made.is_constant and not names_service(made.text):
             text = (
-                f"serviceName {made.text[:80]!r} is no service's name; use letters, digits, '.', '_' and '-'"
+                f"serviceName {made.text[:80]!r} is not a service name; use letters, digits, '.', '_' and '-'"
             )
             self._problems.append(Problem(f"{pointer}/serviceName", "invalid", text))
         return made
@@ -211,13 +211,13 @@ class TargetCompiler:
         return max(given, 1)
 
     def _check_available(self, step: RequestStep, pointer: str) -> None:
-        """What a later version builds is refused by name, so that nothing is silently ignored."""
+        """Refuses by name what this version or host does not have, so that nothing is silently ignored."""
         if step.sign is not None:
             text = "sign is not available in this version; remove it"
             self._problems.append(Problem(f"{pointer}/sign", "not_available", text))
         if not self._surroundings.queues and self._begin(step.url).lower().startswith("queue:"):
             text = (
-                "queue:// is not available on the Dapr host, where no instance can claim; "
+                "queue:// is not available on the Dapr host, where instances cannot claim; "
                 "use service:// or http(s)://, or run the embedded host"
             )
             self._problems.append(Problem(f"{pointer}/url", "not_available", text))

@@ -1,4 +1,4 @@
-"""One turn in the making: the document's parts, open for change, and what the turn asks for and records.
+"""The state of a job while one turn changes it, with the effects and records of the turn.
 
 It lives for one call of `decide` and never leaves the engine.
 """
@@ -18,16 +18,16 @@ from scheduler_service.engine.states import LIVE, TERMINAL, follow
 
 LATE_AFTER = SECOND
 replace = msgspec.structs.replace
-# Names of the module: a member looked up in its enum costs ten times as much, in every turn.
+# Names of the module: a lookup in the enum costs ten times as much, in every turn.
 ENQUEUED, FAILED = ExecutionState.ENQUEUED, ExecutionState.FAILED
 
 
-# An execution as it is to be recorded: the run, its revision and progress, reason, error and failure type.
+# An execution to record: the run, its revision and progress, reason, error and failure type.
 Change = tuple[Open, int, str | None, str | None, str | None, FailureType | None]
 
 
 class TurnState:
-    """The state of a job while a turn changes it; `program` is the definition that is in force now."""
+    """The state of a job while a turn changes it; `program` is the current definition."""
 
     __slots__ = (
         "_changed",
@@ -47,7 +47,7 @@ class TurnState:
         self._document = document
         self.head: Head = document.head
         self.opens: dict[int, Open] = {}
-        for run in document.head.opens:  # mostly none or one
+        for run in document.head.opens:  # usually none or one
             self.opens[run.execute_number] = run
         self.contexts: dict[int, Context] = dict(document.contexts)
         self.programs = job.programs
@@ -59,7 +59,7 @@ class TurnState:
         self._changed: dict[int, Change] = {}
 
     def program_of(self, run: Open) -> Program:
-        """The definition with which `run` started; while it waits, the one in force."""
+        """The definition with which `run` started; the current one while it waits."""
         return self.programs[run.revision] if run.revision else self.program
 
     def change_head(self, **values: object) -> None:
@@ -69,7 +69,7 @@ class TurnState:
             self.program = self.programs[self.head.revision]
 
     def put(self, run: Open) -> Open:
-        """Puts `run` into the document, in its place or at the end, and has it recorded."""
+        """Puts `run` into the document, in its place or at the end, and records it."""
         before = self.opens.get(run.execute_number)
         if before is not None and before.state is not run.state:
             follow(before.state, run.state)
@@ -78,7 +78,7 @@ class TurnState:
         return run
 
     def requeue(self, run: Open) -> Open:
-        """Puts `run` at the end of the line."""
+        """Puts `run` at the end of the queue."""
         self.put(run)
         self.opens[run.execute_number] = self.opens.pop(run.execute_number)
         return run
@@ -97,17 +97,17 @@ class TurnState:
         error: str | None = None,
         failure_type: FailureType | None = None,
     ) -> None:
-        """Has the execution recorded as it stands now; the last touch of a turn is the one that counts."""
+        """Records the execution as it is now; the last call of a turn counts."""
         context = self.contexts.get(run.execute_number)
         if context is not None and run.state is FAILED:
             error, failure_type = error or context.failure, failure_type or context.failure_type
         progress = None if context is None else context.progress
         revision = run.revision or self.head.revision
-        # The record itself is made once, in `decision`: a turn touches an execution up to three times.
+        # The record itself is made once, in `decision`: a turn changes an execution up to three times.
         self._changed[run.execute_number] = (run, revision, progress, reason, error, failure_type)
 
     def state_of(self, number: int) -> ExecutionState:
-        """The state of an execution that this turn has touched, ended ones too."""
+        """The state of an execution that this turn has changed, also of an ended one."""
         return self._changed[number][0].state
 
     def close(
@@ -119,7 +119,7 @@ class TurnState:
         error: str | None = None,
         failure_type: FailureType | None = None,
     ) -> Open:
-        """Ends an execution: out of the document, into the records."""
+        """Ends an execution: takes it out of the document and records it."""
         ended = replace(run, state=follow(run.state, state))
         self.record_execution(ended, reason=reason, error=error, failure_type=failure_type)
         self.opens.pop(run.execute_number, None)
@@ -127,17 +127,17 @@ class TurnState:
         return ended
 
     def live(self) -> list[Open]:
-        """The executions that hold a place: running, or waiting for a retry; the oldest first."""
+        """The executions that use capacity: running, or waiting for a retry; the oldest first."""
         if not self.opens:
             return []
         return [run for run in self.opens.values() if run.state in LIVE]
 
     def queued(self) -> list[Open]:
-        """The executions that wait for a place, in order, those that a switch holds left out."""
+        """The executions that wait for capacity, in order, without those held by a debug switch."""
         return [run for run in self.opens.values() if run.state is ENQUEUED and not run.held]
 
     def first_queued(self) -> Open | None:
-        """The one of them that is next. Every turn asks, and mostly nobody waits: no list is made for it."""
+        """The first of them. Called in every turn, and mostly none waits: so it makes no list."""
         for run in self.opens.values():
             if run.state is ENQUEUED and not run.held:
                 return run
@@ -157,7 +157,7 @@ class TurnState:
         )
 
     def record_firing(self, run: Open, outcome: FiringOutcome, reason: str | None = None) -> None:
-        """Writes what became of the planned firing behind `run`; triggers are not in the ledger."""
+        """Records the outcome of the planned firing of `run` in the ledger; triggers are not in it."""
         if run.triggered_by is not TriggeredBy.TIMER:
             return
         self.records.append(
@@ -170,11 +170,11 @@ class TurnState:
         )
 
     def token(self, run: Open, kind: CallKind, serial: int) -> Token:
-        """The name of a call of this attempt."""
+        """The token of a call of this attempt."""
         return Token(self.head.uid, run.execute_number, run.request_counts, kind, serial)
 
     def decision(self, reply: Reply) -> Decision:
-        """Freezes the state. A turn that changed nothing gives back the document that it was given."""
+        """Freezes the state. A turn that changed nothing returns the same document object."""
         head, before = self.head, self._document
         if self._changed:
             head = replace(head, opens=tuple(self.opens.values()), latest=self._latest())

@@ -1,4 +1,4 @@
-"""Reports of checks and feedback: read in their one form, and taken as the verdict (SPEC section 5)."""
+"""Reads the reports of checks and feedback and takes them as verdicts (SPEC section 5)."""
 
 import hashlib
 
@@ -18,14 +18,14 @@ DIGEST = 12
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A report that is none: where it is wrong, and why."""
+    """A report that cannot be read: where it is wrong, and why."""
 
     pointer: str
     message: str
 
 
 def read_report(value: object) -> Report | Unreadable:
-    """A check's answer or a feedback in its one form; `status` becomes empty, `succeed` or `failed`."""
+    """A check's answer or a feedback; `status` becomes empty (running), `succeed` or `failed`."""
     if not isinstance(value, dict):
         return Unreadable("", "a report is a JSON object with a member status")
     status = _status(value.get("status"))
@@ -42,12 +42,12 @@ def read_report(value: object) -> Report | Unreadable:
 
 
 def digest_of(report: Report) -> bytes:
-    """Tells whether a feedback is the deciding one, repeated."""
+    """The digest by which a repetition of the deciding feedback is recognised."""
     return hashlib.sha256(report.body).digest()[:DIGEST]
 
 
 def has_decided(digest: bytes, report: Report, shard: int | None) -> bool:
-    """Whether this report decided the attempt that ended with `digest`; of several parts, that of `shard`."""
+    """Whether this report decided the attempt that ended with `digest`; of several parts, part `shard`."""
     place = 0
     if len(digest) > DIGEST:
         if shard is None or shard < 0:
@@ -57,7 +57,7 @@ def has_decided(digest: bytes, report: Report, shard: int | None) -> bool:
 
 
 def settle(turn: TurnState, run: Open, report: Report) -> None:
-    """The report decides the attempt: it succeeded, or it failed with the code that the business gave."""
+    """Ends the attempt by a report: it succeeded, or it failed with the report's code."""
     if report.status != FAILED_WORD:
         succeed(turn, run, digest_of(report))
         return

@@ -1,4 +1,4 @@
-"""What a definition may say, but hardly means: warnings beside the answer (SPEC sections 5, 6 and 7)."""
+"""Warnings about a valid definition that probably has a mistake (SPEC sections 5, 6 and 7)."""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ CLASSES = frozenset({"4xx", "5xx"})
 CODES = frozenset(
     {"timeout", "template", "check", "no_instance", "egress", "response_too_large", "lost", "cancelled"}
 )
-"""The error codes of SPEC section 5 that are words; those of the business may be any other."""
+"""The error codes of SPEC section 5 that are words; a business code may be any other."""
 
 EVENTS = FINAL | {"inprogress", "succeed", "failed", "timeout"}
 
 
-def find_doubtful(definition: JobDefinition) -> Iterator[Problem]:
-    """The warnings of a definition but for its timer's, each with its pointer."""
+def find_warnings(definition: JobDefinition) -> Iterator[Problem]:
+    """The warnings of a definition except those of its timer, each with its pointer."""
     yield from _about_check(definition)
     for index, policy in enumerate(definition.retry):
         pointer = f"/retry/{index}/errorEquals"
@@ -36,11 +36,11 @@ def _about_check(definition: JobDefinition) -> Iterator[Problem]:
 
 
 def _about_spelling(given: frozenset[str], known: frozenset[str], pointer: str) -> Iterator[Problem]:
-    """Codes are compared letter by letter: `5XX` is a code of the business that nobody raises."""
+    """Codes are case-sensitive: `5XX` is a business code that nothing raises."""
     meant = {name.lower(): name for name in known}
     for code in sorted(given - known):
         if code.lower() in meant:
-            message = f"{code!r} is no code of the scheduler's; write {meant[code.lower()]!r}"
+            message = f"{code!r} is not an error code; write {meant[code.lower()]!r}"
             yield Problem(pointer, "spelling", message)
 
 
@@ -50,7 +50,5 @@ def _about_final(definition: JobDefinition) -> Iterator[Problem]:
     missing = sorted(FINAL - covered)
     if entries and missing:
         them = "it" if len(missing) == 1 else "both"
-        told = (
-            f"no entry is told {' and '.join(missing)}; add {them} to stateEquals, or leave stateEquals out"
-        )
-        yield Problem("/notification", "no_final_notification", told)
+        text = f"no entry gets {' and '.join(missing)}; add {them} to stateEquals, or leave stateEquals out"
+        yield Problem("/notification", "no_final_notification", text)

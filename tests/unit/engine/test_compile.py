@@ -174,9 +174,9 @@ def test_warnings(members: dict[str, Any], expected: list[tuple[str, str]]) -> N
 def test_a_warning_says_what_to_write() -> None:
     """The message names the remedy, and all that is missing."""
     posted = definition(retry=[{"errorEquals": "5XX"}], notification=[{"url": URL, "stateEquals": "500"}])
-    told = [one.message for one in compile_definition(parse_definition(posted), Surroundings()).warnings]
-    assert "'5XX' is no code of the scheduler's; write '5xx'" in told
-    assert any("no entry is told finalFailed and finalSucceed; add both to" in one for one in told)
+    texts = [one.message for one in compile_definition(parse_definition(posted), Surroundings()).warnings]
+    assert "'5XX' is not an error code; write '5xx'" in texts
+    assert any("no entry gets finalFailed and finalSucceed; add both to" in one for one in texts)
 
 
 def test_equal_definitions() -> None:

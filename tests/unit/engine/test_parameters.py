@@ -7,8 +7,8 @@ import pytest
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.replies import Refusal, RefusalCode
-from scheduler_service.engine.parameters import CHECKS, MOST, check_parameters
-from scheduler_service.engine.schemas import MOST_PATTERNS, MOST_VALUES, check_schema
+from scheduler_service.engine.parameters import CHECKS_MAX, PROBLEMS_MAX, check_parameters
+from scheduler_service.engine.schemas import PATTERNS_MAX, VALUES_MAX, check_schema
 from tests.unit.engine.rig import Rig
 
 
@@ -92,7 +92,7 @@ def test_no_more_problems_than_can_be_read() -> None:
     """A list of problems ends somewhere."""
     assert (
         len(check_parameters({"additionalProperties": False}, dict.fromkeys("abcdefghijklmnopqrstuvwxyz")))
-        == MOST
+        == PROBLEMS_MAX
     )
 
 
@@ -127,15 +127,15 @@ def test_the_record_of_an_execution_has_its_parameters() -> None:
 @pytest.mark.parametrize(
     ("schema", "pointer"),
     [
-        ({"anyOf": [{}] * MOST_VALUES}, ""),
-        ({"enum": list(range(MOST_VALUES))}, ""),
+        ({"anyOf": [{}] * VALUES_MAX}, ""),
+        ({"enum": list(range(VALUES_MAX))}, ""),
         (
-            {"anyOf": [{"pattern": f"a{index}"} for index in range(MOST_PATTERNS + 3)]},
-            f"/anyOf/{MOST_PATTERNS}/pattern",
+            {"anyOf": [{"pattern": f"a{index}"} for index in range(PATTERNS_MAX + 3)]},
+            f"/anyOf/{PATTERNS_MAX}/pattern",
         ),
         (
-            {"patternProperties": {f"a{index}": {} for index in range(MOST_PATTERNS + 1)}},
-            f"/patternProperties/a{MOST_PATTERNS}",
+            {"patternProperties": {f"a{index}": {} for index in range(PATTERNS_MAX + 1)}},
+            f"/patternProperties/a{PATTERNS_MAX}",
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_schema_is_checked_once_however_often_it_is_referred_to() -> None:
 
 def test_no_more_problems_of_a_schema_than_can_be_read() -> None:
     """A list of problems ends somewhere."""
-    assert len(check_schema({"anyOf": [{"$ref": "#/absent"}] * 100})) == MOST
+    assert len(check_schema({"anyOf": [{"$ref": "#/absent"}] * 100})) == PROBLEMS_MAX
 
 
 @pytest.mark.timeout(20)
@@ -181,7 +181,7 @@ def test_checking_parameters_ends(schema: dict[str, Any], parameters: object) ->
     assert check_schema(schema) == []
     found = check_parameters(schema, parameters)
     assert [(one.pointer, one.code) for one in found] == [("", "params")]
-    assert f"more than {CHECKS} checks" in found[0].message
+    assert f"more than {CHECKS_MAX} checks" in found[0].message
 
 
 @pytest.mark.timeout(20)

@@ -373,7 +373,7 @@ def test_behind_the_gateway_the_owner_is_named(rest: str) -> None:
     refused = at_owner(url, "")
     assert isinstance(refused, Refused)
     assert refused.code == "template"
-    assert "none does" in refused.message
+    assert "but no service does" in refused.message
 
 
 def test_a_job_without_owner_names_none_to_the_gateway() -> None:
