@@ -1,6 +1,7 @@
-"""Who may ask: a key where one is configured, else this machine, and never a web page (SPEC section 14)."""
+"""Finds the caller of a request: by its key where one is configured, else this machine (SPEC section 14)."""
 
 import hmac
+from collections.abc import Callable
 from http import HTTPStatus
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -8,28 +9,35 @@ from urllib.parse import urlsplit
 from starlette.types import Scope
 
 from scheduler_service.api.bodies import header
-from scheduler_service.api.problems import ApiProblem, refuse
+from scheduler_service.api.responses import ApiProblem, refuse
+from scheduler_service.security.callers import Caller, Role
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER = "bearer "
+
+Authenticate = Callable[[Scope, bool], Caller]
+"""Takes a request's scope, and whether its operation is open. Raises ApiProblem (401, 403)."""
 
 
 class Authentication:
     """Checks a request before anything else is done with it.
 
-    With `admin_key` every request brings it as `Authorization: Bearer …`. Without one the peer and the name
-    in `Host` must be of this machine, and what changes something must not come from another page.
+    With `admin_key` every request carries it as `Authorization: Bearer …`; open operations need none.
+    Without a key, the peer's address and the name in `Host` must be of this machine, and a request that
+    changes something must not come from a web page of another origin. Every caller is an admin of `tenant`.
     """
 
-    def __init__(self, *, admin_key: str | None) -> None:
+    def __init__(self, *, admin_key: str | None, tenant: str) -> None:
         self._admin_key = None if admin_key is None else admin_key.encode()
+        self._admin = Caller(tenant, Role.ADMIN)
 
-    def check(self, scope: Scope, is_open: bool) -> None:
-        """Lets the request pass. Raises ApiProblem (401, 403)."""
+    def __call__(self, scope: Scope, is_open: bool) -> Caller:
+        """The caller of the request. Raises ApiProblem (401, 403)."""
         if self._admin_key is None:
             _check_local(scope)
         elif not is_open:
             self._check_key(scope, self._admin_key)
+        return self._admin
 
     def _check_key(self, scope: Scope, expected: bytes) -> None:
         given = header(scope, b"authorization") or ""
@@ -38,21 +46,11 @@ class Authentication:
             raise _unknown_key(bool(given))
 
 
-def _check_local(scope: Scope) -> None:
-    client = scope.get("client")
-    if client is not None and not is_loopback(client[0]):
-        raise _not_local(f"the address {client[0]}")
-    host = header(scope, b"host") or ""
-    if not is_loopback(_name_of(host)):
-        raise _not_local(f"the host name {host[:80]!r}")
-    origin = header(scope, b"origin")
-    if origin is not None and scope["method"] not in SAFE and not _is_same(origin, host):
-        raise refuse(
-            HTTPStatus.FORBIDDEN,
-            "/Origin",
-            "origin",
-            f"the page {origin[:80]!r} may not change anything here",
-        )
+def check_role(caller: Caller, needed: Role) -> None:
+    """Raises ApiProblem (403) if the caller's role does not include `needed`."""
+    if not caller.role.includes(needed):
+        message = f"this needs the role {needed}; the key's role is {caller.role}"
+        raise refuse(HTTPStatus.FORBIDDEN, "/Authorization", "role", message)
 
 
 def is_loopback(name: str) -> bool:
@@ -67,13 +65,26 @@ def is_loopback(name: str) -> bool:
     return bool((mapped or address).is_loopback)
 
 
+def _check_local(scope: Scope) -> None:
+    client = scope.get("client")
+    if client is not None and not is_loopback(client[0]):
+        raise _not_local(f"the address {client[0]}")
+    host = header(scope, b"host") or ""
+    if not is_loopback(_name_of(host)):
+        raise _not_local(f"the host name {host[:80]!r}")
+    origin = header(scope, b"origin")
+    if origin is not None and scope["method"] not in SAFE_METHODS and not _is_same_origin(origin, host):
+        message = f"the page {origin[:80]!r} may not change anything here"
+        raise refuse(HTTPStatus.FORBIDDEN, "/Origin", "origin", message)
+
+
 def _name_of(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.rpartition(":")[0].lower() if ":" in host else host.lower()
 
 
-def _is_same(origin: str, host: str) -> bool:
+def _is_same_origin(origin: str, host: str) -> bool:
     try:
         return urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:
@@ -81,16 +92,12 @@ def _is_same(origin: str, host: str) -> bool:
 
 
 def _not_local(what: str) -> ApiProblem:
-    return refuse(
-        HTTPStatus.FORBIDDEN,
-        "/Host",
-        "loopback_only",
-        f"{what} is not of this machine, and no key is configured: set server.key to serve others",
-    )
+    message = f"{what} is not of this machine, and no key is configured: set server.key to serve others"
+    return refuse(HTTPStatus.FORBIDDEN, "/Host", "loopback_only", message)
 
 
-def _unknown_key(given: bool) -> ApiProblem:
-    message = "this key is not known" if given else "a key is needed: send 'Authorization: Bearer KEY'"
+def _unknown_key(is_given: bool) -> ApiProblem:
+    message = "this key is not known" if is_given else "a key is needed: send 'Authorization: Bearer KEY'"
     problem = refuse(HTTPStatus.UNAUTHORIZED, "/Authorization", "unauthorized", message)
     problem.headers = (("www-authenticate", 'Bearer realm="punctual"'),)
     return problem

@@ -1,4 +1,4 @@
-"""Reads the body of a request: size, type, JSON and depth, before anything looks at its meaning."""
+"""Reads the body of a request and checks its size, type, JSON and depth."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -9,17 +9,17 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from client_sdk.models import ModelError, WireModel, parse_model
-from scheduler_service.api.problems import ApiProblem, invalid, invalid_all, refuse
+from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, refuse
 
-DEEPEST = 64
+MAX_DEPTH = 64
 _DECODER = msgspec.json.Decoder()
-_NO_ARRAY = "the body must be an array of definitions; one alone goes to POST /jobs/{jobId}"
+_NOT_AN_ARRAY = "the body must be an array of definitions; one alone goes to POST /jobs/{jobId}"
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 Model = TypeVar("Model", bound=WireModel)
 
 
 class ClientGone(Exception):
-    """The caller hung up before its request was complete: there is nobody to answer."""
+    """The caller closed the connection before its request was complete: no answer can be sent."""
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
@@ -41,38 +41,38 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 def read_json(body: bytes) -> object:
     """The value of `body`. Where a name is given twice, the last one counts (RFC 8259, section 4).
 
-    Raises ApiProblem: 400 for what is no JSON, 422 for numbers out of range and more than 64 levels.
+    Raises ApiProblem: 400 for invalid JSON, 422 for numbers out of range and more than 64 levels.
     """
     value = _decode(body)
-    if not _is_shallow(body, value, DEEPEST):
+    if not _is_shallow(body, value, MAX_DEPTH):
         raise _too_deep()
     return value
 
 
 def read_items(body: bytes) -> list[bytes]:
-    """The items of an array, each as it stands there; whether they are JSON is not known yet.
+    """The texts of an array's items; whether each is valid JSON is not checked.
 
-    Raises ApiProblem: 400 for what is no JSON, 422 for what is no array.
+    Raises ApiProblem: 400 for invalid JSON, 422 for what is not an array.
     """
     try:
         return [bytes(item) for item in _ITEMS.decode(body)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         read_json(body)
-    raise invalid("", "type", _NO_ARRAY)
+    raise invalid("", "type", _NOT_AN_ARRAY)
 
 
 def read_each(body: bytes, items: Iterable[bytes]) -> Iterator[object]:
-    """The values of the `items` that `read_items` found in `body`, one at a time: all of them are too many.
+    """The values of the `items` that `read_items` found in `body`, one at a time to save memory.
 
-    Raises ApiProblem at the first one for which `read_json` refuses the whole.
+    Raises ApiProblem at the first item that makes `read_json` refuse `body`.
     """
     for item in items:
         try:
             value = _decode(item)
         except ApiProblem:
-            read_json(body)  # says where it is in the whole, or what is wrong before it
+            read_json(body)  # raises with the place in `body`, or for an earlier error
             raise
-        if not _is_shallow(item, value, DEEPEST - 1):
+        if not _is_shallow(item, value, MAX_DEPTH - 1):
             read_json(body)
             raise _too_deep()
         yield value
@@ -129,7 +129,7 @@ def _decode(body: bytes) -> object:
 
 
 def _is_shallow(text: bytes, value: object, levels: int) -> bool:
-    """Whether `value`, written as `text`, has at most so many levels: fewer brackets cannot have more."""
+    """Whether `value`, decoded from `text`, has at most `levels`; a text with fewer brackets has not more."""
     return text.count(b"[") + text.count(b"{") <= levels or _is_flat(value, levels)
 
 
@@ -143,7 +143,7 @@ def _is_flat(value: object, levels: int) -> bool:
 
 
 def _explain(body: bytes, said: str) -> str:
-    """What is wrong with a body that was refused, in words for people and with its place."""
+    """What is wrong with a refused body, as text for people, with its place."""
     try:
         json.loads(body.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
@@ -156,11 +156,11 @@ def _explain(body: bytes, said: str) -> str:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _malformed(reason: str) -> ApiProblem:
-    return refuse(HTTPStatus.BAD_REQUEST, "", "malformed", f"the body is no JSON: {reason}")
+    return refuse(HTTPStatus.BAD_REQUEST, "", "malformed", f"the body is not valid JSON: {reason}")
 
 
 def _too_large(limit: int) -> ApiProblem:
@@ -173,4 +173,4 @@ def _too_large(limit: int) -> ApiProblem:
 
 
 def _too_deep() -> ApiProblem:
-    return invalid("", "too_deep", f"the body is nested deeper than {DEEPEST} levels; flatten it")
+    return invalid("", "too_deep", f"the body is nested deeper than {MAX_DEPTH} levels; flatten it")

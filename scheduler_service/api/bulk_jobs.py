@@ -10,160 +10,164 @@ import msgspec
 from starlette.responses import Response
 
 from scheduler_service.api.bodies import read_each, read_items, read_json
-from scheduler_service.api.definitions import Checks, Posted, Unchecked, id_of, take_unchecked
-from scheduler_service.api.dependencies import ApiDependencies, Offload
-from scheduler_service.api.job_commands import run_command, run_once
-from scheduler_service.api.problems import (
+from scheduler_service.api.definitions import (
+    CheckedDefinition,
+    DefinitionChecks,
+    UncheckedDefinition,
+    id_of,
+    read_unchecked,
+)
+from scheduler_service.api.dependencies import Offload
+from scheduler_service.api.job_commands import run_command
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import (
     ApiProblem,
     Flaw,
     invalid,
     refused,
+    succeed,
     unavailable,
     uncertain,
     write_flaw,
 )
-from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import succeed
 from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 
-MOST = 1_000
-AT_ONCE = 50
-"""So many definitions are checked before other requests are served."""
+MAX_DEFINITIONS = 1_000
+SLICE = 50
+"""The number of definitions that are checked before other requests run."""
 
 Result = dict[str, Any]
 
 
-async def create_all(call: ApiRequest) -> Response:
+async def create_all(request: ApiRequest) -> Response:
     """`POST /jobs`: each definition on its own; one result per item, in order."""
-    raw = await call.body(call.parts.array_bytes)
+    raw = await request.body(request.deps.array_bytes)
     texts = read_items(raw)
-    if len(texts) > MOST:
-        raise invalid("", "range", f"{len(texts)} definitions are too many; send at most {MOST} at once")
-    remembered = call.remembered("jobs", raw)
-    may_update = call.query["onExisting"] == "update"
+    if len(texts) > MAX_DEFINITIONS:
+        message = f"{len(texts)} definitions are too many; send at most {MAX_DEFINITIONS} at once"
+        raise invalid("", "range", message)
 
-    async def create() -> dict[str, list[Result]]:
-        return {"items": await _BulkJobs(call.parts, raw, texts, may_update=may_update).create()}
+    async def work() -> dict[str, list[Result]]:
+        return {"items": await _BulkJobs(request, raw, texts).create()}
 
-    return succeed(await run_once(call.parts, remembered, create, is_final=_is_final))
+    return succeed(await request.run_once("jobs", raw, work, is_final=_is_final))
 
 
 def _is_final(answer: object) -> bool:
-    """Whether nothing was refused for a reason that passes: who repeats that wants it tried again."""
+    """Whether no item was refused for a temporary reason: a repetition of the request tries those again."""
     assert isinstance(answer, dict)
     problems = (item["problem"] for item in answer["items"])
     return not any(one and one["status"] == HTTPStatus.SERVICE_UNAVAILABLE for one in problems)
 
 
 class _BulkJobs:
-    """An array of definitions on its way; what becomes of each stands at its place.
+    """An array of definitions with the results by index.
 
-    Nothing is created before all of it is known to be JSON: what is none refuses the whole request.
+    Nothing is created before the whole array is known to be valid JSON: else the whole request is refused.
     """
 
-    def __init__(
-        self, parts: ApiDependencies, raw: bytes, texts: Sequence[bytes], *, may_update: bool
-    ) -> None:
-        self._parts = parts
+    def __init__(self, request: ApiRequest, raw: bytes, texts: Sequence[bytes]) -> None:
+        self._request = request
+        self._deps = request.deps
         self._raw = raw
         self._texts = texts
-        self._may_update = may_update
-        self._checks = Checks(parts)
+        self._may_update = request.query["onExisting"] == "update"
+        self._checks = DefinitionChecks(request.deps)
         self._is_json = False
         self._results: dict[int, Result] = {}
 
     async def create(self) -> list[Result]:
-        """Creates them; the results are in order. Raises ApiProblem where nothing was created."""
-        places = range(len(self._texts))
-        if self._parts.offers is None:
-            await self._create(places)
+        """Creates the jobs; the results are in order. Raises ApiProblem where nothing was created."""
+        indexes = range(len(self._texts))
+        if self._deps.offload is None:
+            await self._create(indexes)
         else:
-            await self._share(self._parts.offers)
-        return [self._results[place] for place in places]
+            await self._share(self._deps.offload)
+        return [self._results[index] for index in indexes]
 
-    async def _share(self, offers: Offload) -> None:
-        """What lives in other processes is offered to them first: they work while this one does its own."""
+    async def _share(self, offload: Offload) -> None:
+        """Offers other processes their jobs, and creates its own at the same time."""
         values = read_each(self._raw, self._texts)
         found = [
-            take_unchecked(self._parts, text, value) for text, value in zip(self._texts, values, strict=True)
+            read_unchecked(self._deps, text, value) for text, value in zip(self._texts, values, strict=True)
         ]
         self._is_json = True
-        places = _find_others(found, offers)
-        rest = sorted(set(range(len(found))).difference(places.values()))
-        texts = {job_id: found[place].text for job_id, place in places.items()}
-        await asyncio.gather(self._offer(offers, texts, places), self._create(rest))
+        indexes = _find_others(found, offload)
+        rest = sorted(set(range(len(found))).difference(indexes.values()))
+        texts = {job_id: found[index].text for job_id, index in indexes.items()}
+        await asyncio.gather(self._offer(offload, texts, indexes), self._create(rest))
 
-    async def _offer(self, offers: Offload, texts: Mapping[str, bytes], places: Mapping[str, int]) -> None:
-        for job_id, reply in (await offers.offer(texts)).items():
-            # An update needs the definition itself, so it goes the long way.
+    async def _offer(self, offload: Offload, texts: Mapping[str, bytes], indexes: Mapping[str, int]) -> None:
+        for job_id, reply in (await offload.offer(texts)).items():
+            # An update needs the compiled definition, which `_create` makes.
             if not self._is_update(reply):
-                self._results[places[job_id]] = _conclude(job_id, reply)
-        await self._create([place for place in places.values() if place not in self._results])
+                self._results[indexes[job_id]] = _conclude(job_id, reply)
+        await self._create([index for index in indexes.values() if index not in self._results])
 
-    async def _create(self, places: Sequence[int]) -> None:
-        """Checks the definitions at `places`, all of them before any is created."""
-        wanted: list[tuple[int, Posted]] = []
-        for count, place in enumerate(places):
-            if count % AT_ONCE == 0:
+    async def _create(self, indexes: Sequence[int]) -> None:
+        """Checks the definitions at `indexes`, all of them before any is created."""
+        valid: list[tuple[int, CheckedDefinition]] = []
+        for count, index in enumerate(indexes):
+            if count % SLICE == 0:
                 await asyncio.sleep(0)
-            posted = self._check(place)
-            if posted is not None:
-                wanted.append((place, posted))
-        replies = await self._parts.create_all([posted.definition for _, posted in wanted])
-        for (place, posted), reply in zip(wanted, replies, strict=True):
-            self._results[place] = (
-                await self._update(posted)
+            checked = self._check(index)
+            if checked is not None:
+                valid.append((index, checked))
+        replies = await self._deps.create_all([checked.definition for _, checked in valid])
+        for (index, checked), reply in zip(valid, replies, strict=True):
+            self._results[index] = (
+                await self._update(checked)
                 if self._is_update(reply)
-                else _conclude(posted.job_id, reply, posted.warnings)
+                else _conclude(checked.job_id, reply, checked.warnings)
             )
 
-    def _check(self, place: int) -> Posted | None:
+    def _check(self, index: int) -> CheckedDefinition | None:
         """None: it is refused, and its result says why."""
-        text = self._texts[place]
+        text = self._texts[index]
         try:
-            return self._checks.recognize(text) or self._check_unknown(text)
+            return self._checks.find(text) or self._check_in_full(text)
         except ApiProblem as problem:
             if not self._is_json:
                 raise
-            self._results[place] = _refuse(id_of(msgspec.json.decode(text)), problem)
+            self._results[index] = _refuse(id_of(msgspec.json.decode(text)), problem)
             return None
 
-    def _check_unknown(self, text: bytes) -> Posted:
+    def _check_in_full(self, text: bytes) -> CheckedDefinition:
         if not self._is_json:
             read_json(self._raw)
             self._is_json = True
         return self._checks.check(text)
 
     def _is_update(self, reply: Reply | StoreError) -> bool:
-        """Whether the job is there with another definition, which is to be replaced."""
+        """Whether the job exists with another definition, which the request replaces."""
         return self._may_update and isinstance(reply, Refusal) and reply.code is RefusalCode.CONFLICT
 
-    async def _update(self, posted: Posted) -> Result:
-        event = Updated(revision=0, active=posted.active)
+    async def _update(self, checked: CheckedDefinition) -> Result:
+        event = Updated(revision=0, active=checked.active)
         try:
-            await run_command(self._parts, posted.job_id, Command(event, posted.definition))
+            await run_command(self._request, checked.job_id, Command(event, checked.definition))
         except ApiProblem as problem:
-            return _refuse(posted.job_id, problem)
+            return _refuse(checked.job_id, problem)
         except StoreError as error:
-            return _conclude(posted.job_id, error)
-        return _accept(posted.job_id, "updated", posted.warnings)
+            return _conclude(checked.job_id, error)
+        return _accept(checked.job_id, "updated", checked.warnings)
 
 
-def _find_others(found: Sequence[Unchecked], offers: Offload) -> dict[str, int]:
-    """The jobs of other processes with their places; not those that stand here twice, whose order counts."""
+def _find_others(found: Sequence[UncheckedDefinition], offload: Offload) -> dict[str, int]:
+    """Jobs of other processes with their indexes; without ids that occur twice, whose order counts."""
     times = Counter(one.job_id for one in found)
     return {
-        one.job_id: place
-        for place, one in enumerate(found)
-        if one.job_id is not None and times[one.job_id] == 1 and offers.is_elsewhere(one.job_id)
+        one.job_id: index
+        for index, one in enumerate(found)
+        if one.job_id is not None and times[one.job_id] == 1 and offload.is_elsewhere(one.job_id)
     }
 
 
 def _conclude(job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] = ()) -> Result:
-    """What became of a creation."""
+    """The result of a creation."""
     match reply:
         case Taken():
             return _accept(job_id, "created", warnings)
@@ -178,8 +182,8 @@ def _conclude(job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] =
 
 
 def _accept(job_id: str, status: str, warnings: Sequence[Flaw]) -> Result:
-    told = [write_flaw(warning) for warning in warnings] if warnings else []
-    return {"jobId": job_id, "status": status, "problem": None, "warnings": told}
+    written = [write_flaw(warning) for warning in warnings] if warnings else []
+    return {"jobId": job_id, "status": status, "problem": None, "warnings": written}
 
 
 def _refuse(job_id: str | None, problem: ApiProblem) -> Result:

@@ -1,4 +1,4 @@
-"""Notifications on their way, and the outbox (SPEC section 7)."""
+"""Notifications: the list, and commands on pending ones (SPEC section 7)."""
 
 import contextlib
 from collections.abc import Awaitable, Callable
@@ -6,55 +6,52 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from scheduler_service.api.job_commands import run_once
-from scheduler_service.api.problems import absent, refuse
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import succeed
+from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
 from scheduler_service.persistence.history.queries import DeliveryQuery
 from scheduler_service.ports.errors import StoreError
 
 
-async def list_all(call: ApiRequest) -> Response:
+async def list_all(request: ApiRequest) -> Response:
     """`GET /deliveries`, the newest first."""
     query = DeliveryQuery(
-        tenant=call.parts.surroundings.tenant,
-        job_id=call.query["jobId"],
-        state=call.query["state"],
-        event=call.query["event"],
-        limit=call.query["limit"],
-        cursor=call.query["cursor"],
+        tenant=request.caller.tenant,
+        job_id=request.query["jobId"],
+        state=request.query["state"],
+        event=request.query["event"],
+        limit=request.query["limit"],
+        cursor=request.query["cursor"],
     )
-    return succeed((await call.parts.history.deliveries(query)).wire())
+    return succeed((await request.deps.history.deliveries(query)).wire())
 
 
-async def resend(call: ApiRequest) -> Response:
-    """`POST /deliveries/{deliveryId}/resend`: one more try now."""
-    return await _ask(call, "resend", call.parts.courier.resend)
+async def resend(request: ApiRequest) -> Response:
+    """`POST /deliveries/{deliveryId}/resend`: tries it once more now."""
+    return await _run(request, "resend", request.deps.outbox.resend)
 
 
-async def dismiss(call: ApiRequest) -> Response:
-    """`POST /deliveries/{deliveryId}/dismiss`: it is not sent any more."""
-    return await _ask(call, "dismiss", call.parts.courier.dismiss)
+async def dismiss(request: ApiRequest) -> Response:
+    """`POST /deliveries/{deliveryId}/dismiss`: gives it up."""
+    return await _run(request, "dismiss", request.deps.outbox.dismiss)
 
 
-async def _ask(call: ApiRequest, what: str, courier: Callable[[str], Awaitable[bool]]) -> Response:
-    delivery_id = call.path["deliveryId"]
-    raw, _ = await call.object()
+async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitable[bool]]) -> Response:
+    delivery_id = request.path["deliveryId"]
+    raw, _ = await request.json_object()
 
     async def work() -> object:
-        if not await courier(delivery_id):
-            await _refuse(call, delivery_id)
-        with contextlib.suppress(StoreError):  # lists show it at once (SPEC section 10), if they can
-            await call.parts.flush()
+        if not await command(delivery_id):
+            raise await _not_pending(request, delivery_id)
+        with contextlib.suppress(StoreError):  # so that lists show it at once (SPEC section 10)
+            await request.deps.flush()
         return {"deliveryId": delivery_id}
 
-    remembered = call.remembered(f"deliveries/{delivery_id[:255]}/{what}", raw)
-    return succeed(await run_once(call.parts, remembered, work))
+    return succeed(await request.run_once(f"deliveries/{delivery_id[:255]}/{verb}", raw, work))
 
 
-async def _refuse(call: ApiRequest, delivery_id: str) -> None:
-    found = await call.parts.history.delivery(call.parts.surroundings.tenant, delivery_id)
+async def _not_pending(request: ApiRequest, delivery_id: str) -> ApiProblem:
+    found = await request.deps.history.delivery(request.caller.tenant, delivery_id)
     if found is None:
-        raise absent("/deliveryId", f"there is no delivery {delivery_id[:200]!r}")
-    message = f"the delivery {delivery_id!r} is {found['state']}: it waits for nothing any more"
-    raise refuse(HTTPStatus.CONFLICT, "/deliveryId", "conflict", message)
+        return absent("/deliveryId", f"there is no delivery {delivery_id[:200]!r}")
+    message = f"the delivery {delivery_id!r} is {found['state']}, and not pending any more"
+    return refuse(HTTPStatus.CONFLICT, "/deliveryId", "conflict", message)

@@ -1,4 +1,4 @@
-"""Executions: what happened, and what may still be done about them (SPEC section 10)."""
+"""Executions: listed, read, cancelled, replayed, released (SPEC section 10)."""
 
 import asyncio
 from http import HTTPStatus
@@ -8,12 +8,10 @@ from starlette.responses import Response
 
 from client_sdk.models import Cancellation, ReplayRequest
 from scheduler_service.api.bodies import read_model
-from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition
-from scheduler_service.api.problems import ApiProblem, absent, invalid, refuse
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import succeed
+from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse, succeed
 from scheduler_service.api.triggers import show_started
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy, parse_execution_id
@@ -25,110 +23,110 @@ from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 
 ALL_STATES = tuple(JobState)
-FRESH = 1.0
-"""Seconds that the reader of a live execution waits for what is not written yet."""
+FLUSH_SECONDS = 1.0
+"""The longest wait of a reader of a live execution for records that are not written yet."""
 PAGE = 500
 
 
-async def list_all(call: ApiRequest) -> Response:
+async def list_all(request: ApiRequest) -> Response:
     """`GET /executions` and `GET /main/execution`."""
-    return await _list(call, call.query["jobId"])
+    return await _list(request, request.query["jobId"])
 
 
-async def list_of_job(call: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/executions`, of a destroyed job too: its history stays until it is cleaned."""
-    job_id = call.job_id
-    if await call.parts.catalogue.get(job_id) is None:
-        raise absent("/jobId", f"there is no job {job_id!r}")
-    return await _list(call, job_id)
+async def list_of_job(request: ApiRequest) -> Response:
+    """`GET /jobs/{jobId}/executions`, also of a destroyed job: its history stays until it is cleaned."""
+    await find_job(request, request.job_id, or_destroyed=True)
+    return await _list(request, request.job_id)
 
 
-async def read(call: ApiRequest) -> Response:
+async def read(request: ApiRequest) -> Response:
     """`GET /executions/{executionId}`: every attempt, step, check, feedback and notification."""
-    return succeed(await find_execution(call.parts, call.path["executionId"]))
+    return succeed(await find_execution(request, request.path["executionId"]))
 
 
-async def read_log(call: ApiRequest) -> Response:
+async def read_log(request: ApiRequest) -> Response:
     """`GET /executions/{executionId}/log`."""
-    execution_id, tenant = call.path["executionId"], call.parts.surroundings.tenant
-    limit, cursor = call.query["limit"], call.query["cursor"]
-    page = await call.parts.history.log(tenant, execution_id, limit=limit, cursor=cursor)
+    execution_id, tenant = request.path["executionId"], request.caller.tenant
+    limit, cursor = request.query["limit"], request.query["cursor"]
+    page = await request.deps.history.log(tenant, execution_id, limit=limit, cursor=cursor)
     if page is None:
-        await find_execution(call.parts, execution_id)
-        page = await call.parts.history.log(tenant, execution_id, limit=limit, cursor=cursor)
+        await find_execution(request, execution_id)
+        page = await request.deps.history.log(tenant, execution_id, limit=limit, cursor=cursor)
     return succeed(None if page is None else page.wire())
 
 
-async def cancel(call: ApiRequest) -> Response:
+async def cancel(request: ApiRequest) -> Response:
     """`POST /executions/{executionId}/cancel`: ends a live or waiting one; 409 if it has ended."""
-    raw, value = await call.object()
+    raw, value = await request.json_object()
     asked = read_model(Cancellation, value)
-    entry, number = await _find_life(call)
+    execution_id = request.path["executionId"]
+    entry, number = await _find_life(request)
     event = CancelRequested(number, asked.reason) if asked.reason else CancelRequested(number)
-    remembered = call.remembered(f"executions/{call.path['executionId']}/cancel", raw)
-    await run_command(call.parts, entry.job_id, Command(event, remembered=remembered))
-    return succeed(
-        {"executionId": call.path["executionId"], "executeNumber": number, "state": ExecutionState.CANCELLED}
-    )
+    remembered = request.remembered(f"executions/{execution_id}/cancel", raw)
+    await run_command(request, entry.job_id, Command(event, remembered=remembered))
+    state = ExecutionState.CANCELLED
+    return succeed({"executionId": execution_id, "executeNumber": number, "state": state})
 
 
-async def release(call: ApiRequest) -> Response:
-    """`POST /executions/{executionId}/release`: lets one go that a debug switch holds."""
-    raw, _ = await call.object()
-    entry, number = await _find_life(call)
-    remembered = call.remembered(f"executions/{call.path['executionId']}/release", raw)
-    await run_command(call.parts, entry.job_id, Command(Released(number), remembered=remembered))
-    return succeed({"executionId": call.path["executionId"], "executeNumber": number})
+async def release(request: ApiRequest) -> Response:
+    """`POST /executions/{executionId}/release`: runs one that a debug switch holds."""
+    raw, _ = await request.json_object()
+    execution_id = request.path["executionId"]
+    entry, number = await _find_life(request)
+    remembered = request.remembered(f"executions/{execution_id}/release", raw)
+    await run_command(request, entry.job_id, Command(Released(number), remembered=remembered))
+    return succeed({"executionId": execution_id, "executeNumber": number})
 
 
-async def replay(call: ApiRequest) -> Response:
+async def replay(request: ApiRequest) -> Response:
     """`POST /executions/{executionId}/replay`: once more, from the start or from a step."""
-    raw, value = await call.object()
+    raw, value = await request.json_object()
     asked = read_model(ReplayRequest, value)
-    execution = await find_execution(call.parts, call.path["executionId"])
-    entry = await find_job(call.parts, str(execution["jobId"]))
-    await _check_step(call.parts, entry, asked.from_step)
-    responses = await _responses(call, asked.from_step)
+    execution_id = request.path["executionId"]
+    execution = await find_execution(request, execution_id)
+    entry = await find_job(request, str(execution["jobId"]))
+    await _check_step(request, entry, asked.from_step)
+    responses = await _responses(request, asked.from_step)
     number = execution["executeNumber"]
     assert isinstance(number, int)
-    params = await _recall_params(call) if asked.params is None else as_json(asked.params)
+    params = await _recall_params(request) if asked.params is None else as_json(asked.params)
     event = Triggered(params=params, replay=Replay(number, asked.from_step, responses))
-    remembered = call.remembered(f"executions/{call.path['executionId']}/replay", raw)
-    return show_started(await run_command(call.parts, entry.job_id, Command(event, remembered=remembered)))
+    remembered = request.remembered(f"executions/{execution_id}/replay", raw)
+    return show_started(await run_command(request, entry.job_id, Command(event, remembered=remembered)))
 
 
-async def find_execution(parts: ApiDependencies, execution_id: str) -> Wire:
-    """One execution in full, be it this moment's. Raises ApiProblem (404), StoreUnavailable.
+async def find_execution(request: ApiRequest, execution_id: str) -> Wire:
+    """One execution in full, as of now. Raises ApiProblem (404), StoreUnavailable.
 
-    One that has not ended may have moved on by a turn that was answered and is not written yet: that is
-    waited for, unless it cannot be written within a second.
+    A turn may have been answered whose records are not written yet. So a live execution is read after a
+    flush, unless that takes longer than a second.
     """
-    tenant = parts.surroundings.tenant
-    found = await parts.history.execution(tenant, execution_id)
+    deps, tenant = request.deps, request.caller.tenant
+    found = await deps.history.execution(tenant, execution_id)
     if found is not None and found["endedAt"] is not None:
         return found
     if found is None and parse_execution_id(execution_id) is None:
         raise _no_execution(execution_id)
     try:
-        async with asyncio.timeout(None if found is None else FRESH):
-            await parts.flush()
+        async with asyncio.timeout(None if found is None else FLUSH_SECONDS):
+            await deps.flush()
     except (StoreUnavailable, TimeoutError):
         if found is None:
             raise
         return found
-    found = await parts.history.execution(tenant, execution_id)
+    found = await deps.history.execution(tenant, execution_id)
     if found is None:
         raise _no_execution(execution_id)
     return found
 
 
-async def _list(call: ApiRequest, job_id: str | None) -> Response:
-    asked = call.query
+async def _list(request: ApiRequest, job_id: str | None) -> Response:
+    asked = request.query
     labels: tuple[tuple[str, str], ...] = asked.get("label", ())
     query = ExecutionQuery(
-        tenant=call.parts.surroundings.tenant,
+        tenant=request.caller.tenant,
         job_id=job_id,
-        job_ids=await _jobs_with(call.parts, labels) if labels else None,
+        job_ids=await _jobs_with(request, labels) if labels else None,
         state=None if asked["state"] is None else ExecutionState(asked["state"]),
         error=asked["error"],
         triggered_by=None if asked["triggeredBy"] is None else TriggeredBy(asked["triggeredBy"]),
@@ -137,47 +135,45 @@ async def _list(call: ApiRequest, job_id: str | None) -> Response:
         limit=asked["limit"],
         cursor=asked["cursor"],
     )
-    return succeed((await call.parts.history.executions(query)).wire())
+    return succeed((await request.deps.history.executions(query)).wire())
 
 
-async def _jobs_with(parts: ApiDependencies, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
+async def _jobs_with(request: ApiRequest, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
     found: set[str] = set()
-    query = JobQuery(
-        tenant=parts.surroundings.tenant, states=ALL_STATES, labels=labels, system=None, limit=PAGE
-    )
+    tenant = request.caller.tenant
+    query = JobQuery(tenant=tenant, states=ALL_STATES, labels=labels, system=None, limit=PAGE)
     while True:
-        page = await parts.catalogue.list(query)
+        page = await request.deps.catalogue.list(query)
         found.update(entry.job_id for entry in page.items)
         if page.next_cursor is None:
             return frozenset(found)
         query = msgspec.structs.replace(query, cursor=page.next_cursor)
 
 
-async def _find_life(call: ApiRequest) -> tuple[CatalogueEntry, int]:
-    """The job of which the execution is, in its present life. Raises ApiProblem (404, 409)."""
-    execution_id = call.path["executionId"]
+async def _find_life(request: ApiRequest) -> tuple[CatalogueEntry, int]:
+    """The job of the execution, in the life that ran it, and its number. Raises ApiProblem (404, 409)."""
+    execution_id = request.path["executionId"]
     parsed = parse_execution_id(execution_id)
     if parsed is None:
         raise _no_execution(execution_id)
-    entry = await call.parts.catalogue.find(parsed[0])
+    entry = await request.deps.catalogue.find(parsed[0])
     if entry is not None and entry.state is not JobState.DESTROYED:
         return entry, parsed[1]
-    await find_execution(call.parts, execution_id)
+    await find_execution(request, execution_id)
     message = f"the execution {execution_id!r} has ended with its job"
     raise refuse(HTTPStatus.CONFLICT, "/executionId", "conflict", message)
 
 
-async def _check_step(parts: ApiDependencies, entry: CatalogueEntry, from_step: int) -> None:
-    steps = len(msgspec.json.decode(await read_definition(parts, entry))["request"])
+async def _check_step(request: ApiRequest, entry: CatalogueEntry, from_step: int) -> None:
+    steps = len(msgspec.json.decode(await read_definition(request, entry))["request"])
     if from_step >= steps:
-        raise invalid(
-            "/fromStep", "range", f"fromStep {from_step} must be below {steps}, the number of steps"
-        )
+        message = f"fromStep {from_step} must be below {steps}, the number of steps"
+        raise invalid("/fromStep", "range", message)
 
 
-async def _recall_params(call: ApiRequest) -> bytes:
-    """The parameters of the execution that is replayed. Raises ApiProblem (409): they are not kept whole."""
-    known = await call.parts.history.params(call.parts.surroundings.tenant, call.path["executionId"])
+async def _recall_params(request: ApiRequest) -> bytes:
+    """The parameters of the replayed execution. Raises ApiProblem (409): the history has them incomplete."""
+    known = await request.deps.history.params(request.caller.tenant, request.path["executionId"])
     if known is None:
         message = (
             "the history has the parameters of this execution masked, cut or not at all; "
@@ -187,10 +183,10 @@ async def _recall_params(call: ApiRequest) -> bytes:
     return known
 
 
-async def _responses(call: ApiRequest, from_step: int) -> tuple[bytes, ...]:
+async def _responses(request: ApiRequest, from_step: int) -> tuple[bytes, ...]:
     if from_step == 0:
         return ()
-    known = await call.parts.history.exchanges(call.parts.surroundings.tenant, call.path["executionId"])
+    known = await request.deps.history.exchanges(request.caller.tenant, request.path["executionId"])
     return tuple(_response_of(known or {}, index) for index in range(from_step))
 
 
@@ -208,7 +204,7 @@ def _response_of(exchanges: dict[int, Exchange], index: int) -> bytes:
 
 
 def _no_response(index: int, what: str) -> ApiProblem:
-    """A later step could be given wrong data: nothing is sent."""
+    """A later step could get wrong data, so the replay is refused."""
     return invalid("/fromStep", "no_response", f"step {index} {what}; replay from it or from an earlier one")
 
 

@@ -1,52 +1,122 @@
-"""What became of a job's planned firings, and its definitions as they were (SPEC sections 3, 10)."""
+"""Firings: the planned ones of a job and of all jobs, and what became of past ones (SPEC section 3)."""
 
-import msgspec
+import asyncio
+import heapq
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
 from starlette.responses import Response
 
-from scheduler_service.api.problems import absent
+from scheduler_service.api.jobs import find_job, no_job
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import succeed
-from scheduler_service.domain.moments import rfc3339
-from scheduler_service.persistence.common.cursor import Number, read_cursor, write_cursor
-from scheduler_service.persistence.history.queries import FiringQuery
+from scheduler_service.api.shapes import firing_preview
+from scheduler_service.domain.document import Cursor
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import DAY, rfc3339
+from scheduler_service.persistence.common.cursor import read_cursor, write_cursor
+from scheduler_service.persistence.history.queries import FiringQuery, Place
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.timing.firings import advance, between, latest
+from scheduler_service.timing.preview import Shown, preview, show
+from scheduler_service.timing.timer import Timer
+
+MAX_JOBS = 10_000
+MAX_FIRINGS_OF_JOB = 10_000
 
 
-async def list_firings(call: ApiRequest) -> Response:
+async def show_next(request: ApiRequest) -> Response:
+    """`GET /jobs/{jobId}/next`: its coming firings; none while it is paused."""
+    entry, query = await find_job(request, request.job_id), request.query
+    known = await _timer_of(request, entry.job_id)
+    if known is None:
+        raise no_job(entry.job_id)
+    timer, cursor = known
+    shown = preview(timer, anchor=cursor.anchor, count=0)
+    firings: tuple[Shown, ...] = ()
+    if entry.state is JobState.ACTIVE:
+        firings = show(timer, cursor, count=query["count"], until=query["until"], seed=entry.uid)
+    return succeed(firing_preview(shown, firings))
+
+
+async def list_ledger(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/firings`: the ledger of its present or last life."""
-    entry = await _find(call)
+    entry = await find_job(request, request.job_id, or_destroyed=True)
     query = FiringQuery(
         uid=entry.uid,
-        planned_from=call.query["from"],
-        planned_to=call.query["to"],
-        limit=call.query["limit"],
-        cursor=call.query["cursor"],
+        planned_from=request.query["from"],
+        planned_to=request.query["to"],
+        limit=request.query["limit"],
+        cursor=request.query["cursor"],
     )
-    return succeed((await call.parts.history.firings(query)).wire())
+    return succeed((await request.deps.history.firings(query)).wire())
 
 
-async def list_revisions(call: ApiRequest) -> Response:
-    """`GET /jobs/{jobId}/revisions`: in order, the first one first."""
-    entry = await _find(call)
-    limit = call.query["limit"]
-    cursor = call.query["cursor"]
-    after = 0 if cursor is None else read_cursor(cursor, Number)
-    found = await call.parts.catalogue.revisions(entry.uid, after=after, limit=limit + 1)
-    items = [
-        {
-            "revision": one.revision,
-            "createdAt": rfc3339(one.created_at),
-            "definition": msgspec.Raw(one.text),
-        }
-        for one in found[:limit]
-    ]
-    more = write_cursor(found[limit - 1].revision) if len(found) > limit else None
-    return succeed({"items": items, "nextCursor": more})
+async def list_upcoming(request: ApiRequest) -> Response:
+    """`GET /upcoming`: the firings of all jobs between two moments, in order of time."""
+    query, limit = request.query, request.query["limit"]
+    since = query["from"] if query["from"] is not None else request.deps.clock.now().wall
+    until = query["to"] if query["to"] is not None else since + DAY
+    after = (since, "")
+    if query["cursor"] is not None:
+        place = read_cursor(query["cursor"], Place)
+        after = (place.moment, place.name)
+    items = await _merge(request, after, until, limit + 1)
+    page = items[:limit]
+    more = write_cursor(Place(page[-1][0], 0, page[-1][1].job_id)) if len(items) > limit else None
+    return succeed({"items": [_line(moment, entry) for moment, entry in page], "nextCursor": more})
 
 
-async def _find(call: ApiRequest) -> CatalogueEntry:
-    job_id = call.job_id
-    entry = await call.parts.catalogue.get(job_id)
-    if entry is None or entry.tenant != call.parts.surroundings.tenant:
-        raise absent("/jobId", f"there is no job {job_id!r}")
-    return entry
+async def _merge(
+    request: ApiRequest, after: tuple[int, str], until: int, limit: int
+) -> list[tuple[int, CatalogueEntry]]:
+    """The first `limit` firings later than `after` (moment and job), merged over all jobs."""
+    entries = await request.deps.catalogue.upcoming(0, until, MAX_JOBS, tenant=request.caller.tenant)
+    heap = [(entry.next_fire or 0, entry.job_id, entry) for entry in entries]
+    heapq.heapify(heap)
+    occurrences: dict[str, Iterator[int]] = {}
+    found: list[tuple[int, CatalogueEntry]] = []
+    while heap and len(found) < limit:
+        moment, job_id, entry = heap[0]
+        if (moment, job_id) > after:
+            found.append((moment, entry))
+        if job_id not in occurrences:
+            occurrences[job_id] = await _occurrences(request, entry, max(moment + 1, after[0]), until)
+        following = next(occurrences[job_id], None)
+        if following is None:
+            heapq.heappop(heap)
+        else:
+            heapq.heapreplace(heap, (following, job_id, entry))
+    return found
+
+
+async def _occurrences(request: ApiRequest, entry: CatalogueEntry, since: int, until: int) -> Iterator[int]:
+    """The moments of one job from `since` to `until`."""
+    await asyncio.sleep(0)
+    known = await _timer_of(request, entry.job_id)
+    if known is None:
+        return iter(())
+    timer, cursor = known
+    earlier = latest(timer, cursor, entry.uid, since) if timer.repeats is None else None
+    if earlier is not None:
+        cursor = advance(cursor, earlier)
+    walk = islice(between(timer, cursor, entry.uid, until), MAX_FIRINGS_OF_JOB)
+    return (firing.planned_at for firing in walk if firing.planned_at >= since)
+
+
+async def _timer_of(request: ApiRequest, job_id: str) -> tuple[Timer, Cursor] | None:
+    job = await request.deps.read_job(job_id)
+    if job is None or job.document is None:
+        return None
+    head = job.document.head
+    return job.programs[head.revision].timer, head.cursor
+
+
+def _line(moment: int, entry: CatalogueEntry) -> dict[str, Any]:
+    return {
+        "jobId": entry.job_id,
+        "jobName": entry.job_name,
+        "kind": entry.kind,
+        "plannedAt": rfc3339(moment),
+    }

@@ -1,22 +1,68 @@
-"""Keys of requests that are under way in this process: one request at a time for each of them."""
+"""Idempotency-Keys: requests with the same key run one at a time; later ones get the first one's answer."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 from weakref import WeakValueDictionary
+
+import msgspec
+
+from scheduler_service.api.responses import ENCODER, ApiProblem, invalid
+from scheduler_service.domain.moments import DAY
+from scheduler_service.ports.state import Remembered
+
+
+class AnswerStore(Protocol):
+    """The answers that are kept under keys. Both raise StoreError."""
+
+    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        """The answer kept under this key since `since` (wall ms)."""
+
+    def remember(self, remembered: Remembered) -> Awaitable[None]:
+        """Keeps an answer that belongs to no single job."""
 
 
 class IdempotencyKeys:
-    """Who comes with a key that is in use waits for whoever uses it, and is then told what became of it."""
+    """The keys of requests that are in progress in this process."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    @asynccontextmanager
-    async def hold(self, scope: str, key: str) -> AsyncIterator[None]:
-        """The key is the caller's alone until the block ends."""
-        lock = self._locks.get((scope, key))
+    async def run_once(
+        self,
+        store: AnswerStore,
+        remembered: Remembered,
+        work: Callable[[], Awaitable[object]],
+        is_final: Callable[[object], bool],
+    ) -> object:
+        """The result of `work`, for JSON; of an earlier request with this key, its result.
+
+        The key is stored before `work` begins, so that it stands for this body also after a crash. A request
+        that was begun and has no answer, or none that is final, is done again: `work` has to allow that.
+        Raises ApiProblem (422) for a key that came with another body, StoreError, and what `work` raises.
+        """
+        async with self._lock(remembered):
+            known = await store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
+            if known is not None and known.digest != remembered.digest:
+                raise key_reused()
+            if known is not None and known.answer:
+                return msgspec.Raw(known.answer)
+            await store.remember(remembered)
+            result = await work()
+            answer = ENCODER.encode(result)
+            if is_final(result):
+                await store.remember(msgspec.structs.replace(remembered, answer=answer))
+            return msgspec.Raw(answer)
+
+    def _lock(self, remembered: Remembered) -> asyncio.Lock:
+        name = (remembered.scope, remembered.key)
+        lock = self._locks.get(name)
         if lock is None:
-            lock = self._locks[scope, key] = asyncio.Lock()
-        async with lock:
-            yield
+            lock = self._locks[name] = asyncio.Lock()
+        return lock
+
+
+def key_reused() -> ApiProblem:
+    """A 422: the key came before with another body."""
+    message = "this key came with another body within the last 24 hours; use a new key for another request"
+    return invalid("/Idempotency-Key", "key_reused", message)

@@ -1,16 +1,14 @@
-"""The routes under `/main`: children of an execution, and cleaning up (SPEC section 10)."""
+"""The routes under `/main`: children of an execution, and clean-up (SPEC section 10)."""
 
 from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 
 from starlette.responses import Response
 
-from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.executions import find_execution
 from scheduler_service.api.job_commands import run_command
-from scheduler_service.api.problems import ApiProblem, absent
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import succeed
+from scheduler_service.api.responses import ApiProblem, absent, succeed
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -20,35 +18,35 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUn
 PAGE = 500
 
 
-async def clean(call: ApiRequest) -> Response:
-    """`DELETE /main/schedule/clean`: what was removed."""
-    removed = await call.parts.clean(
-        destroyed=call.query["cleanDestroyJob"], retain=call.query["retainExecutionCount"]
+async def clean(request: ApiRequest) -> Response:
+    """`DELETE /main/schedule/clean`: the numbers of what was removed."""
+    removed = await request.deps.clean(
+        destroyed=request.query["cleanDestroyJob"], retain=request.query["retainExecutionCount"]
     )
     return succeed(removed)
 
 
-async def read_child_logs(call: ApiRequest) -> Response:
+async def read_child_logs(request: ApiRequest) -> Response:
     """`GET /main/getChildJobLogs`: the newest execution of each child, in full."""
-    return await _show_children(call.parts, call.query["parentJobId"], call.query["execution"])
+    return await _show_children(request, request.query["parentJobId"], request.query["execution"])
 
 
-async def read_child_logs_of_execution(call: ApiRequest) -> Response:
+async def read_child_logs_of_execution(request: ApiRequest) -> Response:
     """`GET /main/getChildJobLogsByExecutionId`: the same by the parent's execution."""
-    parent = await find_execution(call.parts, call.query["executionId"])
+    parent = await find_execution(request, request.query["executionId"])
     number = parent["executeNumber"]
     assert isinstance(number, int)
-    return await _show_children(call.parts, str(parent["jobId"]), number)
+    return await _show_children(request, str(parent["jobId"]), number)
 
 
-async def destroy_family(call: ApiRequest) -> Response:
-    """`DELETE /main/destroyByParentJob`: the children, theirs too, and the job itself; children first."""
-    parent = call.query["parentJobId"]
-    family = await _find_family(call.parts, parent)
+async def destroy_family(request: ApiRequest) -> Response:
+    """`DELETE /main/destroyByParentJob`: all descendants and the job itself; children first."""
+    parent = request.query["parentJobId"]
+    family = await _find_family(request, parent)
     destroyed: list[str] = []
     for job_id in reversed(family):
         try:
-            if await _destroy(call.parts, job_id):
+            if await _destroy(request, job_id):
                 destroyed.append(job_id)
         except StoreUnavailable as error:
             raise half_done(error, destroyed) from error
@@ -58,45 +56,43 @@ async def destroy_family(call: ApiRequest) -> Response:
 
 
 def half_done(error: StoreUnavailable, done: Sequence[str]) -> StoreError:
-    """What to say where the store went away after some of it was done: not that nothing was."""
+    """The error of a store that failed midway; if jobs are destroyed, it does not say that none was."""
     return StoreUncertain(f"{len(done)} jobs are destroyed; then {error}") if done else error
 
 
-async def _show_children(parts: ApiDependencies, parent: str, execution: int) -> Response:
-    children = [entry.job_id async for entry in _children(parts, parent, execution)]
-    items = await parts.history.children_latest(parts.surroundings.tenant, children)
+async def _show_children(request: ApiRequest, parent: str, execution: int) -> Response:
+    children = [entry.job_id async for entry in _children(request, parent, execution)]
+    items = await request.deps.history.children_latest(request.caller.tenant, children)
     return succeed({"items": items, "nextCursor": None})
 
 
-async def _children(
-    parts: ApiDependencies, parent: str, execution: int | None
-) -> AsyncIterator[CatalogueEntry]:
+async def _children(request: ApiRequest, parent: str, execution: int | None) -> AsyncIterator[CatalogueEntry]:
     after = ""
     while True:
-        page = await parts.catalogue.children(parent, execution, after=after, limit=PAGE)
+        page = await request.deps.catalogue.children(parent, execution, after=after, limit=PAGE)
         for entry in page:
-            if entry.tenant == parts.surroundings.tenant:
+            if entry.tenant == request.caller.tenant:
                 yield entry
         if len(page) < PAGE:
             return
         after = page[-1].job_id
 
 
-async def _find_family(parts: ApiDependencies, parent: str) -> list[str]:
-    """The job and all that descend from it, each before its children; a circle ends where it began."""
+async def _find_family(request: ApiRequest, parent: str) -> list[str]:
+    """The job and all its descendants, parents first; each once, also where they form a circle."""
     family = [parent]
     seen = {parent}
-    for job_id in family:  # grows while it is walked
-        async for entry in _children(parts, job_id, None):
+    for job_id in family:  # the loop appends to it
+        async for entry in _children(request, job_id, None):
             if entry.job_id not in seen and entry.state is not JobState.DESTROYED:
                 seen.add(entry.job_id)
                 family.append(entry.job_id)
     return family
 
 
-async def _destroy(parts: ApiDependencies, job_id: str) -> bool:
+async def _destroy(request: ApiRequest, job_id: str) -> bool:
     try:
-        await run_command(parts, job_id, Command(Destroyed()))
+        await run_command(request, job_id, Command(Destroyed()))
     except ApiProblem as problem:
         if problem.status is not HTTPStatus.NOT_FOUND:
             raise

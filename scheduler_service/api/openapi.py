@@ -1,4 +1,4 @@
-"""The description of the API for OpenAPI 3.1, made of the same declarations that serve it."""
+"""The description of the API in OpenAPI 3.1, generated from the operations that are served."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,9 +11,9 @@ from pydantic.json_schema import models_json_schema
 from client_sdk.models import JOB_ID, answers
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.problems import title_of
-from scheduler_service.api.queries import LARGEST, Parameter
+from scheduler_service.api.parameters import LARGEST, Parameter
 from scheduler_service.api.request import Operation
+from scheduler_service.api.responses import title_of
 
 Schema = dict[str, Any]
 REF = "#/components/schemas/{model}"
@@ -70,7 +70,7 @@ def _operation(operation: Operation, references: Mapping[tuple[Any, str], Schema
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "description": (operation.take.__doc__ or operation.summary).strip(),
+        "description": (operation.handler.__doc__ or operation.summary).strip(),
         "tags": [operation.tag],
         "parameters": [*_path_parameters(operation), *map(_parameter, operation.query), *_headers(operation)],
         "responses": _responses(operation, references),
@@ -148,7 +148,7 @@ def _responses(operation: Operation, references: Mapping[tuple[Any, str], Schema
             "warnings": {"type": "array", "items": {"$ref": "#/components/schemas/ProblemError"}},
         },
     }
-    said = {
+    successes = {
         str(int(status)): {
             "description": status.phrase,
             "content": {"application/json": {"schema": envelope}},
@@ -156,7 +156,7 @@ def _responses(operation: Operation, references: Mapping[tuple[Any, str], Schema
         for status in operation.success
     }
     failure = {"application/problem+json": {"schema": PROBLEM}}
-    return said | {
+    return successes | {
         str(int(status)): {"description": title_of(status), "content": failure}
         for status in sorted(_failures(operation))
     }

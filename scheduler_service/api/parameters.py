@@ -1,20 +1,56 @@
-"""The kinds of query parameters, and those that several routes share."""
+"""Query parameters: declared once, read strictly, and described in OpenAPI from the same declaration."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
+from urllib.parse import unquote_to_bytes
 
-from scheduler_service.api.queries import LARGEST, Parameter
+from client_sdk.models import write_pointer
+from scheduler_service.api.responses import ApiProblem, invalid
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.times import parse_time
 from scheduler_service.timing.zones import load_zone
 
+Values = Mapping[str, Any]
+
+LARGEST = 2**53
 _LOST_PLUS = re.compile(r" (?=[0-9]{2}:[0-9]{2}$)")
 _TRUE, _FALSE = frozenset({"1", "true"}), frozenset({"0", "false"})
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: `read` converts its text, and raises ValueError with the remedy as message."""
+
+    name: str
+    read: Callable[[str], object]
+    schema: Mapping[str, object]
+    description: str
+    default: object = None
+    required: bool = False
+    repeated: bool = False
+    example: object = field(default=None, kw_only=True)
+
+
+def read_query(raw: bytes, parameters: tuple[Parameter, ...]) -> Values:
+    """The values of all `parameters`, defaults filled in. Raises ApiProblem (422) naming the parameter."""
+    known = {parameter.name: parameter for parameter in parameters}
+    values: dict[str, Any] = {}
+    for name, given in _split(raw):
+        if name not in known:
+            raise _unknown(name, known)
+        _add(values, known[name], given)
+    for parameter in parameters:
+        if parameter.required and parameter.name not in values:
+            raise invalid(f"/{parameter.name}", "required", f"the parameter {parameter.name!r} is required")
+        values.setdefault(parameter.name, parameter.default)
+    return values
+
+
 def text(name: str, description: str, *, required: bool = False, example: object = None) -> Parameter:
-    """Any text but the empty one."""
+    """A text that is not empty."""
     return Parameter(
         name, _read_text, {"type": "string", "minLength": 1}, description, required=required, example=example
     )
@@ -68,7 +104,7 @@ def moment(name: str, description: str) -> Parameter:
 
 
 def label() -> Parameter:
-    """`label=key:value`, any number of times: all of them must fit."""
+    """`label=key:value`, any number of times; all of them must match."""
     return Parameter(
         "label",
         _read_label,
@@ -96,11 +132,11 @@ def read_integer(given: str, low: int, high: int) -> int:
 
 
 def read_moment(given: str) -> int:
-    """Wall ms; a `+` of the offset that the query's encoding made a blank is one again. Raises ValueError."""
+    """Wall ms. A blank before the offset counts as `+`: form encoding makes it one. Raises ValueError."""
     try:
         return parse_time(_LOST_PLUS.sub("+", given), load_zone("UTC"))
     except ExpressionError as error:
-        raise ValueError(f"is no moment: {error.message}") from None
+        raise ValueError(f"is not a moment: {error.message}") from None
 
 
 def _read_text(given: str) -> str:
@@ -137,3 +173,38 @@ def _read_label(given: str) -> tuple[str, str]:
     if not key or not colon:
         raise ValueError("must be key:value")
     return key, value
+
+
+def _split(raw: bytes) -> list[tuple[str, str]]:
+    return [_decode(part) for part in raw.split(b"&") if part] if raw else []
+
+
+def _decode(part: bytes) -> tuple[str, str]:
+    name, _, text = part.replace(b"+", b" ").partition(b"=")
+    try:
+        return unquote_to_bytes(name).decode(), unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        raise invalid("", "encoding", "the query is not UTF-8 in percent-encoding; encode it so") from None
+
+
+def _add(values: dict[str, Any], parameter: Parameter, given: str) -> None:
+    pointer = f"/{parameter.name}"
+    if parameter.name in values and not parameter.repeated:
+        raise invalid(pointer, "repeated", f"the parameter {parameter.name!r} is given twice; give it once")
+    if "\x00" in given:
+        raise invalid(pointer, "nul", f"{parameter.name} must not contain the character U+0000")
+    try:
+        value = parameter.read(given)
+    except ValueError as error:
+        raise invalid(pointer, "invalid", f"{parameter.name} {given[:80]!r} {error}") from None
+    if parameter.repeated:
+        values[parameter.name] = (*values.get(parameter.name, ()), value)
+    else:
+        values[parameter.name] = value
+
+
+def _unknown(name: str, known: Mapping[str, Parameter]) -> ApiProblem:
+    allowed = ", ".join(sorted(known)) or "none"
+    return invalid(
+        write_pointer([name]), "unknown_parameter", f"unknown parameter {name[:80]!r}; known here: {allowed}"
+    )

@@ -1,28 +1,54 @@
-"""Tried without creating anything: templates on a root, and the retries of a job (SPEC sections 4, 6, 10)."""
+"""Previews of timers, templates and retries, without creating anything (SPEC sections 3, 4, 6, 10)."""
 
 from itertools import accumulate
 
 from starlette.responses import Response
 
-from client_sdk.models import TemplateRequest
+from client_sdk.models import PreviewRequest, TemplateRequest
 from scheduler_service.api.bodies import read_json, read_model
-from scheduler_service.api.job_commands import run_once
-from scheduler_service.api.jobs import find_job
-from scheduler_service.api.problems import absent, invalid, invalid_all
+from scheduler_service.api.jobs import find_job, no_job
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import succeed
-from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.api.responses import invalid, invalid_all, succeed
+from scheduler_service.api.shapes import firing_preview
+from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType
+from scheduler_service.engine.compile import below_timer, compile_posted_timer
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.retry import Failure, plan_retries
 from scheduler_service.engine.trial import Trial, Tried
+from scheduler_service.timing.firings import warnings_at
+from scheduler_service.timing.preview import COUNT_MAX, preview
+from scheduler_service.timing.timer import Timer
+from scheduler_service.timing.times import parse_time
+
+DEFAULT_COUNT = 10
 
 
-async def try_template(call: ApiRequest) -> Response:
-    """`POST /templates/preview`: what a template becomes, or 422 as a job would give it."""
-    raw = await call.body()
+async def preview_timer(request: ApiRequest) -> Response:
+    """`POST /timers/preview`: a timer as text for people, and its firings."""
+    raw = await request.body()
+    asked = read_model(PreviewRequest, read_json(raw))
+    timer = _compile(request, asked)
+    anchor = _moment("/from", asked.from_, timer) if asked.from_ else request.deps.clock.now().wall
+    until = _moment("/until", asked.until, timer) if asked.until else None
+    if until is not None and until < anchor:
+        raise invalid("/until", "range", "until lies before from; give a later one")
+    count = asked.count or (DEFAULT_COUNT if until is None else COUNT_MAX)
+
+    async def work() -> object:
+        shown = preview(timer, anchor=anchor, count=count, until=until)
+        return firing_preview(shown, shown.firings)
+
+    warnings = below_timer((*timer.warnings, *warnings_at(timer, anchor)))
+    return succeed(await request.run_once("timers/preview", raw, work), warnings=warnings)
+
+
+async def preview_template(request: ApiRequest) -> Response:
+    """`POST /templates/preview`: the value of a template, or the 422 that a job would get."""
+    raw = await request.body()
     asked = read_model(TemplateRequest, read_json(raw))
-    trial = Trial(root=asked.root, surroundings=call.parts.surroundings, now=call.parts.clock.now().wall)
+    deps = request.deps
+    trial = Trial(root=asked.root, surroundings=deps.surroundings, now=deps.clock.now().wall)
     try:
         tried = _try(trial, asked)
     except DefinitionError as error:
@@ -31,18 +57,17 @@ async def try_template(call: ApiRequest) -> Response:
     async def work() -> object:
         return {"value": tried.value}
 
-    remembered = call.remembered("templates/preview", raw)
-    return succeed(await run_once(call.parts, remembered, work), warnings=tried.warnings)
+    return succeed(await request.run_once("templates/preview", raw, work), warnings=tried.warnings)
 
 
-async def show_retry_plan(call: ApiRequest) -> Response:
+async def show_retry_plan(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/retry-plan`: the waits of an execution that fails with `error` every time."""
-    entry = await find_job(call.parts, call.job_id)
-    job = await call.parts.read_job(entry.job_id)
+    entry = await find_job(request, request.job_id)
+    job = await request.deps.read_job(entry.job_id)
     if job is None or job.document is None:
-        raise absent("/jobId", f"there is no job {entry.job_id!r}")
+        raise no_job(entry.job_id)
     program = job.programs[job.document.head.revision]
-    failure = _failure(program, call.query["error"])
+    failure = _failure(program, request.query["error"])
     plan = plan_retries(program.policies, program.max_retries, failure)
     moments = accumulate(retry.wait for retry in plan.retries)
     items = [
@@ -58,6 +83,20 @@ async def show_retry_plan(call: ApiRequest) -> Response:
     return succeed({"error": failure.code, "items": items, "reason": plan.reason})
 
 
+def _compile(request: ApiRequest, asked: PreviewRequest) -> Timer:
+    try:
+        return compile_posted_timer(asked.timer, default_zone=request.deps.surroundings.default_zone)
+    except DefinitionError as error:
+        raise invalid_all(error.problems) from None
+
+
+def _moment(pointer: str, text: str, timer: Timer) -> int:
+    try:
+        return parse_time(text, timer.zone)
+    except ExpressionError as error:
+        raise invalid(pointer, error.code, error.message) from None
+
+
 def _try(trial: Trial, asked: TemplateRequest) -> Tried:
     if asked.place == "body":
         return trial.body(asked.template)
@@ -68,7 +107,7 @@ def _try(trial: Trial, asked: TemplateRequest) -> Tried:
 
 
 def _failure(program: Program, code: str) -> Failure:
-    """A synchronous attempt that runs out of time raises `500`, of the type timeout (SPEC section 5)."""
+    """The failure with this code; a synchronous timeout raises `500`, of type timeout (SPEC section 5)."""
     if code != FailureType.TIMEOUT:
         return Failure(code, FailureType.HTTP)
     return Failure(code if program.asynchronous else "500", FailureType.TIMEOUT)

@@ -11,9 +11,8 @@ from starlette.responses import Response
 from client_sdk.models import Claim, Completion, Renewal
 from scheduler_service.api.bodies import ClientGone, read_model
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.problems import ApiProblem, invalid, refuse
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import succeed
+from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
 from scheduler_service.domain.execution import FailureType, write_execution_id
 from scheduler_service.domain.leases import Leased
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
@@ -23,47 +22,42 @@ from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.language.values import as_json, parse_json
 from scheduler_service.services.pull_queues import PullQueues
 
-MOST_CLAIMED = 100
+MAX_CLAIMED = 100
 FAILED = "failed"
 RESERVED = frozenset(
     {"cancelled", "check", "egress", "lease_lost", "lost", "no_instance", "partial", "template"}
 )
-"""Codes by which Punctual says what it met with itself; policies read some of them otherwise
-(SPEC section 6)."""
+"""Error codes that Punctual alone sets; retry policies treat some of them specially (SPEC section 6)."""
 
 
-async def claim(call: ApiRequest) -> Response:
-    """`POST /queues/{name}/claim`: up to `max` items, waited for up to `waitSeconds`."""
-    name, queues = call.path["name"], _queues(call.parts)
+async def claim(request: ApiRequest) -> Response:
+    """`POST /queues/{name}/claim`: up to `max` items, after a wait of at most `waitSeconds`."""
+    name, queues = request.path["name"], _queues(request.deps)
     if read_queue(f"queue://{name}") is None:
-        text = "a queue's name is letters, digits, '.', '_' and '-'"
-        raise invalid("/name", "pattern", f"{name[:80]!r} is none: {text}")
-    _, value = await call.object()
+        text = "use letters, digits, '.', '_' and '-'"
+        raise invalid("/name", "pattern", f"{name[:80]!r} is not a queue's name; {text}")
+    _, value = await request.json_object()
     asked = read_model(Claim, value)
-    if asked.max > MOST_CLAIMED:
-        raise invalid("/max", "range", f"max {asked.max} is more than {MOST_CLAIMED}; claim again instead")
-    tenant = call.parts.surroundings.tenant
-    found = await _while_somebody_listens(
-        call,
-        queues.claim(
-            tenant, name, asked.instance_id, most=asked.max, wait=round(asked.wait_seconds * SECOND)
-        ),
-    )
-    now = call.parts.clock.now()
+    if asked.max > MAX_CLAIMED:
+        raise invalid("/max", "range", f"max {asked.max} is more than {MAX_CLAIMED}; claim again instead")
+    tenant, wait = request.caller.tenant, round(asked.wait_seconds * SECOND)
+    claiming = queues.claim(tenant, name, asked.instance_id, most=asked.max, wait=wait)
+    found = await _while_connected(request, claiming)
+    now = request.deps.clock.now()
     return succeed({"items": [_item(one, now) for one in found]})
 
 
-async def renew(call: ApiRequest) -> Response:
-    """`POST /leases/{lease}/renew`: until when it goes on now, and whether anybody still wants the work."""
-    lease, queues = call.path["lease"], _queues(call.parts)
-    _, value = await call.object()
-    said = read_model(Renewal, value)
-    renewed = await queues.renew(lease, progress=said.progress, message=said.message)
+async def renew(request: ApiRequest) -> Response:
+    """`POST /leases/{lease}/renew`: its new end, and whether the work is cancelled."""
+    lease, queues = request.path["lease"], _queues(request.deps)
+    _, value = await request.json_object()
+    posted = read_model(Renewal, value)
+    renewed = await queues.renew(lease, progress=posted.progress, message=posted.message)
     if renewed is None:
         raise _lost(lease)
     return succeed(
         {
-            "leaseUntil": _wall(renewed.until, call.parts.clock.now()),
+            "leaseUntil": _wall(renewed.until, request.deps.clock.now()),
             "leaseSeconds": renewed.lease / SECOND,
             "renewSeconds": renewed.renew / SECOND,
             "cancelled": renewed.cancelled,
@@ -71,25 +65,25 @@ async def renew(call: ApiRequest) -> Response:
     )
 
 
-async def complete(call: ApiRequest) -> Response:
-    """`POST /leases/{lease}/complete`: how the part ended; another end than before is 409 `lease_lost`."""
-    lease, queues = call.path["lease"], _queues(call.parts)
-    _, value = await call.object()
-    said = read_model(Completion, value)
-    if said.status == FAILED and said.error in RESERVED:
-        text = f"error {said.error!r} is Punctual's own word; give a code of your own, or an HTTP status"
+async def complete(request: ApiRequest) -> Response:
+    """`POST /leases/{lease}/complete`: the end of the part; a second, different end is 409 `lease_lost`."""
+    lease, queues = request.path["lease"], _queues(request.deps)
+    _, value = await request.json_object()
+    posted = read_model(Completion, value)
+    if posted.status == FAILED and posted.error in RESERVED:
+        text = f"error {posted.error!r} is a code of Punctual; give a code of your own, or an HTTP status"
         raise invalid("/error", "reserved", text)
-    if not await queues.complete(lease, _end(said, call.parts.clock.now().wall)):
+    if not await queues.complete(lease, _end(posted, request.deps.clock.now().wall)):
         raise _lost(lease)
     return succeed(None)
 
 
-async def _while_somebody_listens(
-    call: ApiRequest, claiming: Coroutine[Any, Any, tuple[Leased, ...]]
+async def _while_connected(
+    request: ApiRequest, claiming: Coroutine[Any, Any, tuple[Leased, ...]]
 ) -> tuple[Leased, ...]:
-    """What the claim brings. Whoever hangs up while it waits takes nothing. Raises ClientGone."""
+    """The claimed items. A caller that disconnects while it waits claims nothing. Raises ClientGone."""
     work = asyncio.ensure_future(claiming)
-    gone = asyncio.ensure_future(_hang_up(call))
+    gone = asyncio.ensure_future(_disconnect(request))
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
@@ -100,16 +94,16 @@ async def _while_somebody_listens(
         work.cancel()
 
 
-async def _hang_up(call: ApiRequest) -> None:
-    while (await call.receive())["type"] != "http.disconnect":
+async def _disconnect(request: ApiRequest) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _queues(parts: ApiDependencies) -> PullQueues:
-    if parts.queues is None:
+def _queues(deps: ApiDependencies) -> PullQueues:
+    if deps.queues is None:
         text = "the Dapr host has no pull queues; ask a scheduler on the embedded host"
         raise refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "not_available", text)
-    return parts.queues
+    return deps.queues
 
 
 def _item(leased: Leased, now: Now) -> dict[str, object]:
@@ -146,12 +140,12 @@ def _wall(steady: int, now: Now) -> str:
     return rfc3339(now.wall + steady - now.steady)
 
 
-def _end(said: Completion, at: int) -> PartEnd:
-    body = as_json(said.data) if "data" in said.model_fields_set else None
-    if said.status != FAILED:
+def _end(posted: Completion, at: int) -> PartEnd:
+    body = as_json(posted.data) if "data" in posted.model_fields_set else None
+    if posted.status != FAILED:
         return PartEnd(body=body, at=at)
-    code = said.error or FAILED
-    message = said.message or f"the instance reported {code}"
+    code = posted.error or FAILED
+    message = posted.message or f"the instance reported {code}"
     kind = FailureType.BUSINESS
     return PartEnd(body=body, error=code, failure_type=kind, message=message, at=at)
 

@@ -1,7 +1,8 @@
-"""One request on its way through the API, and the operation that takes it."""
+"""One request on its way through the API, and the declaration of an operation."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from http import HTTPStatus
 
@@ -11,40 +12,32 @@ from starlette.types import Receive, Scope
 from client_sdk.models import JOB_ID_FORM
 from scheduler_service.api.bodies import header, read_body, read_json
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.parameters import read_integer
-from scheduler_service.api.problems import invalid
-from scheduler_service.api.queries import LARGEST, Parameter, Values
+from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
+from scheduler_service.api.responses import invalid
 from scheduler_service.ports.state import Remembered
+from scheduler_service.security.callers import Caller, Role
 
 KEY_LENGTH = 255
+FORM_OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 
 
+@dataclass(slots=True, kw_only=True)
 class ApiRequest:
-    """What an operation gets: the parts, the path's and query's values, and the body when it asks."""
+    """What the handler of an operation gets; `path` and `query` are the values of its parameters."""
 
-    __slots__ = ("parts", "path", "query", "receive", "scope")
-
-    def __init__(
-        self,
-        *,
-        parts: ApiDependencies,
-        scope: Scope,
-        receive: Receive,
-        path: Mapping[str, str],
-        query: Values,
-    ) -> None:
-        self.parts = parts
-        self.scope = scope
-        self.receive = receive
-        self.path = path
-        self.query = query
+    caller: Caller
+    deps: ApiDependencies
+    scope: Scope
+    receive: Receive
+    path: Mapping[str, str]
+    query: Values
 
     @property
     def job_id(self) -> str:
-        """`jobId` of the path. Raises ApiProblem (422) where it cannot be one."""
+        """`jobId` of the path. Raises ApiProblem (422) where it is not well formed."""
         job_id = self.path["jobId"]
         if JOB_ID_FORM.fullmatch(job_id) is None:
-            raise invalid("/jobId", "pattern", f"jobId {job_id[:140]!r} is not well formed; {_FORM_OF_ID}")
+            raise invalid("/jobId", "pattern", f"jobId {job_id[:140]!r} is not well formed; {FORM_OF_ID}")
         return job_id
 
     def number(self, name: str) -> int:
@@ -56,10 +49,10 @@ class ApiRequest:
 
     async def body(self, limit: int | None = None) -> bytes:
         """The raw body. Raises ApiProblem (413, 415)."""
-        return await read_body(self.scope, self.receive, self.parts.body_bytes if limit is None else limit)
+        return await read_body(self.scope, self.receive, self.deps.body_bytes if limit is None else limit)
 
-    async def object(self, limit: int | None = None) -> tuple[bytes, dict[str, object]]:
-        """The body, a JSON object; none counts as `{}`. Raises ApiProblem (400, 413, 415, 422)."""
+    async def json_object(self, limit: int | None = None) -> tuple[bytes, dict[str, object]]:
+        """The body, a JSON object; no body counts as `{}`. Raises ApiProblem (400, 413, 415, 422)."""
         raw = await self.body(limit) or b"{}"
         value = read_json(raw)
         if not isinstance(value, dict):
@@ -67,35 +60,49 @@ class ApiRequest:
         return raw, value
 
     def remembered(self, subject: str, raw: bytes) -> Remembered | None:
-        """What an Idempotency-Key asks to be kept; None without one. Raises ApiProblem (422)."""
+        """What to keep under the request's Idempotency-Key; None without one. Raises ApiProblem (422)."""
         key = header(self.scope, b"idempotency-key")
         if key is None:
             return None
         if not 0 < len(key) <= KEY_LENGTH or not key.isprintable() or not key.isascii():
-            raise invalid(
-                "/Idempotency-Key", "invalid", f"use 1 to {KEY_LENGTH} printable ASCII characters as the key"
-            )
+            message = f"use 1 to {KEY_LENGTH} printable ASCII characters as the key"
+            raise invalid("/Idempotency-Key", "invalid", message)
         digest = sha256(self.scope["query_string"] + b"\n" + raw).digest()
-        return Remembered(subject, key, digest, b"", self.parts.clock.now().wall)
+        return Remembered(subject, key, digest, b"", self.deps.clock.now().wall)
 
+    async def run_once(
+        self,
+        subject: str,
+        raw: bytes,
+        work: Callable[[], Awaitable[object]],
+        *,
+        is_final: Callable[[object], bool] = lambda _: True,
+    ) -> object:
+        """The result of `work`, for JSON; under a known Idempotency-Key the result of the first request.
 
-_FORM_OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
+        Raises ApiProblem, StoreError. See `IdempotencyKeys.run_once`.
+        """
+        remembered = self.remembered(subject, raw)
+        if remembered is None:
+            return await work()
+        return await self.deps.keys.run_once(self.deps.store, remembered, work, is_final)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One method of one path: what takes it, and what OpenAPI says of it.
+    """One method of one path: its handler, the role that it needs, and its description in OpenAPI.
 
-    `body` and `data` are models of the wire format, None: there is none. `is_open`: no key is needed, since
-    it brings a token of its own or tells nothing.
+    `route` is method and path, as in `GET /jobs/{jobId}`. `body` and `data` are models of the wire format;
+    None: there is none. `is_open`: no key is needed, since the request has a token of its own or the answer
+    is no secret. `is_busy`: its path is matched before those of other operations.
     """
 
+    route: str
+    handler: Callable[[ApiRequest], Awaitable[Response]]
+    role: Role
     name: str
-    method: str
-    path: str
-    take: Callable[[ApiRequest], Awaitable[Response]]
     summary: str
-    tag: str
+    tag: str = ""
     query: tuple[Parameter, ...] = ()
     body: object = None
     body_required: bool = False
@@ -106,3 +113,19 @@ class Operation:
     headers: tuple[str, ...] = ()
     is_open: bool = False
     is_array: bool = False
+    is_busy: bool = False
+
+    @cached_property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.route.partition(" ")[0]
+
+    @cached_property
+    def path(self) -> str:
+        """The path, parameters in braces."""
+        return self.route.partition(" ")[2]
+
+
+def group(tag: str, *operations: Operation) -> tuple[Operation, ...]:
+    """The operations, listed below `tag` in OpenAPI."""
+    return tuple(replace(operation, tag=tag) for operation in operations)

@@ -1,22 +1,78 @@
-"""How the API answers: the envelope of a success, and the problem of a failure, encoded once."""
+"""Answers: the envelope of a success (SPEC section 10), and the problem of a refusal (RFC 9457)."""
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from typing import Any, Protocol
 
 import msgspec
 from starlette.responses import Response
 
-from scheduler_service.api.problems import ApiProblem, Flaw, write_flaw
+from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.replies import Refusal, RefusalCode
 
 ENCODER = msgspec.json.Encoder()
+
+STATUSES: Mapping[RefusalCode, HTTPStatus] = {
+    RefusalCode.ABSENT: HTTPStatus.NOT_FOUND,
+    RefusalCode.CONFLICT: HTTPStatus.CONFLICT,
+    RefusalCode.PRECONDITION: HTTPStatus.PRECONDITION_FAILED,
+    RefusalCode.FORBIDDEN: HTTPStatus.FORBIDDEN,
+    RefusalCode.STALE: HTTPStatus.CONFLICT,
+    RefusalCode.INVALID: HTTPStatus.UNPROCESSABLE_ENTITY,
+    RefusalCode.LIMIT: HTTPStatus.TOO_MANY_REQUESTS,
+}
+
+MOST_ERRORS = 100
+"""The number of errors that an answer lists; the detail says how many more there are."""
+
+
+class Flaw(Protocol):
+    """One thing that is wrong, found by the wire models or by the core."""
+
+    @property
+    def pointer(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+class ApiProblem(PunctualError):
+    """A refused request; the API answers it as a problem. `errors` have their wire form."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        errors: tuple[dict[str, str], ...] = (),
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers
+
+    def body(self) -> dict[str, Any]:
+        """The members of the problem (RFC 9457, section 3), with the envelope's own beside them."""
+        return {
+            "type": "about:blank",
+            "title": title_of(self.status),
+            "status": int(self.status),
+            "detail": self.detail,
+            "errors": list(self.errors),
+            "resp_code": int(self.status),
+            "resp_msg": self.detail,
+        }
 
 
 def succeed(
     data: object,
+    headers: Mapping[str, str] | None = None,
     *,
     status: HTTPStatus = HTTPStatus.OK,
     warnings: Iterable[Flaw] = (),
-    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """`data` in the envelope of SPEC section 10; `resp_code` is 200 whatever the status."""
     body = {
@@ -30,6 +86,67 @@ def succeed(
 
 def fail(problem: ApiProblem) -> Response:
     """`problem` as `application/problem+json`."""
-    return Response(
-        ENCODER.encode(problem.body()), problem.status, dict(problem.headers), "application/problem+json"
-    )
+    body, headers = ENCODER.encode(problem.body()), dict(problem.headers)
+    return Response(body, problem.status, headers, "application/problem+json")
+
+
+def title_of(status: HTTPStatus) -> str:
+    """The name of a status in RFC 9110; older Pythons have other names for some."""
+    return {413: "Content Too Large", 422: "Unprocessable Content"}.get(int(status), status.phrase)
+
+
+def write_flaw(flaw: Flaw) -> dict[str, str]:
+    """An error or warning in its wire form."""
+    return {"pointer": flaw.pointer, "code": flaw.code, "message": flaw.message}
+
+
+def refuse(status: HTTPStatus, pointer: str, code: str, message: str) -> ApiProblem:
+    """A problem with one error."""
+    return ApiProblem(status, message, errors=({"pointer": pointer, "code": code, "message": message},))
+
+
+def invalid(pointer: str, code: str, message: str) -> ApiProblem:
+    """A 422 with one error: the request is well formed, but not valid."""
+    return refuse(HTTPStatus.UNPROCESSABLE_ENTITY, pointer, code, message)
+
+
+def invalid_all(flaws: Iterable[Flaw]) -> ApiProblem:
+    """A 422 with all errors: the first 100 one by one, the others as their number."""
+    found = tuple(flaws)
+    errors = tuple(write_flaw(flaw) for flaw in found[:MOST_ERRORS])
+    return ApiProblem(HTTPStatus.UNPROCESSABLE_ENTITY, _summarize(found), errors=errors)
+
+
+def absent(pointer: str, message: str) -> ApiProblem:
+    """A 404: it does not exist, or belongs to another tenant."""
+    return refuse(HTTPStatus.NOT_FOUND, pointer, "absent", message)
+
+
+def refused(refusal: Refusal) -> ApiProblem:
+    """The refusal of a turn as a problem."""
+    problem = refuse(STATUSES[refusal.code], refusal.pointer, refusal.code.value, refusal.message)
+    if refusal.code is RefusalCode.LIMIT:
+        problem.headers = (("retry-after", "1"),)
+    return problem
+
+
+def unavailable(message: str) -> ApiProblem:
+    """A 503: store or host cannot be reached, and nothing was done."""
+    return _busy("unavailable", f"nothing was done: {message}")
+
+
+def uncertain(message: str) -> ApiProblem:
+    """A 503 whose code is `unknown`: it may have been done."""
+    remedy = "ask again, or repeat it with the same Idempotency-Key"
+    return _busy("unknown", f"it is not known whether this was done ({message}); {remedy}")
+
+
+def _busy(code: str, message: str) -> ApiProblem:
+    problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", code, message)
+    problem.headers = (("retry-after", "1"),)
+    return problem
+
+
+def _summarize(flaws: tuple[Flaw, ...]) -> str:
+    first = flaws[0].message
+    return first if len(flaws) == 1 else f"{first}; and {len(flaws) - 1} more"

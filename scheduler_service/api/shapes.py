@@ -1,10 +1,9 @@
-"""Jobs in their wire form (SPEC section 10, the table of shapes)."""
+"""Jobs, firings, services and instances in their wire form (SPEC section 10, the table of shapes)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from pydantic.fields import FieldInfo
 
 from client_sdk.models import JobDefinition
 from scheduler_service.domain.document import Latest
@@ -13,6 +12,7 @@ from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.services import Service
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.services.instances import Instance
+from scheduler_service.timing.preview import Preview, Shown
 
 OPTIONS = (
     "checkRateSeconds",
@@ -27,6 +27,7 @@ OPTIONS = (
     "historyDetail",
 )
 _LATEST = msgspec.json.Decoder(Latest | None)
+_FIELDS = {field.alias or name: field for name, field in JobDefinition.model_fields.items()}
 
 
 def job_line(entry: CatalogueEntry) -> dict[str, Any]:
@@ -66,13 +67,24 @@ def job_in_full(
 
 
 def options_of(definition: Mapping[str, Any], defaults: Mapping[str, object]) -> dict[str, Any]:
-    """name → value and source: the job's own, else the default in force (SPEC section 13)."""
+    """name → value and source: the job's own value, else the effective default (SPEC section 13)."""
     shown: dict[str, Any] = {}
     for name in OPTIONS:
         own = definition.get(name)
         value = own if own is not None else defaults.get(name, _FIELDS[name].default)
         shown[name] = {"value": value, "source": "default" if own is None else "job"}
     return shown
+
+
+def firing_preview(preview: Preview, firings: Sequence[Shown]) -> dict[str, Any]:
+    """A timer as text for people, with these firings."""
+    return {
+        "kind": preview.kind,
+        "dialect": preview.dialect,
+        "normalForm": preview.normal_form,
+        "description": preview.description,
+        "firings": [{"utc": rfc3339(one.utc), "local": one.local, "note": one.note} for one in firings],
+    }
 
 
 def service_line(service: Service, instances: Sequence[Instance], online: int) -> dict[str, Any]:
@@ -94,7 +106,7 @@ def service_line(service: Service, instances: Sequence[Instance], online: int) -
 
 
 def instance_line(instance: Instance, now: Now, *, is_online: bool) -> dict[str, Any]:
-    """A running process of a service, as it was last heard of."""
+    """A running process of a service, as of its last registration or heartbeat."""
     state = "draining" if instance.draining else "online"
     return {
         "instanceId": instance.instance_id,
@@ -118,10 +130,3 @@ def _latest(entry: CatalogueEntry) -> dict[str, Any] | None:
         "state": latest.state,
         "error": latest.error,
     }
-
-
-def _by_alias(model: type[JobDefinition]) -> dict[str, FieldInfo]:
-    return {field.alias or name: field for name, field in model.model_fields.items()}
-
-
-_FIELDS = _by_alias(JobDefinition)

@@ -1,1 +1,1 @@
-"""What must not be written: secrets found and masked."""
+"""Callers and their roles; secrets found and masked before anything is written."""

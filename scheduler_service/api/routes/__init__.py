@@ -1,25 +1,27 @@
-"""Every route of the API: what takes it, what it may be asked, and what it answers (SPEC section 10)."""
+"""Every operation of the API by resource, with its handler and the role that it needs (SPEC section 10)."""
 
-from scheduler_service.api.routes.execution import DELIVERIES, EXECUTIONS
-from scheduler_service.api.routes.hot import HOT
-from scheduler_service.api.routes.job import JOBS
+from scheduler_service.api.routes.deliveries import DELIVERIES
+from scheduler_service.api.routes.executions import EXECUTIONS
+from scheduler_service.api.routes.firings import FIRINGS
+from scheduler_service.api.routes.health import HEALTH
+from scheduler_service.api.routes.instances import INSTANCES
+from scheduler_service.api.routes.jobs import JOBS
+from scheduler_service.api.routes.legacy_main import LEGACY_MAIN
+from scheduler_service.api.routes.previews import PREVIEWS
 from scheduler_service.api.routes.queues import QUEUES
-from scheduler_service.api.routes.service import FAMILIES, SERVICE
-from scheduler_service.api.routes.services import HEARTBEAT, SERVICES
-from scheduler_service.api.routes.timer import TIMERS
-from scheduler_service.api.routes.trial import TRIALS
+from scheduler_service.api.routes.services import SERVICES
 
-# Paths are tried in this order, so the busiest ones come first.
-OPERATIONS = (
-    *HOT,
-    *QUEUES,
-    HEARTBEAT,
+_BY_RESOURCE = (
     *JOBS,
-    *TIMERS,
-    *TRIALS,
+    *QUEUES,
+    *INSTANCES,
+    *FIRINGS,
+    *PREVIEWS,
     *EXECUTIONS,
     *DELIVERIES,
     *SERVICES,
-    *FAMILIES,
-    *SERVICE,
+    *LEGACY_MAIN,
+    *HEALTH,
 )
+# Paths are matched in this order.
+OPERATIONS = tuple(sorted(_BY_RESOURCE, key=lambda operation: not operation.is_busy))

@@ -1,68 +1,33 @@
-"""The routes of services and their instances."""
+"""The routes of services."""
 
 from http import HTTPStatus
 
-from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, answers
-from scheduler_service.api import examples, instances, services
+from client_sdk.models import ServiceDeclaration, answers
+from scheduler_service.api import examples, services
 from scheduler_service.api.parameters import flag, paging
-from scheduler_service.api.request import Operation
+from scheduler_service.api.request import Operation, group
+from scheduler_service.security.callers import Role
 
-CREATED, NOT_FOUND = HTTPStatus.CREATED, HTTPStatus.NOT_FOUND
-INSTANCE = "/services/{name}/instances/{instanceId}"
+CREATED = HTTPStatus.CREATED
+NOT_FOUND = HTTPStatus.NOT_FOUND
 
-HEARTBEAT = Operation(
-    name="takeHeartbeat",
-    method="POST",
-    path=f"{INSTANCE}/heartbeat",
-    take=instances.take_heartbeat,
-    summary="Say that an instance lives, and how it is",
-    tag="services",
-    body=Heartbeat,
-    body_example=examples.HEARTBEAT,
-    data=answers.InstanceRef,
-    statuses=(NOT_FOUND,),
-)
-
-SERVICES: tuple[Operation, ...] = (
+SERVICES = group(
+    "services",
     Operation(
-        name="putInstance",
-        method="PUT",
-        path=INSTANCE,
-        take=instances.put,
-        summary="Register an instance, every 30 s",
-        tag="services",
-        body=InstanceRegistration,
-        body_example=examples.INSTANCE,
-        data=answers.Instance,
-        success=(CREATED, HTTPStatus.OK),
-    ),
-    Operation(
-        name="removeInstance",
-        method="DELETE",
-        path=INSTANCE,
-        take=instances.remove,
-        summary="Deregister an instance before it stops",
-        tag="services",
-        data=answers.InstanceRef,
-        statuses=(NOT_FOUND,),
-    ),
-    Operation(
+        route="GET /services",
+        handler=services.list_all,
+        role=Role.VIEWER,
         name="listServices",
-        method="GET",
-        path="/services",
-        take=services.list_all,
         summary="List services",
-        tag="services",
         query=paging(),
         data=answers.Listing[answers.ServiceLine],
     ),
     Operation(
+        route="PUT /services/{name}",
+        handler=services.put,
+        role=Role.EDITOR,
         name="putService",
-        method="PUT",
-        path="/services/{name}",
-        take=services.put,
         summary="Register a service with the jobs that it declares",
-        tag="services",
         query=(
             flag(
                 "force",
@@ -76,32 +41,29 @@ SERVICES: tuple[Operation, ...] = (
         success=(CREATED, HTTPStatus.OK),
     ),
     Operation(
+        route="GET /services/{name}",
+        handler=services.read,
+        role=Role.VIEWER,
         name="readService",
-        method="GET",
-        path="/services/{name}",
-        take=services.read,
         summary="Read a service with its timers and instances",
-        tag="services",
         data=answers.Service,
         statuses=(NOT_FOUND,),
     ),
     Operation(
+        route="DELETE /services/{name}",
+        handler=services.remove,
+        role=Role.EDITOR,
         name="removeService",
-        method="DELETE",
-        path="/services/{name}",
-        take=services.remove,
         summary="Remove a service; its jobs end after its grace period",
-        tag="services",
         data=answers.ServiceRef,
         statuses=(NOT_FOUND,),
     ),
     Operation(
+        route="GET /services/{name}/drift",
+        handler=services.show_drift,
+        role=Role.VIEWER,
         name="showDrift",
-        method="GET",
-        path="/services/{name}/drift",
-        take=services.show_drift,
         summary="Show where jobs differ from what a service declares, and why",
-        tag="services",
         query=paging(),
         data=answers.Listing[answers.Drift],
         statuses=(NOT_FOUND,),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.api.bodies import DEEPEST, read_each, read_items, read_json
-from scheduler_service.api.problems import ApiProblem
+from scheduler_service.api.bodies import MAX_DEPTH, read_each, read_items, read_json
+from scheduler_service.api.responses import ApiProblem
 from tests.unit.api.world import definition, pointers
 from tests.wire.definitions import JSON
 
@@ -24,7 +24,7 @@ def nest(value: Any, levels: int) -> Any:
     return value
 
 
-DEEP = st.builds(nest, JSON, st.integers(DEEPEST - 8, DEEPEST + 2))
+DEEP = st.builds(nest, JSON, st.integers(MAX_DEPTH - 8, MAX_DEPTH + 2))
 TEXTS = st.builds(json.dumps, JSON | DEEP) | st.sampled_from(
     ["nul", "1e999", '"\\ud800"', "{", '{"a":1,"a":2}']
 )
@@ -46,7 +46,7 @@ def read(body: bytes, *, in_pieces: bool) -> object:
         return problem.body()
 
 
-@pytest.mark.parametrize(("levels", "code"), [(DEEPEST - 1, None), (DEEPEST, "too_deep")])
+@pytest.mark.parametrize(("levels", "code"), [(MAX_DEPTH - 1, None), (MAX_DEPTH, "too_deep")])
 def test_an_item_may_be_as_deep_as_the_array_leaves_it(levels: int, code: str | None) -> None:
     """64 levels in all."""
     found = read(json.dumps([nest(1, levels), 2]).encode(), in_pieces=True)
@@ -64,14 +64,14 @@ def test_an_item_may_be_as_deep_as_the_array_leaves_it(levels: int, code: str | 
         (b"{", "at line 1, column 2"),
         (b'{"a": "\\ud800"}', "half of a surrogate pair"),
         (b'{"a": "\xff"}', "not UTF-8 from byte 7 on"),
-        (b'{"a": NaN}', "NaN is no JSON number"),
+        (b'{"a": NaN}', "NaN is not a JSON number"),
         (b'{"a": ' + b"1" * 5_000 + b"}", "a number is too large for any use here; send a smaller one"),
     ],
 )
-async def test_what_is_no_json_is_told_with_its_place(
+async def test_invalid_json_is_refused_with_its_place(
     client: httpx.AsyncClient, body: bytes, said: str
 ) -> None:
-    """The message says what is wrong and where, in words of JSON (SPEC section 10)."""
+    """The message says what is wrong and where (SPEC section 10)."""
     assert said in (await client.post("/jobs/j1", content=body, headers=JSON_TYPE)).json()["detail"]
 
 

@@ -1,4 +1,4 @@
-"""What became of a job's planned firings (SPEC section 10)."""
+"""Coming firings of a job and of all jobs, and the ledger of past ones (SPEC sections 3, 10)."""
 
 import httpx
 import pytest
@@ -6,6 +6,45 @@ import pytest
 from tests.unit.api.world import definition
 
 pytestmark = pytest.mark.anyio
+MINUTELY = {"dueTime": "0s", "period": "0 * * * * ?"}
+HOURLY = {"dueTime": "0s", "period": "0 0 * * * ?"}
+
+
+async def test_next_shows_the_coming_firings(client: httpx.AsyncClient) -> None:
+    """Dialect, a sentence in words, local and UTC times (SPEC section 3)."""
+    await client.post("/jobs/a", json=definition(timer={**HOURLY, "timezone": "Asia/Shanghai"}))
+    shown = (await client.get("/jobs/a/next?count=2")).json()["data"]
+    assert (shown["kind"], shown["dialect"]) == ("cron", "quartz")
+    assert shown["description"]
+    assert [one["utc"] for one in shown["firings"]] == [
+        "2026-01-01T01:00:00.000Z",
+        "2026-01-01T02:00:00.000Z",
+    ]
+    assert shown["firings"][0]["local"].startswith("2026-01-01T09:00:00")
+    await client.put("/jobs/a?active=0")
+    assert (await client.get("/jobs/a/next")).json()["data"]["firings"] == []
+    assert (await client.get("/jobs/none/next")).status_code == 404
+    assert (await client.get("/jobs/a/next?count=1001")).status_code == 422
+
+
+async def test_upcoming_merges_all_jobs_in_order(client: httpx.AsyncClient) -> None:
+    """What is planned between two moments, page by page (SPEC section 10)."""
+    await client.post("/jobs/m", json=definition(timer=MINUTELY))
+    await client.post("/jobs/h", json=definition(timer=HOURLY))
+    query = {"from": "2026-01-01T00:58:30Z", "to": "2026-01-01T01:01:00Z", "limit": "2"}
+    page = (await client.get("/upcoming", params=query)).json()["data"]
+    assert [(one["jobId"], one["plannedAt"][11:16]) for one in page["items"]] == [
+        ("m", "00:59"),
+        ("h", "01:00"),
+    ]
+    query["cursor"] = page["nextCursor"]
+    rest = (await client.get("/upcoming", params=query)).json()["data"]
+    assert [(one["jobId"], one["plannedAt"][11:16]) for one in rest["items"]] == [
+        ("m", "01:00"),
+        ("m", "01:01"),
+    ]
+    assert rest["nextCursor"] is None
+    assert (await client.get("/upcoming?cursor=x")).status_code == 422
 
 
 async def test_the_ledger_of_a_job_is_listed(client: httpx.AsyncClient) -> None:

@@ -1,4 +1,4 @@
-"""One job over the wire: create, read, update, pause, destroy (SPEC section 10)."""
+"""Jobs over the wire: create, read, list, update, pause, destroy (SPEC section 10)."""
 
 from typing import Any
 
@@ -136,7 +136,7 @@ async def test_if_match_guards_an_update(client: httpx.AsyncClient, tag: str, st
     assert response.status_code == status
     if status == 412:
         assert pointers(response) == [("/If-Match", "precondition")]
-        assert 'revision "1", which is not among the quoted tags' in response.json()["detail"]
+        assert 'revision "1", which If-Match does not name' in response.json()["detail"]
 
 
 async def test_a_job_is_paused_and_started_again(client: httpx.AsyncClient) -> None:
@@ -209,3 +209,45 @@ async def test_a_refused_creation_may_be_repeated_under_its_key(client: httpx.As
     headers = {"Idempotency-Key": "k1"}
     assert (await client.post("/jobs/j1", json=definition(qos=9), headers=headers)).status_code == 422
     assert (await client.post("/jobs/j1", json=definition(), headers=headers)).status_code == 201
+
+
+async def test_jobs_are_listed_page_by_page(client: httpx.AsyncClient) -> None:
+    """Cursor paging: each job once (SPEC section 10)."""
+    for index in range(5):
+        await client.post(f"/jobs/j{index}", json=definition())
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        params = {"limit": "2"} | ({"cursor": cursor} if cursor else {})
+        page = (await client.get("/jobs", params=params)).json()["data"]
+        seen += [job["jobId"] for job in page["items"]]
+        cursor = page["nextCursor"]
+        if cursor is None:
+            break
+    assert seen == ["j0", "j1", "j2", "j3", "j4"]
+
+
+async def test_jobs_are_filtered(client: httpx.AsyncClient) -> None:
+    """By state, kind (the source's spelling too), label, text (SPEC sections 3, 10)."""
+    await client.post("/jobs/alpha", json=definition(labels={"team": "ops"}, objectId="o1"))
+    await client.post("/jobs/beta", json=definition(timer={"dueTime": "1h", "period": "5m"}, active=0))
+    for query, found in [
+        ("state=paused", ["beta"]),
+        ("kind=timeing", ["beta"]),
+        ("kind=external", ["alpha"]),
+        ("label=team:ops", ["alpha"]),
+        ("label=team:dev", []),
+        ("objectId=o1", ["alpha"]),
+        ("text=bet", ["beta"]),
+        ("system=true", []),
+    ]:
+        items = (await client.get(f"/jobs?{query}")).json()["data"]["items"]
+        assert [job["jobId"] for job in items] == found
+
+
+@pytest.mark.parametrize("query", ["limit=501", "cursor=x", "sort=size", "foo=1", "kind=daily"])
+async def test_a_filter_that_is_none_is_422(client: httpx.AsyncClient, query: str) -> None:
+    """An unknown filter is 422 (SPEC section 10)."""
+    response = await client.get(f"/jobs?{query}")
+    assert response.status_code == 422
+    assert pointers(response)[0][0] == "/" + query.partition("=")[0]

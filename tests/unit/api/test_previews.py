@@ -1,4 +1,4 @@
-"""Templates and retries tried without creating anything (SPEC sections 4, 6 and 10)."""
+"""Previews of timers, templates and retries, without creating anything (SPEC sections 3, 4, 6, 10)."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from scheduler_service.engine.program import Surroundings
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
+MINUTELY = {"dueTime": "0s", "period": "0 * * * * ?"}
 ROOT = {"a": {"b": "x y/é"}, "list": [1, 2], "up": "..", "next": "http://t.test/2", "bad": "a\nb"}
 POLICIES = [
     {"errorEquals": "500", "maxAttempts": 9, "maxIntervalSeconds": 3},
@@ -189,3 +190,39 @@ async def test_a_timer_s_warnings_point_into_the_request(client: httpx.AsyncClie
         "warnings"
     ]
     assert [(one["pointer"], one["code"]) for one in habit] == [("/timer/period", "second_first")]
+
+
+async def test_a_timer_is_previewed_without_a_job(client: httpx.AsyncClient) -> None:
+    """`{timer, from, count}`; `until`: all between two moments (SPEC sections 3, 10)."""
+    asked = {"timer": {"dueTime": "10s", "period": "R4/PT3S"}, "from": "2026-01-01T00:00:00Z"}
+    shown = (await client.post("/timers/preview", json=asked)).json()["data"]
+    assert [one["utc"][-7:-1] for one in shown["firings"]] == ["10.000", "13.000", "16.000", "19.000"]
+    asked["until"] = "2026-01-01 00:00:13"
+    assert len((await client.post("/timers/preview", json=asked)).json()["data"]["firings"]) == 2
+    text = {"timer": '{"dueTime":"0s","period":"@daily"}', "count": 1}
+    assert (await client.post("/timers/preview", json=text)).json()["data"]["dialect"] == "unix"
+    warned = await client.post("/timers/preview", json={"timer": {"dueTime": "5s", "period": ""}})
+    assert warned.json()["warnings"][0]["code"] == "due_time_ignored"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"timer": {"dueTime": "0s", "period": "61 * * * * ?"}}, "/timer/period"),
+        ({"timer": {"period": 5}}, "/timer/period"),
+        ({"timer": "x"}, "/timer"),
+        ({"timer": MINUTELY, "from": "soon"}, "/from"),
+        ({"timer": MINUTELY, "until": "soon"}, "/until"),
+        ({"timer": MINUTELY, "count": 1001}, "/count"),
+        ({"timer": MINUTELY, "count": True}, "/count"),
+        ({"timers": MINUTELY}, "/timers"),
+        ([], ""),
+    ],
+)
+async def test_a_preview_is_refused_as_a_job_would_be(
+    client: httpx.AsyncClient, body: Any, pointer: str
+) -> None:
+    """422 with the pointer (SPEC section 10)."""
+    response = await client.post("/timers/preview", json=body)
+    assert response.status_code == 422
+    assert pointers(response)[0][0] == pointer

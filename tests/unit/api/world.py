@@ -68,7 +68,8 @@ class World:
         self.scan = Reconcile(
             registry=self.registry, table=self.table, inputs=self.inputs, deliver=self.deliver, clock=self
         )
-        self.api = create_api(self._parts(settings))
+        self.deps = self._make_deps(settings)
+        self.api = create_api(self.deps)
 
     def now(self) -> Now:
         return Now(self.wall, self.wall)
@@ -168,7 +169,7 @@ class World:
         if definition is not None and program is definition.program:
             self.store.texts[after.head.uid, after.head.revision] = definition.text
 
-    def _parts(self, settings: Mapping[str, Any]) -> ApiDependencies:
+    def _make_deps(self, settings: Mapping[str, Any]) -> ApiDependencies:
         async def ready() -> tuple[str, ...]:
             return self.missing
 
@@ -192,11 +193,11 @@ class World:
                 "catalogue": self.shelf,
                 "store": self.store,
                 "history": self.past,
-                "courier": Post(),
+                "outbox": Post(),
                 "clean": clean,
                 "clock": self,
                 "registry": self.registry,
-                "scan": self.scan,
+                "reconcile": self.scan,
                 "drift": DriftReport(inputs=self.inputs),
                 "flush": flush,
                 "ready": ready,

@@ -134,7 +134,7 @@ class Fleet:
             create_all=jobs.create_all,
             compile_definition=own.compiler.posted,
             compile_cache=own.compiler.compile_cache,
-            offers=make_offload(remotes, self.home),
+            offload=make_offload(remotes, self.home),
             **settings,
         )
 

@@ -2,21 +2,22 @@
 
 from http import HTTPStatus
 
-from client_sdk.models import PreviewRequest, answers
-from scheduler_service.api import examples, firings, timers
+from client_sdk.models import answers
+from scheduler_service.api import firings
 from scheduler_service.api.parameters import integer, moment, paging
-from scheduler_service.api.request import Operation
+from scheduler_service.api.request import Operation, group
+from scheduler_service.security.callers import Role
 
 NOT_FOUND = HTTPStatus.NOT_FOUND
 
-TIMERS: tuple[Operation, ...] = (
+FIRINGS = group(
+    "timers",
     Operation(
+        route="GET /jobs/{jobId}/next",
+        handler=firings.show_next,
+        role=Role.VIEWER,
         name="showNextFirings",
-        method="GET",
-        path="/jobs/{jobId}/next",
-        take=timers.show_next,
         summary="Show a job's coming firings",
-        tag="timers",
         query=(
             integer("count", "How many.", low=1, high=1_000, default=10),
             moment("until", "None after this moment."),
@@ -25,12 +26,11 @@ TIMERS: tuple[Operation, ...] = (
         statuses=(NOT_FOUND,),
     ),
     Operation(
+        route="GET /jobs/{jobId}/firings",
+        handler=firings.list_ledger,
+        role=Role.VIEWER,
         name="listFirings",
-        method="GET",
-        path="/jobs/{jobId}/firings",
-        take=firings.list_firings,
         summary="List what became of a job's planned firings",
-        tag="timers",
         query=(
             moment("from", "Planned at this moment or later."),
             moment("to", "Planned at this moment or earlier."),
@@ -40,29 +40,16 @@ TIMERS: tuple[Operation, ...] = (
         statuses=(NOT_FOUND,),
     ),
     Operation(
+        route="GET /upcoming",
+        handler=firings.list_upcoming,
+        role=Role.VIEWER,
         name="listUpcoming",
-        method="GET",
-        path="/upcoming",
-        take=timers.list_upcoming,
         summary="List the planned firings of all jobs",
-        tag="timers",
         query=(
             moment("from", "From this moment on; now, where it is not given."),
             moment("to", "Up to this moment; a day later, where it is not given."),
             *paging(),
         ),
         data=answers.Listing[answers.Planned],
-    ),
-    Operation(
-        name="previewTimer",
-        method="POST",
-        path="/timers/preview",
-        take=timers.try_timer,
-        summary="Try a timer without creating anything",
-        tag="timers",
-        body=PreviewRequest,
-        body_required=True,
-        body_example=examples.PREVIEW,
-        data=answers.Preview,
     ),
 )
