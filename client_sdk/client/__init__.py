@@ -1,8 +1,31 @@
-"""The client of the scheduler's API, async and blocking."""
+"""The client of the scheduler's API, async and blocking.
 
-from client_sdk.client.blocking import BlockingClient
-from client_sdk.client.client import DEFAULT_URL, Client
-from client_sdk.client.jobs import PostedJob
-from client_sdk.client.retrying import Patience
+Each name is loaded when it is first used: a single connection does not need all the wire models.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from client_sdk.client.blocking import BlockingClient as BlockingClient
+    from client_sdk.client.client import DEFAULT_URL as DEFAULT_URL
+    from client_sdk.client.client import Client as Client
+    from client_sdk.client.jobs import PostedJob as PostedJob
+    from client_sdk.client.retrying import Patience as Patience
+
+_MODULES = {
+    "DEFAULT_URL": "client_sdk.client.client",
+    "BlockingClient": "client_sdk.client.blocking",
+    "Client": "client_sdk.client.client",
+    "Patience": "client_sdk.client.retrying",
+    "PostedJob": "client_sdk.client.jobs",
+}
 
 __all__ = ["DEFAULT_URL", "BlockingClient", "Client", "Patience", "PostedJob"]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)

@@ -1,99 +1,117 @@
-"""The command line's way to a service: its REST API, and nothing else."""
+"""The command line's connection to a service: the SDK's, with its errors as messages and exit codes."""
 
-import json
+import asyncio
 import os
-from typing import Any
-
-import httpx
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 
+if TYPE_CHECKING:
+    from client_sdk.client.answering import Envelope
+    from client_sdk.client.connection import Connection
+    from client_sdk.errors import Problem
+
 DEFAULT_URL = "http://127.0.0.1:8000"
-TIMEOUT = 30.0
-# A command asks little and ends: each connection is closed with its answer.
-NOTHING_OPEN = httpx.Limits(max_keepalive_connections=0)
+TIMEOUT_SECONDS = 30.0
+_open_connections: ContextVar[ExitStack] = ContextVar("open_connections")
 
 
 class ApiConnection:
-    """One service. Every answer that is no success becomes a CommandError in words."""
+    """One service, called once per request: every failure becomes a CommandError."""
 
-    def __init__(self, *, url: str, key: str | None) -> None:
-        if key and not (key.isascii() and key.isprintable()):
-            raise CommandError("the API key has characters that no key has; look at --key", Exit.USAGE)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        try:
-            self._client = httpx.Client(
-                base_url=url, headers=headers, timeout=TIMEOUT, trust_env=False, limits=NOTHING_OPEN
-            )
-        except (httpx.InvalidURL, ValueError) as error:
-            raise _no_address(url, str(error)) from error
-        if self._client.base_url.scheme not in ("http", "https") or not self._client.base_url.host:
-            raise _no_address(url, "write http://HOST:PORT")
-        self._url = url
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self._runner = asyncio.Runner()
 
     def get(self, path: str, **query: Any) -> Any:
-        """The `data` of a GET; query members that are None are left out."""
-        return self.send("GET", path, query=query)
+        """The `data` of a GET; query members that are None are left out. Raises CommandError."""
+        return self.exchange("GET", path, query=query).data
 
     def send(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
         """The `data` of an answer. Raises CommandError."""
-        return self.exchange(method, path, query=query, body=body).get("data")
+        return self.exchange(method, path, query=query, body=body).data
 
     def exchange(
         self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None
-    ) -> dict[str, Any]:
-        """The whole envelope of an answer, warnings included. Raises CommandError."""
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        content = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"} if content else {}
+    ) -> "Envelope":
+        """The `data` of an answer and its warnings. Raises CommandError."""
+        from client_sdk.errors import Problem, Unreachable, Unreadable
+
         try:
-            answer = self._client.request(method, path, params=given, content=content, headers=headers)
-        except httpx.InvalidURL as error:
-            raise _no_address(self._url, str(error)) from error
-        except httpx.RequestError as error:
-            reason = str(error) or type(error).__name__
+            return self._runner.run(self._connection.send(method, path, query=query, body=body))
+        except Problem as problem:
+            raise _describe_refusal(problem) from problem
+        except Unreachable as error:
+            cause = _innermost(error)
             raise CommandError(
-                f"no service answers at {self._url} ({reason}); start one with 'punctual serve', "
-                "or name another with --url or PUNCTUAL_URL",
+                f"no service answers at {self._connection.url} ({str(cause) or type(cause).__name__}); start "
+                "one with 'punctual serve', or name another with --url or PUNCTUAL_URL",
                 Exit.UNREACHABLE,
             ) from error
-        return _read(answer)
+        except Unreadable as error:
+            raise CommandError(str(error), Exit.UNREACHABLE) from error
+        except ValueError as error:  # NaN or Infinity in the body
+            raise CommandError(f"the request is not valid JSON: {error}", Exit.USAGE) from error
+
+    def close(self) -> None:
+        """Closes the connection and its event loop."""
+        self._runner.run(self._connection.close())
+        self._runner.close()
+
+
+@contextmanager
+def closing_connections() -> Iterator[None]:
+    """Closes the connections that commands open inside."""
+    with ExitStack() as stack:
+        _open_connections.set(stack)
+        yield
 
 
 def connect(url: str | None, key: str | None) -> ApiConnection:
-    """The service that `--url` and `--key`, else PUNCTUAL_URL and PUNCTUAL_KEY, name."""
-    return ApiConnection(
-        url=url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL,
-        key=key or os.environ.get("PUNCTUAL_KEY"),
-    )
+    """The service that `--url` and `--key`, else PUNCTUAL_URL and PUNCTUAL_KEY, name.
 
+    `closing_connections` closes it. Raises CommandError.
+    """
+    from client_sdk.client.connection import Connection
+    from client_sdk.client.retrying import Patience
 
-def _no_address(url: str, reason: str) -> CommandError:
-    return CommandError(f"--url {url!r} is no address: {reason}", Exit.USAGE)
-
-
-def _read(answer: httpx.Response) -> dict[str, Any]:
+    url, key = read_address(url, key)
     try:
-        body = answer.json()
-    except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        raise CommandError(
-            f"{answer.request.url} answered {answer.status_code}, but no JSON", Exit.UNREACHABLE
+        connection = Connection(
+            url=url, key=key, timeout=TIMEOUT_SECONDS, patience=Patience(retries=0), transport=None
         )
-    if answer.is_success:
-        return body
-    if answer.status_code == httpx.codes.NOT_FOUND:
-        raise AbsentError(describe_problem(body, answer.status_code))
-    code = Exit.UNREACHABLE if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else Exit.REFUSED
-    raise CommandError(describe_problem(body, answer.status_code), code)
+    except ValueError as error:
+        raise CommandError(str(error), Exit.USAGE) from error
+    api = ApiConnection(connection)
+    _open_connections.get().callback(api.close)
+    return api
 
 
-def describe_problem(problem: dict[str, Any], status: int) -> str:
-    """A problem document as lines for a person."""
-    lines = [f"{status}: {problem.get('detail') or problem.get('title') or 'refused'}"]
-    lines.extend(
-        f"  {error.get('pointer') or '/'}: {error.get('message')} [{error.get('code')}]"
-        for error in problem.get("errors") or []
+def read_address(url: str | None, key: str | None) -> tuple[str, str | None]:
+    """Address and key from the options, else from the environment."""
+    return (
+        url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL,
+        key or os.environ.get("PUNCTUAL_KEY"),
     )
-    return "\n".join(lines)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The first cause: the layers between say only that all attempts failed."""
+    if isinstance(error, BaseExceptionGroup):
+        return _innermost(error.exceptions[0])
+    cause = error.__cause__ or error.__context__
+    return error if cause is None else _innermost(cause)
+
+
+def _describe_refusal(problem: "Problem") -> CommandError:
+    from client_sdk.errors import Absent, Unavailable
+
+    lines = [str(problem)]
+    lines += [f"  {flaw.pointer or '/'}: {flaw.message} [{flaw.code}]" for flaw in problem.errors]
+    text = "\n".join(lines)
+    if isinstance(problem, Absent):
+        return AbsentError(text)
+    return CommandError(text, Exit.UNREACHABLE if isinstance(problem, Unavailable) else Exit.REFUSED)

@@ -1,4 +1,4 @@
-"""`punctual db …`: the formats of the data folder."""
+"""`punctual db …`: checks and migrates the formats of the data folder."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +12,13 @@ from scheduler_service.cli.serving import read_settings
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="The formats of the data folder.")
+app = typer.Typer(no_args_is_help=True, help="Check and migrate the data folder.")
 Data = Annotated[str | None, typer.Option(help="The data folder; else the setting store.data.")]
 
 
 @app.command("migrate")
 def migrate(data: Data = None, config: Config = None) -> None:
-    """Bring the data folder's files to this version's formats; the service must not be running.
+    """Migrate the data folder's files to this version's formats; the service must not be running.
 
     Example: punctual db migrate --data data
     """
@@ -38,7 +38,7 @@ def migrate(data: Data = None, config: Config = None) -> None:
 
 @app.command("check")
 def check(data: Data = None, config: Config = None) -> None:
-    """Say whether the data folder's files have this version's formats; changes nothing; exit code 1 if not.
+    """Check that the data folder's files have this version's formats; exit code 1 if not.
 
     Example: punctual db check --data data
     """
@@ -59,5 +59,5 @@ def _settings(data: str | None, config: Path | None) -> tuple[Settings, Path]:
     """The settings, and the data folder that they name."""
     settings = read_settings({"store.data": data}, config).settings
     if settings.store.data == ":memory:":
-        raise CommandError("--data :memory: keeps nothing, so there is nothing to look at", Exit.USAGE)
+        raise CommandError("--data :memory: stores nothing, so there is nothing to check", Exit.USAGE)
     return settings, Path(settings.store.data)

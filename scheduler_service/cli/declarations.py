@@ -2,14 +2,20 @@
 
 import difflib
 import json
+from pathlib import Path
 from typing import Any
 
-from client_sdk.models import ModelError, parse_definition
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.domain.differences import find_differences
 
 FILLED_IN = ("creator", "creatorName")
-"""What the service puts in where a definition does not say it."""
+"""The members that the service fills in where a definition leaves them out."""
+
+
+def read_value(file: Path) -> Any:
+    """The value of a JSON, JSON5 or YAML file. Raises CommandError."""
+    from scheduler_service.cli.documents import read_document
+
+    return read_document(file).value
 
 
 def read_definitions(value: Any) -> list[dict[str, Any]]:
@@ -26,7 +32,7 @@ def read_definitions(value: Any) -> list[dict[str, Any]]:
 
 
 def read_declaration(value: Any) -> dict[str, Any]:
-    """What `PUT /services/{name}` takes: timers may stand alone, or be called `timer` as in the source."""
+    """The body of `PUT /services/{name}`; a file may hold the timers alone, or name them `timer`."""
     if isinstance(value, list):
         return {"timers": value}
     if not isinstance(value, dict):
@@ -38,11 +44,13 @@ def read_declaration(value: Any) -> dict[str, Any]:
 
 
 def compare(stored: dict[str, Any], given: dict[str, Any], name: str) -> list[str]:
-    """The lines in which a file's definition differs from the stored one; none where they mean the same."""
-    said = {member: stored[member] for member in FILLED_IN if member in stored} | given
-    if not list(find_differences(_fill(said), _fill(stored))):
+    """A diff of a file's definition against the stored one; empty if they mean the same."""
+    from scheduler_service.domain.differences import find_differences
+
+    posted = {member: stored[member] for member in FILLED_IN if member in stored} | given
+    if not list(find_differences(_fill(posted), _fill(stored))):
         return []
-    return list(difflib.unified_diff(_lines(stored), _lines(said), "stored", name, lineterm=""))
+    return list(difflib.unified_diff(_lines(stored), _lines(posted), "stored", name, lineterm=""))
 
 
 def _declares(value: Any) -> bool:
@@ -52,7 +60,9 @@ def _declares(value: Any) -> bool:
 
 
 def _fill(definition: dict[str, Any]) -> Any:
-    """With its defaults, where it is a definition at all."""
+    """The definition with its defaults; unchanged if it is not valid."""
+    from client_sdk.models import ModelError, parse_definition
+
     try:
         return parse_definition(definition).model_dump(mode="json", by_alias=True)
     except ModelError:

@@ -1,13 +1,13 @@
-"""How a command ends: its exit codes, and the errors that lead to them.
+"""Exit codes of commands, and the errors that lead to them.
 
 | code | meaning |
 | --- | --- |
 | 0 | done |
-| 1 | refused: the service or a check said no |
+| 1 | refused by the service or a check |
 | 2 | the command line or a file is wrong |
 | 3 | the service cannot be reached, or could not start |
 | 4 | `--wait` ran out of time |
-| 5 | what was waited for ended otherwise than `succeeded` |
+| 5 | the awaited execution did not succeed |
 """
 
 from enum import IntEnum
@@ -25,7 +25,7 @@ class Exit(IntEnum):
 
 
 class CommandError(Exception):
-    """A command ends here: what to tell, and the exit code."""
+    """Ends a command: the message, and the exit code."""
 
     def __init__(self, message: str, code: Exit = Exit.REFUSED) -> None:
         super().__init__(message)
@@ -34,4 +34,4 @@ class CommandError(Exception):
 
 
 class AbsentError(CommandError):
-    """The service has no such thing (404)."""
+    """The service does not have the job, execution or service (404)."""

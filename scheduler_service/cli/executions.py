@@ -1,4 +1,4 @@
-"""`punctual executions …`: what ran, what runs, and how to stop or repeat it."""
+"""`punctual executions …`: list, watch, cancel and replay executions."""
 
 from typing import Annotated
 
@@ -7,10 +7,10 @@ import typer
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Timeout, Url, Wait, read_pairs
 from scheduler_service.cli.output import Format, note, show, show_page
-from scheduler_service.cli.waiting import place, show_end
+from scheduler_service.cli.waiting import path_of, show_end
 
-app = typer.Typer(no_args_is_help=True, help="What ran, what runs, and how to stop or repeat it.")
-ExecutionId = Annotated[str, typer.Argument(help="The execution's id: uid and number.")]
+app = typer.Typer(no_args_is_help=True, help="List, watch, cancel and replay executions.")
+ExecutionId = Annotated[str, typer.Argument(help="The execution's id.")]
 COLUMNS = ("executionId", "jobId", "state", "error", "plannedAt", "endedAt", "attemptCount")
 
 
@@ -21,9 +21,9 @@ def list_executions(
     output: Output = Format.TABLE,
     limit: Limit = 50,
     cursor: Cursor = None,
-    job: Annotated[str | None, typer.Option(help="Of this job.")] = None,
-    state: Annotated[str | None, typer.Option(help="In this state.")] = None,
-    error: Annotated[str | None, typer.Option(help="With this error code.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only of this job.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only in this state.")] = None,
+    error: Annotated[str | None, typer.Option(help="Only with this error code.")] = None,
 ) -> None:
     """List executions, the newest first.
 
@@ -41,7 +41,7 @@ def get_execution(
 
     Example: punctual executions get 0f3c…-7 -o json
     """
-    show(connect(url, key).get(place(execution_id)), output)
+    show(connect(url, key).get(path_of(execution_id)), output)
 
 
 @app.command("watch")
@@ -66,12 +66,12 @@ def cancel(
     key: Key = None,
     reason: Annotated[str | None, typer.Option(help="Why; kept in the history.")] = None,
 ) -> None:
-    """Cancel an execution that runs or waits.
+    """Cancel a running or waiting execution.
 
     Example: punctual executions cancel 0f3c…-7 --reason "wrong input"
     """
     body = {} if reason is None else {"reason": reason}
-    connect(url, key).send("POST", f"{place(execution_id)}/cancel", body=body)
+    connect(url, key).send("POST", f"{path_of(execution_id)}/cancel", body=body)
     note(f"{execution_id} is cancelled")
 
 
@@ -94,7 +94,7 @@ def replay(
     if parameters:
         body["params"] = read_pairs(parameters)
     connection = connect(url, key)
-    started = connection.send("POST", f"{place(execution_id)}/replay", body=body)
+    started = connection.send("POST", f"{path_of(execution_id)}/replay", body=body)
     if wait:
         show_end(connection, started["executionId"], timeout, output)
     else:

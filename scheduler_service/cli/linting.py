@@ -1,19 +1,18 @@
-"""`punctual lint`: is this definition right? Tried here, without a service."""
+"""`punctual lint`: checks definitions without a service."""
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from client_sdk.models import ModelError, parse_definition, point_to_posted
-from client_sdk.models import Problem as ModelProblem
-from scheduler_service.cli.documents import DefinitionFile, read_document
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import note
-from scheduler_service.domain.errors import DefinitionError, Problem
-from scheduler_service.engine.compile import compile_definition
-from scheduler_service.engine.program import Surroundings
+
+if TYPE_CHECKING:
+    from client_sdk.models import Problem as ModelProblem
+    from scheduler_service.cli.documents import DefinitionFile
+    from scheduler_service.domain.errors import Problem
 
 UNNAMED = "unnamed"
 Found = tuple[str, str, str]
@@ -22,10 +21,12 @@ Found = tuple[str, str, str]
 def lint(
     file: Annotated[Path, typer.Argument(help="One definition or an array: .json, .json5 or .yaml.")],
 ) -> None:
-    """Check a file of definitions; exit code 1 where one is wrong.
+    """Check a file of definitions; exit code 1 if any is wrong.
 
     Example: punctual lint nightly.json
     """
+    from scheduler_service.cli.documents import read_document
+
     document = read_document(file)
     is_list = isinstance(document.value, list)
     definitions = document.value if is_list else [document.value]
@@ -40,11 +41,11 @@ def lint(
         _print_all(document, prefix, "warning", warnings)
     if wrong:
         raise CommandError(f"{wrong} of {len(definitions)} definitions are wrong", Exit.REFUSED)
-    note(f"{len(definitions)} definition{'s are' if len(definitions) != 1 else ' is'} right")
+    note(f"{len(definitions)} definition{'s' if len(definitions) != 1 else ''} OK")
 
 
 def _check_repeated(definition: Any, seen: set[str]) -> list[Found]:
-    """One array creates a job once; `seen` are the ids of the definitions before."""
+    """A jobId may occur once in a file; `seen` holds the ids of the earlier definitions."""
     job_id = definition.get("jobId") if isinstance(definition, dict) else None
     if not isinstance(job_id, str):
         return []
@@ -54,8 +55,8 @@ def _check_repeated(definition: Any, seen: set[str]) -> list[Found]:
     return []
 
 
-def _print_all(document: DefinitionFile, prefix: str, grade: str, found: list[Found]) -> None:
-    """`jobs.json:3:14: error: /request/0/url: …`, so that editors find the place."""
+def _print_all(document: "DefinitionFile", prefix: str, grade: str, found: list[Found]) -> None:
+    """Prints `jobs.json:3:14: error: /request/0/url: …`, a form that editors recognise."""
     for pointer, code, message in found:
         place = document.place_of(prefix + pointer)
         print(f"{document.name}:{place}: {grade}: {prefix + pointer or '/'}: {message} [{code}]")
@@ -66,15 +67,22 @@ def check(definition: Any) -> tuple[list[Found], list[Found]]:
 
     A definition may leave its `jobId` to the path under which it will be posted.
     """
+    from client_sdk.models import ModelError, parse_definition
+    from scheduler_service.domain.errors import DefinitionError
+    from scheduler_service.engine.compile import compile_definition
+    from scheduler_service.engine.program import Surroundings
+
     if isinstance(definition, dict) and "jobId" not in definition:
         definition = {"jobId": UNNAMED, **definition}
     try:
         compiled = compile_definition(parse_definition(definition), Surroundings())
     except (ModelError, DefinitionError) as error:
-        return _tell(error.problems, definition), []
-    return [], _tell(compiled.warnings, definition)
+        return _point(error.problems, definition), []
+    return [], _point(compiled.warnings, definition)
 
 
-def _tell(flaws: Iterable[ModelProblem | Problem], definition: Any) -> list[Found]:
+def _point(flaws: "Iterable[ModelProblem | Problem]", definition: Any) -> list[Found]:
+    from client_sdk.models import point_to_posted
+
     posted = definition if isinstance(definition, dict) else {}
     return [(point_to_posted(flaw.pointer, posted), flaw.code, flaw.message) for flaw in flaws]

@@ -1,4 +1,4 @@
-"""The command line `punctual`: its commands, and how they end (SPEC section 16)."""
+"""The command line `punctual`: its commands and their exit codes (SPEC section 16)."""
 
 import os
 import sys
@@ -7,6 +7,7 @@ import typer
 
 from scheduler_service import __version__
 from scheduler_service.cli import executions, jobs, services, timers
+from scheduler_service.cli.connection import closing_connections
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.linting import lint
@@ -60,10 +61,11 @@ def version(output: Output = Format.TABLE) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command; its exit code (`cli.errors.Exit`). Nothing but a defect ends in a stack trace."""
+    """Runs one command; returns its exit code (`cli.errors.Exit`). Only a defect ends in a stack trace."""
     try:
-        make_app()(args=arguments, prog_name="punctual")
-    except SystemExit as end:  # this is how the command line's own parser ends, whether well or not
+        with closing_connections():
+            make_app()(args=arguments, prog_name="punctual")
+    except SystemExit as end:  # click ends with this, on success too
         return _finish(end.code if isinstance(end.code, int) else Exit.DONE)
     except CommandError as error:
         return _end(error.message, error.code)
@@ -78,7 +80,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _finish(code: int) -> int:
-    """Flushes the output here, where a reader that has gone away can be answered."""
+    """Flushes the output here, where a closed pipe can be handled."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

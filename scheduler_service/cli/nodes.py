@@ -8,7 +8,7 @@ COLUMNS = ("nodeId", "state", "address", "version", "jobsHeld", "running", "last
 
 
 def list_nodes(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
-    """List the scheduler's processes: which live, and what each has to do.
+    """List the scheduler's processes with their state and load.
 
     Example: punctual nodes
     """

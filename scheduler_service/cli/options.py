@@ -10,22 +10,22 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format
 
 Url = Annotated[
-    str | None, typer.Option("--url", help="The service; else PUNCTUAL_URL, else port 8000 here.")
+    str | None, typer.Option("--url", help="The service; else PUNCTUAL_URL, else http://127.0.0.1:8000.")
 ]
 Key = Annotated[str | None, typer.Option("--key", help="The API key; else PUNCTUAL_KEY.")]
-Output = Annotated[Format, typer.Option("-o", "--output", help="How the result is shown.")]
+Output = Annotated[Format, typer.Option("-o", "--output", help="The form of the result.")]
 Source = Annotated[
     Path, typer.Option("-f", "--file", help="A file (.json, .json5, .yaml), or - for standard input.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the execution has ended.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds that --wait waits.", min=0)]
-Cursor = Annotated[str | None, typer.Option("--cursor", help="nextCursor of the page before.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", help="nextCursor of the previous page.")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file with settings; else PUNCTUAL_CONFIG.")]
-Limit = Annotated[int, typer.Option("--limit", help="At most so many.", min=1, max=500)]
+Limit = Annotated[int, typer.Option("--limit", help="The greatest number of items.", min=1, max=500)]
 
 
 def read_pairs(pairs: list[str]) -> dict[str, Any]:
-    """`name=value` pairs as an object; a value that is JSON is taken as such."""
+    """`name=value` pairs as an object; a value that is valid JSON is read as JSON."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

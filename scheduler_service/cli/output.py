@@ -1,4 +1,4 @@
-"""How results are shown: a table for people, JSON or YAML for programs; no colour off a terminal."""
+"""Shows results: a table for people, JSON or YAML for programs; colours on a terminal only."""
 
 import json
 import sys
@@ -6,13 +6,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
-import yaml
-from rich.console import Console
-from rich.table import Table
-
 
 class Format(StrEnum):
-    """What `-o` chooses."""
+    """The values of `-o`."""
 
     TABLE = "table"
     JSON = "json"
@@ -24,6 +20,8 @@ def show(data: Any, form: Format, columns: Sequence[str] = ()) -> None:
     if form is Format.JSON:
         print(json.dumps(data, ensure_ascii=False, indent=2))
     elif form is Format.YAML:
+        import yaml
+
         print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), end="")
     elif isinstance(data, list):
         show_rows(data, columns)
@@ -32,7 +30,7 @@ def show(data: Any, form: Format, columns: Sequence[str] = ()) -> None:
 
 
 def show_page(page: dict[str, Any], form: Format, columns: Sequence[str]) -> None:
-    """Prints a list as the API answers it; a table says where it goes on."""
+    """Prints a page of a list; after a table, a note names the next cursor."""
     if form is not Format.TABLE:
         show(page, form)
         return
@@ -55,7 +53,7 @@ def show_members(data: Any) -> None:
 
 
 def text_of(value: Any) -> str:
-    """A value in a cell; what would move a terminal's cursor or colour it is written as an escape."""
+    """A value as a cell; control characters are escaped, so that they cannot drive the terminal."""
     if value is None:
         return "-"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -63,21 +61,24 @@ def text_of(value: Any) -> str:
 
 
 def note(text: str) -> None:
-    """A line for a person, beside the result."""
+    """Prints a line for a person, on standard error."""
     print(text, file=sys.stderr)
 
 
-def note_warnings(envelope: dict[str, Any]) -> None:
-    """The warnings of an answer."""
-    for warning in envelope.get("warnings") or []:
+def note_warnings(warnings: Iterable[dict[str, Any]]) -> None:
+    """Prints the warnings of an answer, on standard error."""
+    for warning in warnings:
         note(f"warning: {warning.get('pointer') or '/'}: {warning.get('message')} [{warning.get('code')}]")
 
 
 def _print_table(header: Sequence[str], rows: list[list[str]]) -> None:
-    """Folded to the width of a terminal; off one a line stays a line, however long."""
+    """Folds cells to the width of a terminal; without one, a row is one line of any length."""
     if not sys.stdout.isatty():
         _print_plain([list(header), *rows] if header else rows)
         return
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(header))
     for column in header or ("", ""):
         table.add_column(column, overflow="fold")

@@ -6,16 +6,15 @@ from urllib.parse import quote
 import typer
 
 from scheduler_service.cli.connection import ApiConnection, connect
-from scheduler_service.cli.declarations import read_declaration
-from scheduler_service.cli.documents import read_document
+from scheduler_service.cli.declarations import read_declaration, read_value
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Source, Timeout, Url, Wait
 from scheduler_service.cli.output import Format, note, note_warnings, show, show_page
 from scheduler_service.cli.waiting import check_success, wait_for
 
-app = typer.Typer(no_args_is_help=True, help="Register services, and see how their jobs differ.")
-KEPT = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")
-"""What `PUT /services/{name}` replaces where it is not said."""
+app = typer.Typer(no_args_is_help=True, help="Register services, and show how their jobs differ.")
+KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")
+"""The members that `PUT /services/{name}` resets when they are left out."""
 Name = Annotated[str, typer.Argument(help="The service's name.")]
 COLUMNS = ("name", "address", "onlineCount", "instanceCount", "updatedAt")
 DRIFT = ("jobId", "kind", "action", "message")
@@ -42,7 +41,7 @@ def get_service(name: Name, url: Url = None, key: Key = None, output: Output = F
 
     Example: punctual services get billing -o yaml
     """
-    show(connect(url, key).get(place(name)), output)
+    show(connect(url, key).get(path_of(name)), output)
 
 
 @app.command("apply")
@@ -53,26 +52,26 @@ def apply_service(
     key: Key = None,
     output: Output = Format.TABLE,
     force: Annotated[
-        bool, typer.Option("--force", help="Bring its jobs to it at once, over edits and foreign jobs.")
+        bool, typer.Option("--force", help="Apply it to its jobs at once, also to edited and foreign ones.")
     ] = False,
     wait: Wait = False,
     timeout: Timeout = 60.0,
 ) -> None:
-    """Register a service as a file declares it; --wait runs check-timers, so that its jobs are there.
+    """Register a service as a file declares it; --wait runs check-timers, so that its jobs exist.
 
     Example: punctual services apply billing -f billing.yaml --wait
     """
     connection = connect(url, key)
     query = {"force": "true" if force else None}
-    body = _complete(connection, name, read_document(file).value)
-    envelope = connection.exchange("PUT", place(name), query=query, body=body)
-    note_warnings(envelope)
+    body = _complete(connection, name, read_value(file))
+    envelope = connection.exchange("PUT", path_of(name), query=query, body=body)
+    note_warnings(envelope.warnings)
     if wait:
         started = connection.send("POST", "/jobs/check-timers/trigger")
         check_success(wait_for(connection, started["executionId"], timeout))
     elif not force:
-        note("check-timers brings its jobs to it within its period; --wait runs it now")
-    show(envelope["data"], output)
+        note("check-timers applies it to its jobs within its period; --wait runs it now")
+    show(envelope.data, output)
 
 
 @app.command("drift")
@@ -84,11 +83,11 @@ def show_drift(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> None:
-    """Show where jobs differ from what a service declares, and why; exit code 1 if any does.
+    """Show which jobs differ from their declaration, and why; exit code 1 if any does.
 
     Example: punctual services drift billing
     """
-    page = connect(url, key).get(f"{place(name)}/drift", limit=limit, cursor=cursor)
+    page = connect(url, key).get(f"{path_of(name)}/drift", limit=limit, cursor=cursor)
     if output is Format.TABLE and not page["items"]:
         print("no drift")
     else:
@@ -98,17 +97,17 @@ def show_drift(
 
 
 def _complete(connection: ApiConnection, name: str, given: Any) -> dict[str, Any]:
-    """What to register. A list says nothing but its timers: all else stays as the service has it."""
-    said = read_declaration(given)
+    """The body to send. A list replaces the timers only: the other members stay as they are."""
+    declaration = read_declaration(given)
     if not isinstance(given, list):
-        return said
+        return declaration
     try:
-        known = connection.get(place(name))
+        known = connection.get(path_of(name))
     except AbsentError:
-        return said
-    return {member: known[member] for member in KEPT if known.get(member) is not None} | said
+        return declaration
+    return {member: known[member] for member in KEPT_MEMBERS if known.get(member) is not None} | declaration
 
 
-def place(name: str) -> str:
+def path_of(name: str) -> str:
     """The path of a service."""
     return f"/services/{quote(name, safe='')}"

@@ -25,18 +25,18 @@ def serve(
     data: Data = None,
     store: Annotated[
         str | None,
-        typer.Option(help="Where the jobs' state lies, redis://HOST:PORT/NUMBER; default: SQLite in --data."),
+        typer.Option(help="Where jobs are stored, redis://HOST:PORT/NUMBER; default: SQLite in --data."),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that share the jobs; default 1.")] = None,
     runtime: Annotated[str, typer.Option(help="embedded, or dapr: one node of a cluster.")] = "embedded",
     config: Config = None,
 ) -> None:
-    """Run the service until it is told to stop (SIGTERM, Ctrl-C).
+    """Run the service until SIGTERM or Ctrl-C.
 
     Example: punctual serve --data data --port 8000
     """
     if runtime not in ("embedded", "dapr"):
-        raise CommandError(f"--runtime {runtime} is none; use embedded or dapr", Exit.USAGE)
+        raise CommandError(f"--runtime {runtime} is unknown; use embedded or dapr", Exit.USAGE)
     given = {
         "server.host": host,
         "server.port": port,
@@ -47,13 +47,14 @@ def serve(
     loaded = read_settings(given, config)
     if runtime == "dapr" and loaded.settings.store.url is not None:
         raise CommandError(
-            "store.url is the embedded host's; with --runtime dapr the jobs' state lies in the sidecar's "
-            "actor state store: leave store.url out",
+            "store.url is for the embedded runtime; with --runtime dapr the sidecar's actor store holds "
+            "the jobs: leave store.url out",
             Exit.USAGE,
         )
     if runtime == "dapr" and loaded.settings.server.workers > 1:
         raise CommandError(
-            "server.workers is the embedded host's; with --runtime dapr start more nodes instead", Exit.USAGE
+            "server.workers is for the embedded runtime; with --runtime dapr start more nodes instead",
+            Exit.USAGE,
         )
     if runtime == "dapr":
         _run(_find_node_runner(loaded))
@@ -75,17 +76,15 @@ def _find_node_runner(loaded: Loaded) -> Callable[[], None]:
 
 
 def demo(host: Host = None, port: Port = None, data: Data = ":memory:", config: Config = None) -> None:
-    """Run the service with a small target and a few jobs; a line for each execution as it ends.
+    """Run the service with a small target and a few jobs; prints each execution as it ends.
 
     Example: punctual demo --port 8000
     """
     loaded = read_settings({"server.host": host, "server.port": port, "store.data": data}, config)
     if loaded.settings.store.url is not None:
-        raise CommandError("the demo keeps its jobs in --data; leave store.url out", Exit.USAGE)
+        raise CommandError("the demo stores its jobs in --data; leave store.url out", Exit.USAGE)
     if loaded.settings.server.workers > 1:
-        raise CommandError(
-            "the demo is one process, which shows each end; leave server.workers out", Exit.USAGE
-        )
+        raise CommandError("the demo runs in one process; leave server.workers out", Exit.USAGE)
     from scheduler_service.demo.running import run_demo
 
     _run(lambda: run_demo(loaded))
@@ -104,7 +103,7 @@ def show_settings(config: Config = None, output: Output = Format.TABLE) -> None:
 
 
 def read_settings(arguments: Mapping[str, object], config: Path | None) -> Loaded:
-    """The settings of this process. Raises CommandError that names what is wrong."""
+    """The settings of this process. Raises CommandError."""
     given = {name: value for name, value in arguments.items() if value is not None}
     named = config or (Path(os.environ["PUNCTUAL_CONFIG"]) if os.environ.get("PUNCTUAL_CONFIG") else None)
     try:

@@ -1,4 +1,4 @@
-"""`punctual timers …`: what a timer would do, without a job."""
+"""`punctual timers …`: previews of timers, without a job."""
 
 from typing import Annotated
 
@@ -22,20 +22,20 @@ def preview(
     key: Key = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show when a timer would fire, in words and as moments.
+    """Show when a timer would fire, as text and as moments.
 
     Example: punctual timers preview "0 0/5 * * * ?" --timezone Asia/Shanghai --count 3
     """
     timer = {"dueTime": due_time, "period": period, "timezone": timezone}
     body = {"timer": {name: value for name, value in timer.items() if value is not None}, "count": count}
     answer = connect(url, key).exchange("POST", "/timers/preview", body=body)
-    found = answer["data"]
+    found = answer.data
     if output is Format.TABLE:
         note(f"{found['description']} ({found['kind']}{', ' + found['dialect'] if found['dialect'] else ''})")
         show(found["firings"], output, FIRINGS)
     else:
         show(found, output)
-    note_warnings(answer)
+    note_warnings(answer.warnings)
 
 
 @app.callback()

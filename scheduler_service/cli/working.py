@@ -2,42 +2,44 @@
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from client_sdk import Client, SdkError, Worker
-from scheduler_service.cli.connection import DEFAULT_URL
+from scheduler_service.cli.connection import read_address
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Key, Url
+
+if TYPE_CHECKING:
+    from client_sdk import Client, Worker
 
 ENDINGS = (signal.SIGTERM, signal.SIGINT)
 
 
 def work(
-    place: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="Where the Worker is.")],
+    place: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="The Worker to run.")],
     url: Url = None,
     key: Key = None,
     concurrency: Annotated[int | None, typer.Option(help="Parts at a time; else as declared.", min=1)] = None,
 ) -> None:
-    """Claim work from a pull queue and do it, until told to stop (SIGTERM, Ctrl-C); what runs may end.
+    """Claim parts from a pull queue and do them until SIGTERM or Ctrl-C; running parts may finish.
 
     Example: punctual worker examples.pull_worker:worker --url http://127.0.0.1:8000
     """
+    from client_sdk import Client, SdkError
+
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     worker = load_worker(place)
     if concurrency is not None:
         worker.concurrency = concurrency
     try:
-        client = Client(
-            url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL, key=key or os.environ.get("PUNCTUAL_KEY")
-        )
+        url, key = read_address(url, key)
+        client = Client(url, key=key)
     except ValueError as error:
         raise CommandError(str(error), Exit.USAGE) from error
     try:
@@ -46,8 +48,10 @@ def work(
         raise CommandError(str(error)) from error
 
 
-def load_worker(place: str) -> Worker:
-    """The worker `MODULE:NAME`, modules of the working folder included. Raises CommandError."""
+def load_worker(place: str) -> "Worker":
+    """The worker `MODULE:NAME`; also finds modules in the working folder. Raises CommandError."""
+    from client_sdk import Worker
+
     module_name, colon, name = place.partition(":")
     if not (module_name and colon and name):
         raise CommandError(f"{place!r} is not MODULE:NAME, as in examples.pull_worker:worker", Exit.USAGE)
@@ -65,11 +69,11 @@ def load_worker(place: str) -> Worker:
     except AttributeError as error:
         raise CommandError(f"{module_name} has no {name}", Exit.USAGE) from error
     if not isinstance(found, Worker):
-        raise CommandError(f"{place} is a {type(found).__name__}, no client_sdk.Worker", Exit.USAGE)
+        raise CommandError(f"{place} is a {type(found).__name__}, not a client_sdk.Worker", Exit.USAGE)
     return found
 
 
-async def _run(worker: Worker, client: Client) -> None:
+async def _run(worker: "Worker", client: "Client") -> None:
     loop = asyncio.get_running_loop()
     for number in ENDINGS:
         loop.add_signal_handler(number, worker.stop)

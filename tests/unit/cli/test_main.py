@@ -196,7 +196,7 @@ def test_lint_is_content_with_what_is_right(capsys: pytest.CaptureFixture[str], 
     code, out, err = ended(capsys, "lint", str(path))
     assert code == 0
     assert "warning: /notification:" in out
-    assert "1 definition is right" in err
+    assert "1 definition OK" in err
 
 
 def test_lint_refuses_what_no_service_would_take(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Answers of a service as results, messages and exit codes (SPEC section 16)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from client_sdk.client.connection import Connection
+from client_sdk.client.retrying import Patience
+from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+
+URL = "http://scheduler.test"
+PROBLEM = {
+    "title": "Unprocessable Content",
+    "detail": "2 errors",
+    "resp_code": 1,
+    "errors": [{"pointer": "/sgn", "code": "unknown_field", "message": "unknown field 'sgn'"}],
+}
+
+
+def call(answer: httpx.Response | Exception, **request: Any) -> Any:
+    """The outcome of one GET of `/jobs/a`; counts that it is sent once."""
+    seen = []
+
+    def handle(sent: httpx.Request) -> httpx.Response:
+        seen.append(sent)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    transport = httpx.MockTransport(handle)
+    connection = ApiConnection(
+        Connection(url=URL, key="k", timeout=1, patience=Patience(retries=0), transport=transport)
+    )
+    try:
+        return connection.exchange("GET", "/jobs/a", **request)
+    finally:
+        connection.close()
+        assert len(seen) <= 1
+
+
+def test_data_and_warnings_are_returned() -> None:
+    """The envelope of SPEC section 10."""
+    answer = call(httpx.Response(200, json={"data": {"a": 1}, "warnings": [{"code": "x"}]}))
+    assert (answer.data, answer.warnings) == ({"a": 1}, [{"code": "x"}])
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, 1), (404, 1), (409, 1), (422, 1), (429, 1), (500, 1), (503, 3)]
+)
+def test_each_status_has_its_exit_code(status: int, code: int) -> None:
+    """Refused is 1, unavailable is 3; each error is shown with its pointer and code (16)."""
+    with pytest.raises(CommandError) as caught:
+        call(httpx.Response(status, json=PROBLEM))
+    assert caught.value.code == code
+    assert caught.value.message == f"{status}: 2 errors\n  /sgn: unknown field 'sgn' [unknown_field]"
+    assert isinstance(caught.value, AbsentError) is (status == 404)
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(200, text="<html>"), httpx.Response(502, text="proxy")])
+def test_an_answer_of_something_else_is_no_service(answer: httpx.Response) -> None:
+    """Exit code 3 names the address (16)."""
+    with pytest.raises(CommandError, match=URL) as caught:
+        call(answer)
+    assert caught.value.code is Exit.UNREACHABLE
+
+
+def test_an_unreachable_service_is_named_with_the_reason() -> None:
+    """Exit code 3 names the address, the first cause and the remedy (16)."""
+    error = httpx.ConnectError("All connection attempts failed")
+    error.__cause__ = OSError("Connection refused")
+    with pytest.raises(
+        CommandError, match=r"scheduler\.test \(Connection refused\); start one with"
+    ) as caught:
+        call(error)
+    assert caught.value.code is Exit.UNREACHABLE
+
+
+def test_a_number_that_json_does_not_have_is_refused() -> None:
+    """Exit code 2, before anything is sent (16)."""
+    with pytest.raises(CommandError, match="not valid JSON") as caught:
+        call(httpx.Response(200), body={"a": float("inf")})
+    assert caught.value.code is Exit.USAGE
