@@ -7,8 +7,22 @@ import msgspec
 
 from client_sdk.models import parse_definition
 from scheduler_service.domain.document import Context, Document, Open
-from scheduler_service.domain.effects import Call, CallPart, Delivery, Effect, Notify, ResolveInstances
-from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, InstancesResolved, Resumed
+from scheduler_service.domain.effects import (
+    Call,
+    CallPart,
+    Delivery,
+    Effect,
+    Notify,
+    ResolveInstances,
+)
+from scheduler_service.domain.events import (
+    AlarmRang,
+    CallEnded,
+    Created,
+    Event,
+    InstancesResolved,
+    Resumed,
+)
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import Chosen
@@ -225,3 +239,11 @@ class Rig:
         assert self.document is not None
         head = msgspec.structs.replace(self.document.head, **values)
         self.document = Document(head, self.document.contexts)
+
+
+EVERY_10 = {"dueTime": "10s", "period": "10s"}
+
+
+def ticking(surroundings: Surroundings | None = None, **members: Any) -> Rig:
+    """A job that fires every ten seconds, ten seconds from its creation on."""
+    return Rig(surroundings, **{"timer": EVERY_10, **members}).create()

@@ -4,38 +4,13 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.document import CheckWaiting, Document, FeedbackAwaited
+from scheduler_service.domain.document import CheckWaiting
 from scheduler_service.domain.effects import Abandon, Inform
-from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.records import AttemptEnded, CheckEnded, FeedbackSeen
-from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.records import AttemptEnded, CheckEnded
+from scheduler_service.domain.replies import Unchanged
 from scheduler_service.domain.wire import CallKind, FaultKind
-from scheduler_service.engine.scope import feedback_token
-from tests.unit.engine.rig import Rig
-
-CHECK = "http://target.test/state/${schedulingExecuteNumber}"
-
-
-def started(**members: Any) -> Rig:
-    """An asynchronous job whose first execution is in its first step."""
-    rig = Rig(**{"async": True, **members}).create()
-    rig.deliver(Triggered())
-    return rig
-
-
-def polled(**members: Any) -> Rig:
-    """One that is polled, its chain through."""
-    rig = started(checkUrl=CHECK, **members)
-    rig.answer(200)
-    return rig
-
-
-def feedback(rig: Rig, body: Any, counts: int = 1, token: str | None = None) -> Any:
-    """The target reports."""
-    given = feedback_token(b"key", "uid", counts) if token is None else token
-    rig.deliver(FeedbackArrived(counts, given, body))
-    return rig.reply
+from tests.unit.engine.asynchronous import polled, started
 
 
 def test_first_check_comes_after_the_pause() -> None:
@@ -175,105 +150,6 @@ def test_location_of_another_origin_is_refused() -> None:
     assert rig.execution(1).error == "egress"
 
 
-def test_feedback_decides() -> None:
-    """Without a check, feedback is the outcome; the deciding one repeated is 200, another one stale."""
-    rig = started()
-    rig.answer(200)
-    assert isinstance(rig.context(1).phase, FeedbackAwaited)
-    assert feedback(rig, {"progress": "30%"}) == Taken()
-    assert rig.execution(1).progress == "30%"
-    assert feedback(rig, {"status": "succeed"}) == Taken()
-    assert rig.states() == [ExecutionState.SUCCEEDED]
-    assert feedback(rig, {"status": "succeed"}) == Unchanged()
-    stale = feedback(rig, {"status": "failed"})
-    assert isinstance(stale, Refusal)
-    assert stale.code is RefusalCode.STALE
-    assert [one.stale for one in rig.of(FeedbackSeen, rig.records)] == [False, False, True]
-    assert rig.states() == [ExecutionState.SUCCEEDED]
-
-
-def test_feedback_that_failed_is_retried_by_its_code() -> None:
-    """`failed` raises the business's code, and the policy that names it retries."""
-    rig = started(retry=[{"errorEquals": "error1", "intervalSeconds": 3}])
-    rig.answer(200)
-    feedback(rig, {"status": "failed", "error": "error1"})
-    assert rig.execution(1).state is ExecutionState.FAILED
-    rig.pass_time(3_000)
-    assert rig.call.token.request_counts == 2
-
-
-@pytest.mark.parametrize(
-    ("body", "pointer"), [([], ""), ({"status": "done"}, "/status"), ({"status": {}}, "/status"), (None, "")]
-)
-def test_feedback_that_is_no_report(body: Any, pointer: str) -> None:
-    """A feedback of no known form is refused with the place that is wrong, and nothing is recorded."""
-    rig = started()
-    refusal = feedback(rig, body)
-    assert isinstance(refusal, Refusal)
-    assert (refusal.code, refusal.pointer) == (RefusalCode.INVALID, pointer)
-    assert rig.of(FeedbackSeen, rig.records) == []
-
-
-def test_feedback_token_is_checked_first() -> None:
-    """A wrong token is refused whatever else is wrong, and for other requestCounts it is a wrong one."""
-    rig = started()
-    for counts, token in [(1, ""), (1, "x" * 64), (2, feedback_token(b"key", "uid", 1)), (1, "\udc80")]:
-        refusal = feedback(rig, [], counts, token)
-        assert isinstance(refusal, Refusal)
-        assert refusal.code is RefusalCode.FORBIDDEN
-
-
-def test_feedback_for_no_attempt_is_stale() -> None:
-    """requestCounts that never were: stale, recorded, no effect."""
-    rig = started()
-    refusal = feedback(rig, {}, 99)
-    assert isinstance(refusal, Refusal)
-    assert refusal.code is RefusalCode.STALE
-
-
-def test_feedback_during_the_chain_waits() -> None:
-    """A verdict that comes while the chain runs waits for its end; an answer that fails the chain wins."""
-    rig = started(request=[{"url": "http://target.test/1"}, {"url": "http://target.test/2"}])
-    feedback(rig, {"status": "failed", "error": "early"})
-    feedback(rig, {"status": "succeed"})
-    assert rig.states() == [ExecutionState.PROCESSING]
-    rig.answer(200)
-    rig.answer(200)
-    assert rig.states() == [ExecutionState.SUCCEEDED]
-    other = started()
-    feedback(other, {"status": "succeed"})
-    other.answer(500)
-    assert other.execution(1).error == "500"
-
-
-@pytest.mark.parametrize("kind", [FaultKind.CONNECT, FaultKind.TIMEOUT])
-def test_verdict_stands_in_for_the_last_answer(kind: FaultKind) -> None:
-    """Where the last step got no answer, the verdict by feedback stands in for it."""
-    rig = started()
-    feedback(rig, {"status": "succeed"})
-    rig.fault(kind)
-    assert rig.states() == [ExecutionState.SUCCEEDED]
-
-
-def test_verdict_does_not_stand_in_for_an_earlier_step() -> None:
-    """Only the last step's missing answer is replaced."""
-    rig = started(request=[{"url": "http://target.test/1"}, {"url": "http://target.test/2"}])
-    feedback(rig, {"status": "succeed"})
-    rig.fault()
-    assert rig.execution(1).error == "500"
-
-
-def test_feedback_with_a_check_only_hastens_it() -> None:
-    """With a checkUrl feedback is recorded and brings the next check forward, but does not decide."""
-    rig = polled(checkRateSeconds=30)
-    feedback(rig, {"status": "succeed"})
-    assert rig.states() == [ExecutionState.PROCESSING]
-    rig.pass_time(0)
-    assert rig.call.token.kind is CallKind.CHECK
-    feedback(rig, {"status": "succeed"})
-    assert rig.states() == [ExecutionState.PROCESSING]
-
-
 def test_attempt_over_its_limit() -> None:
     """An asynchronous attempt over timeoutSeconds raises `timeout`, and calls cancelUrl."""
     cancel = {"url": "http://target.test/stop/${schedulingExecuteNumber}"}
@@ -306,31 +182,6 @@ def test_a_location_that_answers_202_is_running(body: Any) -> None:
     assert rig.context(1).failed_checks == 0
 
 
-def test_feedback_during_a_check_brings_the_next_one_forward() -> None:
-    """The check in flight may have been answered before: the next one follows at once, and just that one."""
-    rig = polled(checkRateSeconds=10)
-    rig.pass_time(10_000)
-    feedback(rig, {"status": "succeed"})
-    rig.answer(200, {})
-    rig.pass_time(0)
-    assert len(rig.calls()) == 3
-    rig.answer(200, {})
-    rig.pass_time(9_999)
-    assert len(rig.calls()) == 3
-
-
-def test_feedback_during_the_chain_brings_the_first_check_forward() -> None:
-    """With a checkUrl, and with a Location as well."""
-    cases: list[tuple[dict[str, Any], dict[str, str]]] = [({"checkUrl": CHECK}, {}), ({}, {"location": "/s"})]
-    for members, headers in cases:
-        rig = started(**members, checkRateSeconds=30)
-        feedback(rig, {"status": "failed"})
-        rig.answer(202, headers=headers)
-        assert rig.states() == [ExecutionState.PROCESSING]
-        rig.pass_time(0)
-        assert rig.call.token.kind is CallKind.CHECK
-
-
 def test_retry_after_of_the_last_check_lengthens_the_retry() -> None:
     """`Retry-After` from the target lengthens a wait (SPEC section 6)."""
     for asked, wait in (({}, 1_000), ({"Retry-After": "9"}, 9_000)):
@@ -348,23 +199,3 @@ def test_a_whole_check_url_of_another_origin() -> None:
     rig.pass_time(1_000)
     assert rig.execution(1).error == "egress"
     assert len(rig.calls()) == 1
-
-
-def test_a_synchronous_job_records_feedback() -> None:
-    """Feedback decides nothing where the chain's end is the outcome."""
-    rig = Rig().create()
-    rig.deliver(Triggered())
-    assert feedback(rig, {"status": "failed"}) == Taken()
-    assert len(rig.of(FeedbackSeen, rig.records)) == 1
-    rig.answer(200)
-    assert rig.states() == [ExecutionState.SUCCEEDED]
-
-
-def test_feedback_for_an_execution_without_its_context_is_stale() -> None:
-    """Before its recovery it cannot be taken; it does no harm."""
-    rig = started()
-    assert rig.document is not None
-    rig.document = Document(rig.document.head, {})
-    refusal = feedback(rig, {"status": "succeed"})
-    assert isinstance(refusal, Refusal)
-    assert refusal.code is RefusalCode.STALE

@@ -6,11 +6,9 @@ import pytest
 
 from client_sdk.models import parse_definition
 from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.domain.events import Triggered
 from scheduler_service.engine.compile import compile_definition
-from scheduler_service.engine.fingerprint import fingerprint
 from scheduler_service.engine.program import Policy, Surroundings
-from tests.unit.engine.rig import Rig, definition, program
+from tests.unit.engine.rig import definition, program
 
 URL = "http://target.test/"
 
@@ -20,12 +18,6 @@ def problems(**members: Any) -> list[tuple[str, str]]:
     with pytest.raises(DefinitionError) as caught:
         program(**members)
     return [(one.pointer, one.code) for one in caught.value.problems]
-
-
-def warnings(**members: Any) -> list[tuple[str, str]]:
-    """(pointer, code) of everything that a definition is warned of."""
-    compiled = compile_definition(parse_definition(definition(**members)), Surroundings())
-    return [(one.pointer, one.code) for one in compiled.warnings]
 
 
 @pytest.mark.parametrize("url", ["queue://work", "QUEUE://work", "queue://work/${$.n}"])
@@ -103,11 +95,6 @@ def test_what_is_not_there_yet_is_refused_by_name() -> None:
     assert problems(request=[{"url": URL, "sign": "s"}]) == [("/request/0/sign", "not_available")]
 
 
-def test_behind_a_service_name_an_authority_is_a_segment() -> None:
-    """With `serviceName` the authority in `url` is the first path segment (SPEC section 4)."""
-    assert program(request=[{"url": "http://first:99999/x", "serviceName": "shop"}]).steps
-
-
 def test_all_problems_come_at_once() -> None:
     """One answer names everything that is wrong."""
     found = problems(
@@ -130,80 +117,6 @@ def test_a_definition_needs_its_id() -> None:
     assert problems(jobId=None) == [("/jobId", "required")]
 
 
-def test_system_urls_are_for_system_jobs() -> None:
-    """`system://NAME` is refused in every definition but the scheduler's own."""
-    assert program(system=True, request=[{"url": "system://clean"}]).system
-
-
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        ({}, []),
-        ({"timer": {"dueTime": "5s", "period": ""}}, [("/timer/dueTime", "due_time_ignored")]),
-        ({"timer": {"dueTime": "5s", "period": "external"}}, [("/timer/dueTime", "due_time_ignored")]),
-        ({"notification": [{"url": URL}]}, []),
-        ({"retry": [{"errorEquals": ["500", "lost"]}]}, [("/retry/0/errorEquals", "never_retried")]),
-        ({"retry": [{"errorEquals": ["5XX", "Timeout"]}]}, [("/retry/0/errorEquals", "spelling")] * 2),
-        ({"retry": [{"errorEquals": ["5xx", "*", "OUT_OF_STOCK", "418"]}]}, []),
-        ({"checkUrl": URL}, [("/checkUrl", "check_ignored")]),
-        ({"checkUrl": URL, "async": True}, []),
-        (
-            {"notification": [{"url": URL}, {"url": URL, "stateEquals": ["finalsucceed", "E7"]}]},
-            [("/notification/1/stateEquals", "spelling")],
-        ),
-        (
-            {"notification": [{"url": URL, "stateEquals": "finalSucceed"}]},
-            [("/notification", "no_final_notification")],
-        ),
-        (
-            {
-                "notification": [
-                    {"url": URL, "stateEquals": "finalSucceed"},
-                    {"url": URL, "stateEquals": ["500", "finalFailed"]},
-                ]
-            },
-            [],
-        ),
-    ],
-)
-def test_warnings(members: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    """Warnings have pointers into the definition, like problems."""
-    assert warnings(**members) == expected
-
-
-def test_a_warning_says_what_to_write() -> None:
-    """The message names the remedy, and all that is missing."""
-    posted = definition(retry=[{"errorEquals": "5XX"}], notification=[{"url": URL, "stateEquals": "500"}])
-    texts = [one.message for one in compile_definition(parse_definition(posted), Surroundings()).warnings]
-    assert "'5XX' is not an error code; write '5xx'" in texts
-    assert any("no entry gets finalFailed and finalSucceed; add both to" in one for one in texts)
-
-
-def test_equal_definitions() -> None:
-    """Compared with defaults filled in, without `active` and `jobId`; a null body is not an absent one."""
-
-    def mark(**members: Any) -> bytes:
-        return fingerprint(parse_definition(definition(**members)))
-
-    base = mark()
-    same: list[dict[str, Any]] = [
-        {"active": 0},
-        {"jobId": "other"},
-        {"retry": []},
-        {"leadSeconds": 0},
-        {"timer": '{"period":"external"}'},
-        {"request": [{"url": "http://target.test/run", "method": "post", "successCodes": ["2XX"]}]},
-    ]
-    assert {mark(**members) for members in same} == {base}
-    other: list[dict[str, Any]] = [
-        {"qos": 1},
-        {"request": [{"url": "http://target.test/run", "body": None}]},
-        {"notification": [{"url": URL}]},
-    ]
-    assert base not in {mark(**members) for members in other}
-    assert mark(notification=[{"url": URL}]) != mark(notification=[{"url": URL, "body": None}])
-
-
 def test_times_become_milliseconds() -> None:
     """Numbers of seconds may have decimals; misfire and jitter reach the timer."""
     made = program(
@@ -222,72 +135,6 @@ def test_times_become_milliseconds() -> None:
     assert (made.timer.jitter, made.timer.misfire_grace, made.timer.misfire_limit) == (1_500, 250, 7)
     assert made.policies == (Policy(frozenset({"500", "x"}), 100, ceiling=2_500, jitter="full"),)
     assert (made.timeout, made.check_rate, made.lead) == (1, 100, 2_000)
-
-
-def kept(**members: Any) -> list[tuple[bool, bool]]:
-    """(keeps, needed) of each step."""
-    return [(step.keeps, step.needed) for step in program(**members).steps]
-
-
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        ({"request": [{"url": URL}, {"url": URL}]}, [(False, False)] * 2),
-        ({"request": [{"url": URL}, {"url": URL, "body": "${x}"}]}, [(True, True), (False, False)]),
-        (
-            {"request": [{"url": URL, "body": "${x}"}] * 3},
-            [(True, True), (True, True), (False, False)],
-        ),
-        (
-            {"request": [{"url": URL, "respEnvName": "A"}, {"url": URL}, {"url": URL, "body": "${A.x}"}]},
-            [(True, True), (False, False), (False, False)],
-        ),
-        (
-            {"request": [{"url": URL}, {"url": URL}, {"url": URL, "body": "${responses[0].x}"}]},
-            [(True, True), (True, True), (False, False)],
-        ),
-        (
-            {"request": [{"url": URL}, {"url": URL, "body": "${$.*}"}]},
-            [(True, True), (False, False)],
-        ),
-        ({"request": [{"url": URL}, {"url": URL, "body": "${trigger.x}"}]}, [(False, False)] * 2),
-        ({"notification": [{"url": URL, "body": "${x}"}]}, [(True, False)]),
-        ({"cancelUrl": {"url": URL + "${x}"}}, [(True, False)]),
-        ({"checkUrl": URL + "${x}", "async": True}, [(True, True)]),
-        ({"checkUrl": URL + "${x}"}, [(False, False)]),
-    ],
-)
-def test_which_responses_are_kept(members: dict[str, Any], expected: list[tuple[bool, bool]]) -> None:
-    """Only what a later template may read is kept; only what a step or the check reads is needed."""
-    assert kept(**members) == expected
-
-
-def test_steps_with_equal_targets_are_told_apart() -> None:
-    """The latest response is that of the step just before, though a later step looks the same."""
-    middle, last = {"url": URL, "respEnvName": "B"}, {"url": URL, "body": "${x}"}
-    marks = [(False, False), (True, True), (True, True), (False, False)]
-    assert kept(request=[{"url": URL}, middle, last, last]) == marks
-
-
-@pytest.mark.parametrize(
-    ("step", "key"),
-    [
-        ({"url": URL}, "uid-1-0"),
-        ({"url": URL + "${schedulingRequestCounts}"}, "uid-1-0-1"),
-        ({"url": URL, "body": "${schedulingFeedbackUrl}"}, "uid-1-0-1"),
-        ({"url": URL, "headers": {"X-F": "${schedulingFeedbackUrlInternal}"}}, "uid-1-0-1"),
-        ({"url": "service:/x", "serviceName": "s${schedulingRequestCounts}"}, "uid-1-0-1"),
-        ({"url": URL + "${schedulingExecuteNumber}"}, "uid-1-0"),
-        ({"url": URL, "headers": {"idempotency-KEY": "own"}}, "own"),
-    ],
-)
-def test_idempotency_key(step: dict[str, Any], key: str) -> None:
-    """uid, executeNumber and step; the attempt where the templates name it; a step's own wins, once."""
-    rig = Rig(request=[step]).create()
-    rig.deliver(Triggered())
-    names = [name.lower() for name, _ in rig.request.headers]
-    assert names.count("idempotency-key") == 1
-    assert rig.header("Idempotency-Key") == key
 
 
 STEP = {"url": "http://target.test/"}

@@ -1,28 +1,26 @@
-"""What checks, feedback and a failing chain leave alone, and when the next check comes
-(SPEC sections 4, 5, 7)."""
+"""Feedback of a target: fenced by token and attempt, recorded, reported, obeyed (SPEC sections 4, 5, 7)."""
 
 from typing import Any
 
+import pytest
+
+from scheduler_service.domain.document import Document, FeedbackAwaited
 from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import AttemptEnded, FeedbackSeen
+from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.scope import feedback_token
+from tests.unit.engine.asynchronous import CHECK, feedback, polled, started
 from tests.unit.engine.rig import Rig
 
-CHECK = "http://target.test/state/${$.ticket}"
-
-
-def started(**members: Any) -> Rig:
-    """An asynchronous job whose first execution is in its first step."""
-    rig = Rig(**{"async": True, "timeoutSeconds": 600, **members}).create()
-    rig.deliver(Triggered())
-    return rig
+TICKET = "http://target.test/state/${$.ticket}"
 
 
 def test_a_check_does_not_change_the_root() -> None:
     """Checks and feedback do not change the root: a check reads what the chain left (SPEC section 4)."""
     told = {"url": "http://caller.test/${$.ticket}", "stateEquals": "inprogress"}
-    rig = started(checkUrl=CHECK, notification=[told])
+    rig = started(timeoutSeconds=600, checkUrl=TICKET, notification=[told])
     rig.answer(200, {"ticket": "chain"})
     rig.pass_time(1_000)
     rig.answer(200, {"ticket": "check"})
@@ -34,7 +32,7 @@ def test_a_check_does_not_change_the_root() -> None:
 
 def test_the_pause_counts_from_the_end_of_a_check() -> None:
     """`checkRateSeconds` is the pause between the end of a check and the next one (SPEC section 2)."""
-    rig = started(checkUrl=CHECK, checkRateSeconds=4)
+    rig = started(timeoutSeconds=600, checkUrl=TICKET, checkRateSeconds=4)
     rig.answer(200, {"ticket": 1})
     rig.pass_time(4_000)
     rig.pass_time(3_000)
@@ -47,7 +45,7 @@ def test_the_pause_counts_from_the_end_of_a_check() -> None:
 
 def test_progress_is_kept_as_it_was_given() -> None:
     """`20/60` and `30%` are kept raw; a report without one leaves the last one (SPEC section 5)."""
-    rig = started()
+    rig = started(timeoutSeconds=600)
     rig.answer(200)
     token = feedback_token(b"key", "uid", 1)
     for given, kept in (("20/60", "20/60"), (None, "20/60"), ("30%", "30%")):
@@ -57,7 +55,7 @@ def test_progress_is_kept_as_it_was_given() -> None:
 
 def test_feedback_during_the_chain_is_told_at_once() -> None:
     """Recorded and notified at once, though its verdict waits for the chain's end (SPEC section 5)."""
-    rig = started(notification=[{"url": "http://caller.test/"}])
+    rig = started(timeoutSeconds=600, notification=[{"url": "http://caller.test/"}])
     rig.deliver(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {"status": "failed", "error": "e"}))
     assert [event for event, _ in rig.told()] == ["e"]
     assert len(rig.of(FeedbackSeen, rig.records)) == 1
@@ -83,13 +81,13 @@ def test_a_failing_request_of_an_asynchronous_chain_is_told_by_its_status() -> N
     """Its key is the HTTP status code, `500` where there is none; what succeeds is not told
     (SPEC section 7)."""
     steps = [{"url": "http://target.test/1"}, {"url": "http://target.test/2"}]
-    rig = started(request=steps, notification=[{"url": "http://caller.test/"}])
+    rig = started(timeoutSeconds=600, request=steps, notification=[{"url": "http://caller.test/"}])
     rig.answer(200)
     rig.answer(503, {"status": "failed", "error": "full"})
     assert [event for event, _ in rig.told()] == ["503", "finalFailed"]
     assert rig.told()[0][1]["response"]["error"] == "full"
     assert rig.record_of(AttemptEnded).error == "503"
-    other = started(notification=[{"url": "http://caller.test/"}])
+    other = started(timeoutSeconds=600, notification=[{"url": "http://caller.test/"}])
     other.fault()
     assert [(event, body["httpStatus"]) for event, body in other.told()] == [
         ("500", "500"),
@@ -111,3 +109,130 @@ def test_webhook_id_is_the_same_on_every_try() -> None:
         for one in rig.deliveries()
     ]
     assert names == [["uid-1-0-n"], ["own"], ["uid-1-2-n"], ["own"]]
+
+
+def test_feedback_decides() -> None:
+    """Without a check, feedback is the outcome; the deciding one repeated is 200, another one stale."""
+    rig = started()
+    rig.answer(200)
+    assert isinstance(rig.context(1).phase, FeedbackAwaited)
+    assert feedback(rig, {"progress": "30%"}) == Taken()
+    assert rig.execution(1).progress == "30%"
+    assert feedback(rig, {"status": "succeed"}) == Taken()
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+    assert feedback(rig, {"status": "succeed"}) == Unchanged()
+    stale = feedback(rig, {"status": "failed"})
+    assert isinstance(stale, Refusal)
+    assert stale.code is RefusalCode.STALE
+    assert [one.stale for one in rig.of(FeedbackSeen, rig.records)] == [False, False, True]
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+
+
+def test_feedback_that_failed_is_retried_by_its_code() -> None:
+    """`failed` raises the business's code, and the policy that names it retries."""
+    rig = started(retry=[{"errorEquals": "error1", "intervalSeconds": 3}])
+    rig.answer(200)
+    feedback(rig, {"status": "failed", "error": "error1"})
+    assert rig.execution(1).state is ExecutionState.FAILED
+    rig.pass_time(3_000)
+    assert rig.call.token.request_counts == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"), [([], ""), ({"status": "done"}, "/status"), ({"status": {}}, "/status"), (None, "")]
+)
+def test_feedback_that_is_no_report(body: Any, pointer: str) -> None:
+    """A feedback of no known form is refused with the place that is wrong, and nothing is recorded."""
+    rig = started()
+    refusal = feedback(rig, body)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.pointer) == (RefusalCode.INVALID, pointer)
+    assert rig.of(FeedbackSeen, rig.records) == []
+
+
+def test_feedback_token_is_checked_first() -> None:
+    """A wrong token is refused whatever else is wrong, and for other requestCounts it is a wrong one."""
+    rig = started()
+    for counts, token in [(1, ""), (1, "x" * 64), (2, feedback_token(b"key", "uid", 1)), (1, "\udc80")]:
+        refusal = feedback(rig, [], counts, token)
+        assert isinstance(refusal, Refusal)
+        assert refusal.code is RefusalCode.FORBIDDEN
+
+
+def test_feedback_for_no_attempt_is_stale() -> None:
+    """requestCounts that never were: stale, recorded, no effect."""
+    rig = started()
+    refusal = feedback(rig, {}, 99)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code is RefusalCode.STALE
+
+
+def test_feedback_during_the_chain_waits() -> None:
+    """A verdict that comes while the chain runs waits for its end; an answer that fails the chain wins."""
+    rig = started(request=[{"url": "http://target.test/1"}, {"url": "http://target.test/2"}])
+    feedback(rig, {"status": "failed", "error": "early"})
+    feedback(rig, {"status": "succeed"})
+    assert rig.states() == [ExecutionState.PROCESSING]
+    rig.answer(200)
+    rig.answer(200)
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+    other = started()
+    feedback(other, {"status": "succeed"})
+    other.answer(500)
+    assert other.execution(1).error == "500"
+
+
+def test_feedback_with_a_check_only_hastens_it() -> None:
+    """With a checkUrl feedback is recorded and brings the next check forward, but does not decide."""
+    rig = polled(checkRateSeconds=30)
+    feedback(rig, {"status": "succeed"})
+    assert rig.states() == [ExecutionState.PROCESSING]
+    rig.pass_time(0)
+    assert rig.call.token.kind is CallKind.CHECK
+    feedback(rig, {"status": "succeed"})
+    assert rig.states() == [ExecutionState.PROCESSING]
+
+
+def test_feedback_during_a_check_brings_the_next_one_forward() -> None:
+    """The check in flight may have been answered before: the next one follows at once, and just that one."""
+    rig = polled(checkRateSeconds=10)
+    rig.pass_time(10_000)
+    feedback(rig, {"status": "succeed"})
+    rig.answer(200, {})
+    rig.pass_time(0)
+    assert len(rig.calls()) == 3
+    rig.answer(200, {})
+    rig.pass_time(9_999)
+    assert len(rig.calls()) == 3
+
+
+def test_feedback_during_the_chain_brings_the_first_check_forward() -> None:
+    """With a checkUrl, and with a Location as well."""
+    cases: list[tuple[dict[str, Any], dict[str, str]]] = [({"checkUrl": CHECK}, {}), ({}, {"location": "/s"})]
+    for members, headers in cases:
+        rig = started(**members, checkRateSeconds=30)
+        feedback(rig, {"status": "failed"})
+        rig.answer(202, headers=headers)
+        assert rig.states() == [ExecutionState.PROCESSING]
+        rig.pass_time(0)
+        assert rig.call.token.kind is CallKind.CHECK
+
+
+def test_a_synchronous_job_records_feedback() -> None:
+    """Feedback decides nothing where the chain's end is the outcome."""
+    rig = Rig().create()
+    rig.deliver(Triggered())
+    assert feedback(rig, {"status": "failed"}) == Taken()
+    assert len(rig.of(FeedbackSeen, rig.records)) == 1
+    rig.answer(200)
+    assert rig.states() == [ExecutionState.SUCCEEDED]
+
+
+def test_feedback_for_an_execution_without_its_context_is_stale() -> None:
+    """Before its recovery it cannot be taken; it does no harm."""
+    rig = started()
+    assert rig.document is not None
+    rig.document = Document(rig.document.head, {})
+    refusal = feedback(rig, {"status": "succeed"})
+    assert isinstance(refusal, Refusal)
+    assert refusal.code is RefusalCode.STALE

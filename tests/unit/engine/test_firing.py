@@ -1,7 +1,5 @@
 """Firings, overlap, the ledger and misfires as the machine handles them (SPEC sections 2 and 3)."""
 
-from typing import Any
-
 from scheduler_service.domain.document import Latest
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.events import (
@@ -16,15 +14,9 @@ from scheduler_service.domain.execution import ExecutionState, FiringOutcome, Jo
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Refusal, RefusalCode, Started, Taken, Unchanged
 from scheduler_service.engine.program import Surroundings
-from tests.unit.engine.rig import START, Rig, program
+from tests.unit.engine.rig import EVERY_10, START, Rig, program, ticking
 
-EVERY_10 = {"dueTime": "10s", "period": "10s"}
 S = ExecutionState
-
-
-def ticking(surroundings: Surroundings | None = None, **members: Any) -> Rig:
-    """A job that fires every ten seconds, ten seconds from its creation on."""
-    return Rig(surroundings, **{"timer": EVERY_10, **members}).create()
 
 
 def test_one_time_fires_at_once_and_is_finished() -> None:
@@ -55,60 +47,6 @@ def test_late_is_more_than_a_second() -> None:
     rig.deliver(AlarmRang())
     assert rig.ledger() == [(10_000, "late", None)]
     assert rig.execution(1).planned_at == START + 10_000
-
-
-def test_skip_records_the_firing() -> None:
-    """Over the limit a firing is skipped: it keeps its number, and the ledger has it."""
-    rig = ticking()
-    rig.pass_time(20_000)
-    assert rig.states() == [S.PROCESSING, S.SKIPPED]
-    assert rig.ledger() == [(10_000, "fired", None), (20_000, "skipped", "overlap")]
-    assert rig.execution(2).reason == "overlap"
-
-
-def test_queue_runs_later_in_order() -> None:
-    """`queue` lets firings wait in order, and skips those beyond `queueLimit`."""
-    rig = ticking(overlapPolicy="queue", queueLimit=2)
-    rig.pass_time(40_000)
-    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED, S.SKIPPED]
-    assert rig.execution(4).reason == "queue_full"
-    rig.answer()
-    assert rig.states() == [S.SUCCEEDED, S.PROCESSING, S.ENQUEUED, S.SKIPPED]
-    assert rig.ledger()[-1] == (20_000, "late", None)
-
-
-def test_cancel_running_ends_the_oldest() -> None:
-    """`cancel_running` ends the oldest execution and starts the new one."""
-    rig = ticking(overlapPolicy="cancel_running")
-    rig.pass_time(20_000)
-    assert rig.states() == [S.CANCELLED, S.PROCESSING]
-    assert rig.execution(1).error == "cancelled"
-    two = ticking(overlapPolicy="cancel_running", maxConcurrency=2)
-    two.pass_time(30_000)
-    assert two.states() == [S.CANCELLED, S.PROCESSING, S.PROCESSING]
-
-
-def test_allow_counts_no_limit() -> None:
-    """`allow` starts everything."""
-    rig = ticking(overlapPolicy="allow")
-    rig.pass_time(30_000)
-    assert rig.states() == [S.PROCESSING] * 3
-
-
-def test_max_concurrency_is_the_limit() -> None:
-    """Up to `maxConcurrency` executions run at once."""
-    rig = ticking(maxConcurrency=2)
-    rig.pass_time(30_000)
-    assert rig.states() == [S.PROCESSING, S.PROCESSING, S.SKIPPED]
-
-
-def test_waiting_retry_holds_its_place() -> None:
-    """An execution that waits for its retry counts for `maxConcurrency`."""
-    rig = ticking(retry=[{"errorEquals": "500", "intervalSeconds": 60}])
-    rig.pass_time(10_000)
-    rig.answer(500)
-    rig.pass_time(10_000)
-    assert rig.states() == [S.FAILED, S.SKIPPED]
 
 
 def test_missed_firings_become_one() -> None:
@@ -280,14 +218,6 @@ def test_cancel_one_that_waits_and_one_that_ended() -> None:
         assert refusal.code is code
 
 
-def test_cancel_frees_the_place() -> None:
-    """When a running execution is cancelled the next in line starts."""
-    rig = ticking(overlapPolicy="queue")
-    rig.pass_time(20_000)
-    rig.deliver(CancelRequested(1))
-    assert rig.states() == [S.CANCELLED, S.PROCESSING]
-
-
 def test_live_execution_keeps_its_definition() -> None:
     """An update changes nothing for what runs; the next execution has the new definition."""
     rig = ticking(request=[{"url": "http://target.test/1"}, {"url": "http://target.test/2"}])
@@ -322,52 +252,6 @@ def test_delayed_triggers_run_in_the_order_of_their_moments() -> None:
     assert rig.states() == [S.ENQUEUED, S.PROCESSING, S.ENQUEUED]
     rig.answer()
     assert rig.states() == [S.ENQUEUED, S.SUCCEEDED, S.PROCESSING]
-
-
-def test_cancel_running_makes_room_for_one() -> None:
-    """When the limit has sunk since, as many are ended as it takes."""
-    rig = Rig(overlapPolicy="cancel_running", maxConcurrency=3).create()
-    for _ in range(3):
-        rig.deliver(Triggered())
-    rig.programs[2] = program(overlapPolicy="cancel_running")
-    rig.deliver(Updated(2))
-    rig.deliver(Triggered())
-    assert rig.states() == [S.CANCELLED] * 3 + [S.PROCESSING]
-
-
-def test_the_line_moves_up_when_the_limit_goes() -> None:
-    """After an update to `allow`, or to a higher limit, those in line start."""
-    changes: list[dict[str, Any]] = [
-        {"overlapPolicy": "allow"},
-        {"overlapPolicy": "queue", "maxConcurrency": 5},
-    ]
-    for members in changes:
-        rig = Rig(overlapPolicy="queue").create()
-        for _ in range(3):
-            rig.deliver(Triggered())
-        rig.programs[2] = program(**members)
-        rig.deliver(Updated(2))
-        assert rig.states() == [S.PROCESSING] * 3
-
-
-def test_nobody_waits_behind_a_place_that_is_free() -> None:
-    """What ends in the turn in which it starts leaves its place to the next in line."""
-    rig = Rig(overlapPolicy="queue").create()
-    for _ in range(3):
-        rig.deliver(Triggered())
-    rig.programs[2] = program(overlapPolicy="cancel_running", request=[{"url": "http://t.test/${$.gone}"}])
-    rig.deliver(Updated(2))
-    rig.deliver(Triggered())
-    assert rig.states() == [S.CANCELLED] + [S.TERMINATED] * 3
-
-
-def test_cancel_running_lets_the_caught_up_wait() -> None:
-    """`fire_all` runs its firings as if the policy were queue, whatever it is."""
-    misfire = {"policy": "fire_all", "limit": 3, "graceSeconds": 0}
-    rig = ticking(timer={**EVERY_10, "misfire": misfire}, overlapPolicy="cancel_running")
-    rig.wall += 35_000
-    rig.deliver(AlarmRang())
-    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
 
 
 def test_fire_once_is_one_late_entry_and_the_run_before_it() -> None:

@@ -1,11 +1,9 @@
 """After a crash: what goes on, what is sent again, what is lost (SPEC section 8)."""
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.domain.document import Checking, CheckWaiting, Context, Document
+from scheduler_service.domain.document import Checking, CheckWaiting, Document
 from scheduler_service.domain.events import (
     Adopted,
     AlarmRang,
@@ -19,19 +17,11 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.engine.snapshot import SnapshotError, decode, encode, encode_all, needs_commit
+from scheduler_service.engine.snapshot import decode, encode, encode_all
+from tests.unit.engine.chains import CHAIN, running
 from tests.unit.engine.rig import START, Rig
 
 S = ExecutionState
-CHAIN = [{"url": "http://target.test/1"}, {"url": "http://target.test/2", "body": "${$.x}"}]
-
-
-def running(qos: int, **members: Any) -> Rig:
-    """A job whose first step is answered and whose second is in flight."""
-    rig = Rig(qos=qos, **{"request": CHAIN, **members}).create()
-    rig.deliver(Triggered())
-    rig.answer(200, {"x": "y"})
-    return rig
 
 
 def test_qos_1_sends_the_step_in_flight_again() -> None:
@@ -133,48 +123,6 @@ def test_verdict_survives() -> None:
     rig.restart()
     rig.answer(200)
     assert rig.execution(1).error == "e"
-
-
-def test_snapshot_drops_contexts_of_qos_0() -> None:
-    """What is written at qos 0 is the head alone; at qos 1 it is all."""
-    for qos, kept in ((0, 0), (1, 1)):
-        rig = running(qos)
-        assert rig.document is not None
-        again = decode(encode(rig.document))
-        assert again.head == rig.document.head
-        assert len(again.contexts) == kept
-
-
-@pytest.mark.parametrize("stored", [b"", b"\xc1", b"\x80", b"\x93"])
-def test_damaged_snapshot(stored: bytes) -> None:
-    """A damaged state is one error, not a crash."""
-    with pytest.raises(SnapshotError):
-        decode(stored)
-
-
-def test_newer_snapshot_is_refused() -> None:
-    """A state that a newer program wrote is refused by its format."""
-    import msgspec
-
-    rig = Rig().create()
-    assert rig.document is not None
-    raw = msgspec.msgpack.decode(encode(rig.document))
-    with pytest.raises(SnapshotError, match="format 99"):
-        decode(msgspec.msgpack.encode({**raw, "format": 99}))
-
-
-def test_needs_commit() -> None:
-    """A turn must be durable when the head changed, or at qos 1 the context."""
-    for qos in (0, 1):
-        rig = running(qos)
-        before = rig.document
-        assert before is not None
-        assert not needs_commit(before, before)
-        assert needs_commit(None, before)
-        assert needs_commit(before, None)
-        context = before.contexts[1]
-        changed = Document(before.head, {1: Context(context.phase, context.deadline + 1)})
-        assert needs_commit(before, changed) is (qos == 1)
 
 
 def test_alarm_without_a_context_does_no_harm() -> None:

@@ -5,7 +5,6 @@ import pytest
 from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS, WAITING, follow
-from scheduler_service.engine.turn_state import TurnState, replace
 from tests.unit.engine.rig import START, Rig, program
 
 S = ExecutionState
@@ -37,20 +36,6 @@ def test_states_follow_the_table() -> None:
                     follow(before, after)
     assert {S.SUCCEEDED, S.TERMINATED, S.CANCELLED, S.SKIPPED} == TERMINAL
     assert LIVE | WAITING | TERMINAL == set(S) == TRANSITIONS.keys()
-
-
-def test_a_draft_keeps_to_the_table() -> None:
-    """Wherever the engine changes a state, the table is asked."""
-    rig = Rig().create()
-    rig.deliver(Triggered(planned_at=START + 5_000))
-    assert rig.document is not None
-    turn = TurnState(rig.job, rig.document, rig.now)
-    for after in (S.PROCESSING, S.FAILED, S.SUCCEEDED):
-        for put in (turn.put, turn.requeue):
-            with pytest.raises(AssertionError, match="from scheduled"):
-                put(replace(rig.open(1), state=after))
-    turn.requeue(replace(rig.open(1), state=S.ENQUEUED))
-    assert turn.opens[1].state is S.ENQUEUED
 
 
 def test_a_failed_attempt_without_retry_passes_through_failed() -> None:

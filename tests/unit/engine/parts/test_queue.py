@@ -1,13 +1,9 @@
 """Steps in queues: published, ended, reconfigured, withdrawn (SPEC section 13)."""
 
 import json
-from typing import Any
-
-import pytest
 
 from scheduler_service.domain.document import PartsQueued
 from scheduler_service.domain.effects import Inform, ReconfigureParts, WithdrawParts
-from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.events import (
     CancelRequested,
     FeedbackArrived,
@@ -25,6 +21,10 @@ from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode
 from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, end, parts_of, queued
 from tests.unit.engine.rig import START, Rig, program
+
+LOST = PartEnd(
+    error="disk", failure_type=FailureType.BUSINESS, message="full", body=b'{"left":0}', instance="w"
+)
 
 S = ExecutionState
 FAILED = PartEnd(error="e1", failure_type=FailureType.BUSINESS, message="no", instance="w")
@@ -226,68 +226,6 @@ def test_work_for_a_queue_is_handed_out_three_seconds_early() -> None:
     assert parts_of(late) == []
 
 
-@pytest.mark.parametrize(
-    ("step", "pointer", "code"),
-    [
-        ({"url": "queue://"}, "/request/0/url", "invalid"),
-        ({"url": "queue://a b"}, "/request/0/url", "invalid"),
-        ({"url": "queue://work", "serviceName": "s"}, "/request/0/serviceName", "misplaced"),
-        ({"url": "queue://work", "route": "hash"}, "/request/0/route", "misplaced"),
-        ({"url": "queue://work", "timeoutSeconds": 1}, "/request/0/timeoutSeconds", "misplaced"),
-        ({"url": "queue://work", "successCodes": [204]}, "/request/0/successCodes", "misplaced"),
-        ({"url": "queue://work", "followRedirects": 3}, "/request/0/followRedirects", "misplaced"),
-        ({"url": "queue://work", "parallelism": 1_001}, "/request/0/parallelism", "range"),
-        (
-            {"url": "queue://work", "parallelism": 3, "specificInstances": ["a", "b"]},
-            "/request/0/parallelism",
-            "range",
-        ),
-        (
-            {"url": "queue://work", "specificInstances": ["a", "b", "a"]},
-            "/request/0/specificInstances/2",
-            "duplicate",
-        ),
-        (
-            {"url": "queue://work", "leaseSeconds": 5, "renewSeconds": 5},
-            "/request/0/renewSeconds",
-            "range",
-        ),
-        ({"url": "http://target.test/", "route": "hash"}, "/request/0/route", "misplaced"),
-        ({"url": "http://target.test/", "tags": ["a"]}, "/request/0/tags", "misplaced"),
-        ({"url": "service://s/", "priority": 1}, "/request/0/priority", "misplaced"),
-    ],
-)
-def test_fields_that_do_not_fit_are_refused(step: dict[str, Any], pointer: str, code: str) -> None:
-    """Each by its pointer, so that none is silently ignored."""
-    with pytest.raises(DefinitionError) as refused:
-        program(request=[step])
-    assert (pointer, code) in [(one.pointer, one.code) for one in refused.value.problems]
-
-
-@pytest.mark.parametrize(
-    ("parallelism", "named"), [(2, ["a", "b"]), (2, ["a", "b", "c"]), (2, []), (1, ["a"])]
-)
-def test_as_many_parts_as_instances_are_taken(parallelism: int, named: list[str]) -> None:
-    """Each part goes to another instance; nobody named: to anybody (SPEC section 13)."""
-    assert program(request=[STEP | {"parallelism": parallelism, "specificInstances": named}]).steps
-
-
-def test_what_says_nothing_else_than_the_default_is_taken() -> None:
-    """A step that is written out in full is none the worse for it."""
-    assert program(
-        request=[STEP | {"followRedirects": 0, "successCodes": ["2xx"], "timeoutSeconds": None}]
-    ).steps
-
-
-@pytest.mark.parametrize("place", ["cancelUrl", "checkUrl", "notification"])
-def test_only_steps_go_to_queues(place: str) -> None:
-    """Checks, notifications and cancelUrl are sent."""
-    entry = {"url": "queue://work"}
-    with pytest.raises(DefinitionError) as refused:
-        program(**{place: [entry] if place == "notification" else entry, "async": True})
-    assert any(one.code == "misplaced" for one in refused.value.problems)
-
-
 def test_a_part_that_cannot_be_written_is_not_published() -> None:
     """Its body names what no answer gave: the error is that of any step."""
     rig = Rig(
@@ -297,3 +235,60 @@ def test_a_part_that_cannot_be_written_is_not_published() -> None:
     rig.answer(200, {})
     assert parts_of(rig) == []
     assert rig.execution(1).failure_type is FailureType.TEMPLATE
+
+
+def steps_of(rig: Rig) -> list[StepEnded]:
+    """All that was recorded of steps and their parts."""
+    return rig.of(StepEnded, rig.records)
+
+
+def test_the_request_of_a_queue_step_is_recorded() -> None:
+    """As those who claimed it were given it, whether it succeeded or failed."""
+    for said in (None, LOST):
+        rig = queued(STEP | {"headers": {"X-Album": "7"}})
+        end(rig, said=said)
+        (step,) = steps_of(rig)
+        (part,) = parts_of(rig)
+        exchange = step.exchange
+        assert (exchange.url, exchange.method) == ("queue://work", "POST")
+        assert (exchange.request_headers, exchange.request_body) == (part.request.headers, b'{"n":1}')
+        assert dict(exchange.request_headers)["X-Album"] == "7"
+
+
+def test_each_part_has_a_request_of_its_own() -> None:
+    """With its index; the step as a whole has none."""
+    rig = queued(STEP | {"parallelism": 2, "body": "${schedulingShardIndex}"})
+    for index in (1, 0):
+        end(rig, index)
+    found = {step.part: step.exchange.request_body for step in steps_of(rig)}
+    assert found == {0: b'"0"', 1: b'"1"', None: None}
+
+
+def test_what_a_failed_part_gave_is_kept() -> None:
+    """Its data, beside the code and the message."""
+    rig = queued()
+    end(rig, said=LOST)
+    (step,) = steps_of(rig)
+    assert (step.error, step.exchange.fault, step.exchange.response_body) == ("disk", "full", b'{"left":0}')
+
+
+def test_an_attempt_over_its_limit_tells_what_nobody_completed() -> None:
+    """The parts that are still in the queue, or in work, each with its request and `timeout`."""
+    rig = queued(STEP | {"parallelism": 2, "body": "${schedulingShardIndex}"})
+    end(rig, 1)
+    rig.pass_time(60_000)
+    done, open_one = steps_of(rig)
+    assert (done.part, done.error) == (1, None)
+    assert (open_one.part, open_one.error, open_one.instance) == (0, "timeout", None)
+    assert json.loads(open_one.exchange.request_body or b"") == "0"
+    assert open_one.exchange.request_headers == parts_of(rig)[0].request.headers
+    assert open_one.exchange.duration == 60_000
+    assert "timeoutSeconds" in str(open_one.exchange.fault)
+
+
+def test_a_single_part_over_the_limit_is_the_step() -> None:
+    """Nobody claimed it in time."""
+    rig = queued()
+    rig.pass_time(60_000)
+    (step,) = steps_of(rig)
+    assert (step.part, step.error, step.exchange.request_body) == (None, "timeout", b'{"n":1}')

@@ -1,0 +1,122 @@
+"""Which execution may run now: maxConcurrency, overlapPolicy and the queue before it (SPEC section 2)."""
+
+from typing import Any
+
+from scheduler_service.domain.events import (
+    AlarmRang,
+    CancelRequested,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.execution import ExecutionState
+from tests.unit.engine.rig import EVERY_10, Rig, program, ticking
+
+S = ExecutionState
+
+
+def test_skip_records_the_firing() -> None:
+    """Over the limit a firing is skipped: it keeps its number, and the ledger has it."""
+    rig = ticking()
+    rig.pass_time(20_000)
+    assert rig.states() == [S.PROCESSING, S.SKIPPED]
+    assert rig.ledger() == [(10_000, "fired", None), (20_000, "skipped", "overlap")]
+    assert rig.execution(2).reason == "overlap"
+
+
+def test_queue_runs_later_in_order() -> None:
+    """`queue` lets firings wait in order, and skips those beyond `queueLimit`."""
+    rig = ticking(overlapPolicy="queue", queueLimit=2)
+    rig.pass_time(40_000)
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED, S.SKIPPED]
+    assert rig.execution(4).reason == "queue_full"
+    rig.answer()
+    assert rig.states() == [S.SUCCEEDED, S.PROCESSING, S.ENQUEUED, S.SKIPPED]
+    assert rig.ledger()[-1] == (20_000, "late", None)
+
+
+def test_cancel_running_ends_the_oldest() -> None:
+    """`cancel_running` ends the oldest execution and starts the new one."""
+    rig = ticking(overlapPolicy="cancel_running")
+    rig.pass_time(20_000)
+    assert rig.states() == [S.CANCELLED, S.PROCESSING]
+    assert rig.execution(1).error == "cancelled"
+    two = ticking(overlapPolicy="cancel_running", maxConcurrency=2)
+    two.pass_time(30_000)
+    assert two.states() == [S.CANCELLED, S.PROCESSING, S.PROCESSING]
+
+
+def test_allow_counts_no_limit() -> None:
+    """`allow` starts everything."""
+    rig = ticking(overlapPolicy="allow")
+    rig.pass_time(30_000)
+    assert rig.states() == [S.PROCESSING] * 3
+
+
+def test_max_concurrency_is_the_limit() -> None:
+    """Up to `maxConcurrency` executions run at once."""
+    rig = ticking(maxConcurrency=2)
+    rig.pass_time(30_000)
+    assert rig.states() == [S.PROCESSING, S.PROCESSING, S.SKIPPED]
+
+
+def test_waiting_retry_holds_its_place() -> None:
+    """An execution that waits for its retry counts for `maxConcurrency`."""
+    rig = ticking(retry=[{"errorEquals": "500", "intervalSeconds": 60}])
+    rig.pass_time(10_000)
+    rig.answer(500)
+    rig.pass_time(10_000)
+    assert rig.states() == [S.FAILED, S.SKIPPED]
+
+
+def test_cancel_frees_the_place() -> None:
+    """When a running execution is cancelled the next in line starts."""
+    rig = ticking(overlapPolicy="queue")
+    rig.pass_time(20_000)
+    rig.deliver(CancelRequested(1))
+    assert rig.states() == [S.CANCELLED, S.PROCESSING]
+
+
+def test_cancel_running_makes_room_for_one() -> None:
+    """When the limit has sunk since, as many are ended as it takes."""
+    rig = Rig(overlapPolicy="cancel_running", maxConcurrency=3).create()
+    for _ in range(3):
+        rig.deliver(Triggered())
+    rig.programs[2] = program(overlapPolicy="cancel_running")
+    rig.deliver(Updated(2))
+    rig.deliver(Triggered())
+    assert rig.states() == [S.CANCELLED] * 3 + [S.PROCESSING]
+
+
+def test_the_line_moves_up_when_the_limit_goes() -> None:
+    """After an update to `allow`, or to a higher limit, those in line start."""
+    changes: list[dict[str, Any]] = [
+        {"overlapPolicy": "allow"},
+        {"overlapPolicy": "queue", "maxConcurrency": 5},
+    ]
+    for members in changes:
+        rig = Rig(overlapPolicy="queue").create()
+        for _ in range(3):
+            rig.deliver(Triggered())
+        rig.programs[2] = program(**members)
+        rig.deliver(Updated(2))
+        assert rig.states() == [S.PROCESSING] * 3
+
+
+def test_nobody_waits_behind_a_place_that_is_free() -> None:
+    """What ends in the turn in which it starts leaves its place to the next in line."""
+    rig = Rig(overlapPolicy="queue").create()
+    for _ in range(3):
+        rig.deliver(Triggered())
+    rig.programs[2] = program(overlapPolicy="cancel_running", request=[{"url": "http://t.test/${$.gone}"}])
+    rig.deliver(Updated(2))
+    rig.deliver(Triggered())
+    assert rig.states() == [S.CANCELLED] + [S.TERMINATED] * 3
+
+
+def test_cancel_running_lets_the_caught_up_wait() -> None:
+    """`fire_all` runs its firings as if the policy were queue, whatever it is."""
+    misfire = {"policy": "fire_all", "limit": 3, "graceSeconds": 0}
+    rig = ticking(timer={**EVERY_10, "misfire": misfire}, overlapPolicy="cancel_running")
+    rig.wall += 35_000
+    rig.deliver(AlarmRang())
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]

@@ -1,0 +1,91 @@
+"""The codec of a job's state: what is written is read back, and older formats too."""
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.document import Context, Document
+from scheduler_service.domain.events import (
+    Triggered,
+)
+from scheduler_service.engine.snapshot import FORMAT, SnapshotError, decode, encode, needs_commit
+from tests.unit.engine.chains import running
+from tests.unit.engine.parts.service_rig import (
+    SHARDED,
+    answer,
+    report,
+)
+from tests.unit.engine.rig import Rig
+
+
+def test_every_phase_survives_the_snapshot() -> None:
+    """What is written is read back as it was, in every phase of a step with parts."""
+    rig = Rig(request=[SHARDED | {"body": "${schedulingFeedbackUrl}"}], qos=1, **{"async": True})
+    rig.instances = None
+    rig.create()
+    rig.deliver(Triggered())
+    seen = [type(rig.context(1).phase).__name__]
+    for event in (
+        lambda: rig.resolve("a", "b", route="shard"),
+        lambda: answer(rig, 0, 500 - 300),
+        lambda: report(rig, 1, status="succeed"),
+        lambda: answer(rig, 1),
+    ):
+        assert rig.document is not None
+        assert decode(encode(rig.document)).contexts[1].phase == rig.context(1).phase
+        event()
+        seen.append(type(rig.context(1).phase).__name__)
+    assert seen == ["Resolving", "PartsOpen", "PartsOpen", "PartsOpen", "PartsAwaited"]
+
+
+def test_an_older_snapshot_is_read() -> None:
+    """Format 1 knew no parts; all that it says means the same."""
+    rig = Rig(qos=1).create()
+    rig.deliver(Triggered())
+    assert rig.document is not None
+    raw = msgspec.msgpack.decode(encode(rig.document))
+    assert raw["format"] == FORMAT == 2
+    read = decode(msgspec.msgpack.encode({**raw, "format": 1}))
+    assert read.head == rig.document.head
+    assert read.contexts[1].phase == rig.context(1).phase
+
+
+def test_snapshot_drops_contexts_of_qos_0() -> None:
+    """What is written at qos 0 is the head alone; at qos 1 it is all."""
+    for qos, kept in ((0, 0), (1, 1)):
+        rig = running(qos)
+        assert rig.document is not None
+        again = decode(encode(rig.document))
+        assert again.head == rig.document.head
+        assert len(again.contexts) == kept
+
+
+@pytest.mark.parametrize("stored", [b"", b"\xc1", b"\x80", b"\x93"])
+def test_damaged_snapshot(stored: bytes) -> None:
+    """A damaged state is one error, not a crash."""
+    with pytest.raises(SnapshotError):
+        decode(stored)
+
+
+def test_newer_snapshot_is_refused() -> None:
+    """A state that a newer program wrote is refused by its format."""
+    import msgspec
+
+    rig = Rig().create()
+    assert rig.document is not None
+    raw = msgspec.msgpack.decode(encode(rig.document))
+    with pytest.raises(SnapshotError, match="format 99"):
+        decode(msgspec.msgpack.encode({**raw, "format": 99}))
+
+
+def test_needs_commit() -> None:
+    """A turn must be durable when the head changed, or at qos 1 the context."""
+    for qos in (0, 1):
+        rig = running(qos)
+        before = rig.document
+        assert before is not None
+        assert not needs_commit(before, before)
+        assert needs_commit(None, before)
+        assert needs_commit(before, None)
+        context = before.contexts[1]
+        changed = Document(before.head, {1: Context(context.phase, context.deadline + 1)})
+        assert needs_commit(before, changed) is (qos == 1)
