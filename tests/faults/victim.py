@@ -22,7 +22,7 @@ from scheduler_service.app.server import serve
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import OutboundRequest, Outcome
 from scheduler_service.persistence.history.database import migrate
-from scheduler_service.persistence.history.sqlite import IN_MEMORY
+from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import EventLog

@@ -13,9 +13,9 @@ from scheduler_service.domain.records import (
     FiringRecord,
 )
 from scheduler_service.persistence.history.detail_blob import DetailBlob, encode_entries
+from scheduler_service.persistence.sql.upserts import Row
 from scheduler_service.ports.history import Batch
 
-Row = tuple[object, ...]
 Execution = tuple[str, int]
 Firing = tuple[int, int, str, int | None, str | None]
 
@@ -36,16 +36,16 @@ class Rows(msgspec.Struct, frozen=True):
     deliveries: list[Row]
 
 
-def coalesce(batches: Iterable[Batch], *, breathe: Callable[[], None] = lambda: None) -> Rows:
+def coalesce(batches: Iterable[Batch], *, pause: Callable[[], None] = lambda: None) -> Rows:
     """The rows of `batches`, whatever their order: of each execution and firing the highest sequence.
 
-    `breathe` is called often: a thread lets others have the interpreter there.
+    `pause` is called between small pieces of work: there the thread can let others run.
     """
     merged = _Merged()
     for batch in batches:
         merged.take(batch)
-        breathe()
-    return merged.rows(breathe)
+        pause()
+    return merged.rows(pause)
 
 
 class _Merged:
@@ -75,11 +75,11 @@ class _Merged:
                     self._entries[key] = found = []
                 found.append(DetailBlob(batch.sequence, ordinal, record))
 
-    def rows(self, breathe: Callable[[], None]) -> Rows:
+    def rows(self, pause: Callable[[], None]) -> Rows:
         entries: list[Row] = []
         for key, found in self._entries.items():
             entries.append(_entry_row(key, found))
-            breathe()
+            pause()
         return Rows(
             executions=[_execution_row(*found) for found in self._executions.values()],
             entries=entries,

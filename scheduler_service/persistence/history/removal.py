@@ -1,156 +1,230 @@
-"""Removes history from SQLite; `dialect.Removal` says what each step promises."""
+"""Removes history in small steps: each works on many rows at once, in a transaction of the writer.
 
-import json
-import sqlite3
-from collections.abc import Mapping, Sequence
+The keys of the rows to delete leave the database as one value and go back as one parameter (`Gathered`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import sqlalchemy as sa
 
 from scheduler_service.engine.states import TERMINAL
-from scheduler_service.persistence.history.dialect import Removed, Trim
+from scheduler_service.persistence.history.schema import deliveries, entries, executions, firings
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.expressions import Gathered, StoredSize, json_rows
 
 # How many rows one step looks at: longer ones keep the writer from its load.
-WINDOW = 2_000
-# Pages that go back to the disk at once.
-PAGES = 2_000
+WINDOW_ROWS = 2_000
+# Rows of detail are larger.
+DETAIL_ROWS = WINDOW_ROWS // 4
+# What a row of detail takes beside its content, roughly.
+ROW_BYTES = 250
+# Parameters that say nothing stay where detail is removed.
+NO_PARAMS = b"{}"
 
-_DOOM = "CREATE TEMP TABLE IF NOT EXISTS doomed (uid, execute_number, planned_at)"
-_DOOMED = "SELECT uid, execute_number FROM doomed"
-_LAST = "SELECT max(rowid) FROM (SELECT rowid FROM executions WHERE rowid > ? ORDER BY rowid LIMIT ?)"
-_TRIM = """
-INSERT INTO doomed
-SELECT e.uid, e.execute_number, e.planned_at FROM executions e
-WHERE e.rowid > :place AND e.rowid <= :last AND (:tenant IS NULL OR e.tenant = :tenant)
-  AND e.state IN (SELECT key FROM json_each(:before))
-  AND coalesce(e.ended_at, e.created_at) < (SELECT value FROM json_each(:before) WHERE key = e.state)
-  AND (:retain = 0 OR EXISTS (
-    SELECT 1 FROM executions n WHERE n.tenant = e.tenant AND n.job_id = e.job_id
-      AND n.created_at >= e.created_at
-      AND (n.created_at, n.execute_number) > (e.created_at, e.execute_number)
-    LIMIT 1 OFFSET max(:retain - 1, 0)))
-"""
-_FAR = 1 << 62
+# Where a walk goes on: the last row that it has seen, in `Dialect.row_order`.
+Mark = tuple[object, ...]
 
 
-class SqliteRemoval:
-    """dialect.Removal over SQLite; a mark is the last `rowid` that a walk has seen."""
+class Removed(msgspec.Struct, frozen=True):
+    """How much was removed; `entries` are rows of detail removed because of `max_bytes`."""
 
-    def trim(
-        self, trim: Trim, mark: int | None, connection: sqlite3.Connection
-    ) -> tuple[Removed, int | None]:
-        """Looks at the rows behind `mark` and what belongs to them; where to go on, None: that was all."""
-        place = mark or 0
-        last = connection.execute(_LAST, (place, WINDOW)).fetchone()[0]
+    executions: int = 0
+    notifications: int = 0
+    firings: int = 0
+    entries: int = 0
+
+    def plus(self, other: "Removed") -> "Removed":
+        """Both together."""
+        return Removed(
+            self.executions + other.executions,
+            self.notifications + other.notifications,
+            self.firings + other.firings,
+            self.entries + other.entries,
+        )
+
+
+class Trim(msgspec.Struct, frozen=True, kw_only=True):
+    """What ended before the moment of its state (None: whenever), but the newest `retain` of each job."""
+
+    retain: int
+    before: Mapping[str, int] | None
+    tenant: str | None
+
+
+class Removal:
+    """The steps of a removal; each runs in a transaction that its caller opens."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def trim(self, trim: Trim, mark: Mark | None, connection: sa.Connection) -> tuple[Removed, Mark | None]:
+        """Looks at a window of rows behind `mark`; what was removed, and where to go on (None: the end)."""
+        order = self._dialect.row_order(executions)
+        window = sa.select(*(column.label(f"c{place}") for place, column in enumerate(order)))
+        window = window.select_from(executions).order_by(*order).limit(WINDOW_ROWS)
+        within = [] if mark is None else [sa.tuple_(*order) > _literal(mark)]
+        seen = window.where(*within).subquery()
+        newest_first = [column.desc() for column in seen.c]
+        last = connection.execute(sa.select(seen).order_by(*newest_first).limit(1)).first()
         if last is None:
             return Removed(), None
-        before = dict.fromkeys(TERMINAL, _FAR) if trim.before is None else trim.before
-        connection.execute(_DOOM)
-        connection.execute(
-            _TRIM,
-            {
-                "place": place,
-                "last": last,
-                "retain": trim.retain,
-                "before": json.dumps(dict(before)),
-                "tenant": trim.tenant,
-            },
-        )
-        return _remove_doomed(connection), int(last)
+        within.append(sa.tuple_(*order) <= _literal(last))
+        return _remove(connection, [*within, *_trimmed(trim)]), tuple(last)
 
-    def find_lives(self, jobs: Mapping[str, int], tenant: str, connection: sqlite3.Connection) -> list[str]:
+    def find_lives(self, jobs: Mapping[str, int], tenant: str, connection: sa.Connection) -> list[str]:
         """The lives (uids) with executions up to the last `executeNumber` of each job."""
-        found = connection.execute(
-            "SELECT DISTINCT e.uid FROM json_each(?) j JOIN executions e ON e.tenant = ? "
-            "AND e.job_id = json_extract(j.value, '$[0]') "
-            "AND e.execute_number <= json_extract(j.value, '$[1]')",
-            (json.dumps(list(jobs.items())), tenant),
+        wanted, table = _rows(jobs.items()), executions.c
+        found = (
+            sa.select(table.uid)
+            .distinct()
+            .join_from(wanted, executions, table.job_id == wanted.c.name)
+            .where(table.tenant == tenant, table.execute_number <= wanted.c.number)
         )
-        return [str(uid) for (uid,) in found]
+        return list(connection.scalars(found))
 
-    def count_lives(self, uids: Sequence[str], connection: sqlite3.Connection) -> int:
+    def count_lives(self, uids: Sequence[str], connection: sa.Connection) -> int:
         """Of how many of these lives there is history."""
-        found = connection.execute(
-            "SELECT count(*) FROM (SELECT value AS uid FROM json_each(?)) l WHERE "
-            "EXISTS (SELECT 1 FROM executions e WHERE e.uid = l.uid) "
-            "OR EXISTS (SELECT 1 FROM firings f WHERE f.uid = l.uid)",
-            (json.dumps(uids),),
-        )
-        return _number(found)
+        wanted = _texts(uids)
+        has_history = [
+            sa.select(1).where(table.c.uid == wanted.c.name).exists() for table in (executions, firings)
+        ]
+        statement = sa.select(sa.func.count()).select_from(wanted).where(sa.or_(*has_history))
+        return connection.execute(statement).scalar_one()
 
-    def remove_lives(self, uids: Sequence[str], connection: sqlite3.Connection) -> Removed:
+    def remove_lives(self, uids: Sequence[str], connection: sa.Connection) -> Removed:
         """Removes a part of what there is of these lives; nothing removed: nothing is left."""
-        wanted = json.dumps(uids)
-        connection.execute(_DOOM)
-        connection.execute(
-            "INSERT INTO doomed SELECT uid, execute_number, planned_at FROM executions "
-            "WHERE uid IN (SELECT value FROM json_each(?)) LIMIT ?",
-            (wanted, WINDOW),
-        )
-        removed = _remove_doomed(connection)
+        removed = _remove(connection, [_is_of(executions, uids)], most=WINDOW_ROWS)
         if removed.executions:
             return removed
-        # What belongs to no execution: missed firings, and detail or deliveries that came too late.
-        rest = [
-            connection.execute(
-                f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} "  # noqa: S608
-                "WHERE uid IN (SELECT value FROM json_each(?)) LIMIT ?)",
-                (wanted, WINDOW),
-            ).rowcount
-            for table in ("firings", "deliveries")
-        ]
-        return Removed(firings=rest[0], notifications=rest[1])
-
-    def remove_firings(self, before: int, connection: sqlite3.Connection) -> int:
-        """Removes firings that were recorded before a moment and whose execution is gone, or never was."""
-        return connection.execute(
-            "DELETE FROM firings WHERE rowid IN (SELECT f.rowid FROM firings f WHERE f.at < ? AND NOT EXISTS "
-            "(SELECT 1 FROM executions e WHERE e.uid = f.uid AND e.execute_number = f.execute_number) "
-            "LIMIT ?)",
-            (before, WINDOW),
-        ).rowcount
-
-    def drop_detail(self, connection: sqlite3.Connection) -> tuple[int, int]:
-        """Removes the oldest detail and marks its executions: how many rows, and bytes, that were."""
-        used = self.measure(connection)
-        connection.execute(_DOOM)
-        connection.execute(
-            "INSERT INTO doomed SELECT uid, execute_number, id FROM entries ORDER BY id LIMIT ?",
-            (WINDOW // 4,),
+        # What belongs to no execution: missed firings, and deliveries that came too late.
+        return Removed(
+            firings=_delete_window(connection, firings, [_is_of(firings, uids)]),
+            notifications=_delete_window(connection, deliveries, [_is_of(deliveries, uids)]),
         )
-        connection.execute(
-            "UPDATE executions SET dropped = 1, "  # noqa: S608
-            "params = iif(params = x'7b7d', params, NULL), "
-            "params_complete = iif(params = x'7b7d', params_complete, 0) "
-            f"WHERE (uid, execute_number) IN ({_DOOMED})"
+
+    def remove_firings(self, before: int, connection: sa.Connection) -> int:
+        """Removes firings recorded before a moment that never had an execution, or have it no more."""
+        its = (executions.c.uid == firings.c.uid) & (executions.c.execute_number == firings.c.execute_number)
+        is_orphan = ~sa.select(1).where(its).exists()
+        return _delete_window(connection, firings, [firings.c.at < before, is_orphan])
+
+    def drop_detail(self, used: int, connection: sa.Connection) -> tuple[int, int]:
+        """Removes the oldest detail and marks its executions: how many rows, and the bytes in use then."""
+        oldest = sa.select(entries).order_by(entries.c.id).limit(DETAIL_ROWS).subquery()
+        size = sa.func.coalesce(sa.func.sum(StoredSize(oldest.c.payload) + ROW_BYTES), 0)
+        gathered = Gathered(oldest.c.uid, oldest.c.execute_number, oldest.c.id)
+        keys, freed = connection.execute(sa.select(gathered, size)).one()
+        _mark_dropped(connection, keys)
+        its_ids = sa.select(json_rows(sa.literal(keys)).c.other)
+        gone = connection.execute(sa.delete(entries).where(entries.c.id.in_(its_ids))).rowcount
+        return gone, self._dialect.used_after(connection, used - int(freed))
+
+    def measure(self, connection: sa.Connection) -> int:
+        """The bytes that the history uses."""
+        return self._dialect.measure(connection, (executions, entries, firings, deliveries))
+
+    def give_back(self, connection: sa.Connection) -> None:
+        """Returns unused space to the disk."""
+        self._dialect.give_back(connection)
+
+
+def mark_dropped(connection: sa.Connection, dropped: Iterable[tuple[str, int]]) -> None:
+    """Marks executions whose detail was dropped before it was written."""
+    keys = sorted(dropped)
+    if keys:
+        statement = sa.update(executions).values(dropped=1)
+        connection.execute(statement.where(_among(executions, _encode(keys))))
+
+
+def _mark_dropped(connection: sa.Connection, keys: str) -> None:
+    table = executions.c
+    is_bare = table.params == NO_PARAMS
+    statement = sa.update(executions).where(_among(executions, keys))
+    connection.execute(
+        statement.values(
+            dropped=1,
+            params=sa.case((is_bare, table.params)),
+            params_complete=sa.case((is_bare, table.params_complete), else_=0),
         )
-        gone = connection.execute("DELETE FROM entries WHERE id IN (SELECT planned_at FROM doomed)").rowcount
-        connection.execute("DELETE FROM doomed")
-        return gone, used - self.measure(connection)
+    )
 
-    def measure(self, connection: sqlite3.Connection) -> int:
-        """The bytes that the history uses of its file."""
-        pages, free, size = (
-            _number(connection.execute(f"PRAGMA {name}"))
-            for name in ("page_count", "freelist_count", "page_size")
+
+def _trimmed(trim: Trim) -> list[sa.ColumnElement[bool]]:
+    """The conditions of rows of `executions` that `trim` removes."""
+    table = executions.c
+    conditions: list[sa.ColumnElement[bool]]
+    if trim.before is None:
+        conditions = [table.state.in_([str(state) for state in TERMINAL])]
+    else:
+        ended = sa.func.coalesce(table.ended_at, table.created_at)
+        old = ((table.state == str(state)) & (ended < moment) for state, moment in trim.before.items())
+        conditions = [sa.or_(*old)]
+    if trim.tenant is not None:
+        conditions.append(table.tenant == trim.tenant)
+    if trim.retain:
+        newer = executions.alias("newer").c
+        later = sa.select(1).where(
+            newer.tenant == table.tenant,
+            newer.job_id == table.job_id,
+            newer.created_at >= table.created_at,
+            sa.tuple_(newer.created_at, newer.execute_number)
+            > sa.tuple_(table.created_at, table.execute_number),
         )
-        return (pages - free) * size
-
-    def give_back(self, connection: sqlite3.Connection) -> None:
-        """Shortens the file by pages that nothing uses."""
-        # `execute` would stop after one page; `executescript` runs to the end, and ends the transaction.
-        connection.executescript(f"PRAGMA incremental_vacuum({PAGES})")
+        conditions.append(later.limit(1).offset(trim.retain - 1).exists())
+    return conditions
 
 
-def _remove_doomed(connection: sqlite3.Connection) -> Removed:
-    pair = f"(uid, execute_number) IN ({_DOOMED})"
-    notifications = connection.execute(f"DELETE FROM deliveries WHERE {pair}").rowcount  # noqa: S608
-    connection.execute(f"DELETE FROM entries WHERE {pair}")  # noqa: S608
-    firings = connection.execute(
-        "DELETE FROM firings WHERE rowid IN (SELECT f.rowid FROM doomed d JOIN firings f "
-        "ON f.uid = d.uid AND f.planned_at = d.planned_at AND f.execute_number = d.execute_number)"
-    ).rowcount
-    executions = connection.execute(f"DELETE FROM executions WHERE {pair}").rowcount  # noqa: S608
-    connection.execute("DELETE FROM doomed")
-    return Removed(executions, notifications, firings)
+def _remove(
+    connection: sa.Connection, conditions: Iterable[sa.ColumnElement[bool]], most: int | None = None
+) -> Removed:
+    """Removes executions, at most `most`, with all that belongs to them."""
+    table = executions.c
+    found = sa.select(table.uid, table.execute_number, table.planned_at).where(*conditions)
+    gathered = Gathered(*found.limit(most).subquery().c)
+    keys = connection.execute(sa.select(gathered)).scalar_one()
+    if keys == "[]":
+        return Removed()
+    rows = json_rows(sa.literal(keys))
+    notifications = connection.execute(sa.delete(deliveries).where(_among(deliveries, keys))).rowcount
+    connection.execute(sa.delete(entries).where(_among(entries, keys)))
+    fired = sa.tuple_(firings.c.uid, firings.c.planned_at, firings.c.execute_number).in_(
+        sa.select(rows.c.name, rows.c.other, rows.c.number)
+    )
+    gone = connection.execute(sa.delete(firings).where(fired)).rowcount
+    ended = connection.execute(sa.delete(executions).where(_among(executions, keys))).rowcount
+    return Removed(ended, notifications, gone)
 
 
-def _number(cursor: sqlite3.Cursor) -> int:
-    return int(cursor.fetchone()[0])
+def _delete_window(
+    connection: sa.Connection, table: sa.Table, conditions: Iterable[sa.ColumnElement[bool]]
+) -> int:
+    key = tuple(table.primary_key)
+    window = sa.select(*key).where(*conditions).limit(WINDOW_ROWS).correlate(None)
+    return connection.execute(sa.delete(table).where(sa.tuple_(*key).in_(window))).rowcount
+
+
+def _among(table: sa.Table, keys: str) -> sa.ColumnElement[bool]:
+    """Whether a row belongs to one of the executions of `keys`."""
+    rows = json_rows(sa.literal(keys))
+    return sa.tuple_(table.c.uid, table.c.execute_number).in_(sa.select(rows.c.name, rows.c.number))
+
+
+def _is_of(table: sa.Table, uids: Sequence[str]) -> sa.ColumnElement[bool]:
+    return table.c.uid.in_(sa.select(_texts(uids).c.name))
+
+
+def _rows(rows: Iterable[tuple[object, ...]]) -> sa.TableValuedAlias:
+    return json_rows(sa.literal(_encode(rows)))
+
+
+def _texts(texts: Iterable[str]) -> sa.TableValuedAlias:
+    return _rows((text,) for text in texts)
+
+
+def _encode(rows: Iterable[tuple[object, ...]]) -> str:
+    return msgspec.json.encode(list(rows)).decode()
+
+
+def _literal(values: Iterable[object]) -> sa.Tuple:
+    return sa.tuple_(*(sa.literal(value) for value in values))

@@ -1,21 +1,21 @@
-"""Removes what history need not keep any more, in small steps between the writer's own (SPEC section 12)."""
+"""Removes history that is kept no longer, in small steps between the writer's own (SPEC section 12)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from scheduler_service.domain.moments import DAY
 from scheduler_service.engine.states import TERMINAL
-from scheduler_service.persistence.history.dialect import Removed, Trim
+from scheduler_service.persistence.history.removal import Removed, Trim
 from scheduler_service.persistence.history.writer import HistoryWriter
 
-# Under pressure this much of `max_bytes` is aimed at, so that the next flush does not meet it again.
-AIM = 0.9
+# Removal under pressure goes on to this part of `max_bytes`, so that the next flush does not reach it again.
+TARGET_FILL = 0.9
 
 
 class Retention:
     """What is kept: of each job the newest `count` executions, and all that ended less than `age` ms ago.
 
-    `ages` says otherwise for an outcome (a terminal state). `max_bytes` None: no bound on the size.
+    `ages` has other ages for outcomes (terminal states). `max_bytes` None: no bound on the size.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Retention:
         self._max_bytes = max_bytes
 
     async def run(self, now: int) -> Removed:
-        """One pass at `now` (wall ms): by age, then by size, then pages go back to the disk.
+        """One pass at `now` (wall ms): by age, then by size; then unused space goes back to the disk.
 
         Executions that have not ended stay. Raises StoreUnavailable; what was removed by then is gone.
         """
@@ -52,7 +52,7 @@ class Retention:
     ) -> dict[str, int]:
         """Removes all of the `destroyed` lives (uids), and of every job all but its newest `retain`.
 
-        Answers `{jobs, executions, notifications}`, `jobs` being the lives of which something was left
+        Returns `{jobs, executions, notifications}`; `jobs` counts the lives of which there was history
         (`DELETE /main/schedule/clean`, SPEC section 10). `tenant` None: of all. Raises StoreUnavailable.
         """
         removed = Removed()
@@ -79,17 +79,16 @@ class Retention:
         return removed
 
     async def _relieve(self) -> Removed:
-        """Detail goes, oldest first; the executions' own rows never."""
+        """Removes detail, oldest first, but never the executions' own rows."""
         removed = Removed()
         if self._max_bytes is None:
             return removed
         used = await self._writer.perform(self._removal.measure)
         if used <= self._max_bytes:
             return removed
-        while used > self._max_bytes * AIM:
-            entries, freed = await self._writer.perform(self._removal.drop_detail)
+        while used > self._max_bytes * TARGET_FILL:
+            entries, used = await self._writer.perform(partial(self._removal.drop_detail, used))
             if not entries:
                 break
-            used -= freed
             removed = removed.plus(Removed(entries=entries))
         return removed

@@ -1,43 +1,22 @@
 """The writer's upserts: a repetition does nothing, and what is newer wins."""
 
-from functools import cache
+import sqlalchemy as sa
 
-import msgspec
-
-
-class Upsert(msgspec.Struct, frozen=True):
-    """An insert of any number of rows in one statement, in the words that SQLite and PostgreSQL share.
-
-    `rare` are columns that are NULL in most rows.
-    """
-
-    table: str
-    columns: tuple[str, ...]
-    conflict: str
-    rare: tuple[str, ...] = ()
-
-    def text(self, rows: int) -> str:
-        """The statement for `rows` rows, a question mark for each value."""
-        return _compose(self, rows)
-
-    def from_arrays(self, arrays: str) -> str:
-        """The statement for rows whose columns are `arrays`, as PostgreSQL has them."""
-        return _insert_into(self, f"SELECT * FROM unnest({arrays})")  # noqa: S608
+from scheduler_service.persistence.history.coalesce import Rows
+from scheduler_service.persistence.history.schema import deliveries, entries, executions, firings
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.upserts import Upsert, overwrite
 
 
-@cache
-def _compose(upsert: Upsert, rows: int) -> str:
-    row = "(" + ",".join("?" * len(upsert.columns)) + ")"
-    return _insert_into(upsert, "VALUES " + ",".join([row] * rows))
-
-
-def _insert_into(upsert: Upsert, values: str) -> str:
-    columns = ",".join(f'"{name}"' for name in upsert.columns)
-    return f"INSERT INTO {upsert.table} ({columns}) {values} ON CONFLICT {upsert.conflict}"
-
-
-def _overwrite(columns: tuple[str, ...]) -> str:
-    return ",".join(f'"{name}"=excluded."{name}"' for name in columns)
+def insert_rows(dialect: Dialect, connection: sa.Connection, rows: Rows) -> None:
+    """Writes all `rows` in the open transaction, table by table: of two nodes one waits, never both."""
+    for upsert, found in (
+        (EXECUTIONS, rows.executions),
+        (ENTRIES, rows.entries),
+        (FIRINGS, rows.firings),
+        (DELIVERIES, rows.deliveries),
+    ):
+        dialect.insert_many(connection, upsert, found)
 
 
 _LATEST = (
@@ -58,14 +37,14 @@ _LATEST = (
     "params_complete",
 )
 EXECUTIONS = Upsert(
-    "executions",
+    executions,
     ("uid", "execute_number", "job_id", "tenant", *_LATEST),
-    f"(uid,execute_number) DO UPDATE SET {_overwrite(_LATEST)} WHERE excluded.sequence>executions.sequence",
+    f"(uid,execute_number) DO UPDATE SET {overwrite(_LATEST)} WHERE excluded.sequence>executions.sequence",
     rare=("reason", "error", "failure_type", "progress"),
 )
-ENTRIES = Upsert("entries", ("uid", "execute_number", "first", "last", "payload"), "DO NOTHING")
+ENTRIES = Upsert(entries, ("uid", "execute_number", "first", "last", "payload"), "DO NOTHING")
 FIRINGS = Upsert(
-    "firings",
+    firings,
     ("uid", "planned_at", "until", "execute_number", "sequence", "at", "outcome", "count", "reason"),
     "(uid,planned_at,until,execute_number) DO UPDATE SET sequence=excluded.sequence,at=excluded.at,"
     'outcome=excluded.outcome,"count"=coalesce(excluded."count",firings."count"),'
@@ -73,7 +52,7 @@ FIRINGS = Upsert(
     rare=("reason",),
 )
 DELIVERIES = Upsert(
-    "deliveries",
+    deliveries,
     (
         "delivery_id",
         "uid",
@@ -94,4 +73,3 @@ DELIVERIES = Upsert(
     "payload=excluded.payload WHERE excluded.tries>deliveries.tries "
     "OR (excluded.tries=deliveries.tries AND excluded.at>=deliveries.at)",
 )
-MARK_DROPPED = "UPDATE executions SET dropped=1 WHERE uid=? AND execute_number=?"

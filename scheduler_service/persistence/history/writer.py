@@ -9,17 +9,20 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import TypeVar
 
+import sqlalchemy as sa
+
 from scheduler_service.persistence.history.buffer import Load
 from scheduler_service.persistence.history.coalesce import coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.dialect import Raw, Removal
 from scheduler_service.persistence.history.poison_rows import save_good_rows
+from scheduler_service.persistence.history.removal import Removal, mark_dropped
+from scheduler_service.persistence.history.statements import insert_rows
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
 
 Confirm = Callable[[Sequence[tuple[str, int]]], None]
 T = TypeVar("T")
-Work = Callable[[Raw], T]
+Work = Callable[[sa.Connection], T]
 
 FLUSH_INTERVAL_SECONDS = 0.05
 PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -33,12 +36,12 @@ FULL_BATCHES = 8_000
 CLOSING_TRIES = 2
 
 
-class Yield:
+class InterpreterBreak:
     """Called between small pieces of work, it lets the other threads run now and then.
 
-    Who computes keeps the interpreter for 5 ms, however urgently the event loop wants it: calls that are due
-    in that time would be late. A pause of no length would not do, for it is over before another has woken up.
-    Each costs two changes of threads: there is one for about a third of a millisecond of work.
+    A thread that computes keeps the interpreter for 5 ms, whatever is due in the event loop meanwhile. A
+    sleep of no length does not help: it is over before another thread has woken up. Each break costs two
+    changes of threads: there is one for about a third of a millisecond of work.
     """
 
     def __init__(self, *, every: int = 128, seconds: float = 0.0001) -> None:
@@ -53,9 +56,9 @@ class Yield:
             time.sleep(self._seconds)
 
 
-def flush_interval_after(batches: int, linger: float) -> float:
-    """How long a load is gathered after one of `batches`, in seconds; `linger` where little is to do."""
-    return linger if batches < BUSY_BATCHES else linger * BUSY_INTERVALS
+def flush_interval_after(batches: int, seconds: float) -> float:
+    """For how many seconds a load is gathered after one of `batches`; `seconds` where there was little."""
+    return seconds if batches < BUSY_BATCHES else seconds * BUSY_INTERVALS
 
 
 class HistoryWriter:
@@ -75,14 +78,14 @@ class HistoryWriter:
         on_written: Confirm,
         on_trouble: Callable[[str | None], None],
         pending_bytes: int = 64 << 20,
-        linger_seconds: float = FLUSH_INTERVAL_SECONDS,
+        flush_seconds: float = FLUSH_INTERVAL_SECONDS,
         pauses_seconds: Sequence[float] = PAUSES_SECONDS,
     ) -> None:
         self._database = database
         self._on_written = on_written
         self._on_trouble = on_trouble
         self._limit = pending_bytes
-        self._linger = linger_seconds
+        self._flush_seconds = flush_seconds
         self._pauses = pauses_seconds
         self._lock = threading.Lock()  # the same as of `_changed`, but taken without a call of Python's
         self._changed = threading.Condition(self._lock)
@@ -136,8 +139,8 @@ class HistoryWriter:
 
     @property
     def removal(self) -> Removal:
-        """What removes history in `perform`."""
-        return self._database.removal
+        """The steps of a removal, for `perform`."""
+        return Removal(self._database.dialect)
 
     async def close(self) -> None:
         """Writes what was handed over, then ends the thread; the database is its opener's to close.
@@ -170,7 +173,8 @@ class HistoryWriter:
                 self._await_pause()
             self._changed.wait_for(lambda: self._load.batches or self._work or self._closing)
             if self._load.batches and not self._failures:
-                self._changed.wait_for(self._is_due, timeout=flush_interval_after(self._latest, self._linger))
+                interval = flush_interval_after(self._latest, self._flush_seconds)
+                self._changed.wait_for(self._is_due, timeout=interval)
             self._hurried = False
             if not self._closing:
                 return True
@@ -211,10 +215,10 @@ class HistoryWriter:
                 self._on_trouble(message)
 
     def _write(self, batches: Sequence[Batch], dropped: Iterable[tuple[str, int]]) -> None:
-        rows = coalesce(batches, breathe=Yield())
+        rows = coalesce(batches, pause=InterpreterBreak())
         with self._database.writing() as connection:
-            self._database.insert(connection, rows)
-            self._database.mark_dropped(connection, dropped)
+            insert_rows(self._database.dialect, connection, rows)
+            mark_dropped(connection, dropped)
 
     def _keep(self, load: Load, error: StoreUnavailable) -> None:
         with self._changed:

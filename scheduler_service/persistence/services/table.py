@@ -1,4 +1,4 @@
-"""Services and their declared timers in SQL: `ports.ServiceTable` beside the history."""
+"""Services and their declared timers in SQL: `ports.ServiceTable` in the history's database."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -7,11 +7,10 @@ from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from scheduler_service.domain.services import Applied, RateLimit, Service
-from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.schema import applied, services
+from scheduler_service.persistence.services.schema import applied, services
+from scheduler_service.persistence.sql.database import Database
 
 T = TypeVar("T")
 KEEP, UPDATE = "keep", "update"
@@ -24,10 +23,10 @@ _encode = msgspec.json.Encoder().encode
 class SqlServiceTable:
     """ports.ServiceTable over the history's database, in a thread of its own; one write at a time.
 
-    Little is written here: a service that changes what it says, and a job that is created, changed or gone.
+    Writes are rare: a service that changes what it declares, and a job that is created, changed or removed.
     """
 
-    def __init__(self, *, database: HistoryDatabase) -> None:
+    def __init__(self, *, database: Database) -> None:
         self._database = database
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="services")
 
@@ -50,7 +49,7 @@ class SqlServiceTable:
 
         def write(connection: sa.Connection) -> None:
             key = {"tenant": service.tenant, "name": service.name}
-            _put(connection, services, key, values | given, {"timers": NO_TIMERS})
+            self._put(connection, services, key, values | given, {"timers": NO_TIMERS})
 
         await self._write(write)
 
@@ -69,14 +68,14 @@ class SqlServiceTable:
 
     async def applied(self, tenant: str, name: str) -> Sequence[Applied]:
         """What was done about the jobs that the service declares or declared, by their ids."""
-        mine = (applied.c.tenant == tenant, applied.c.service == name)
-        wanted = sa.select(applied).where(*mine).order_by(applied.c.job_id)
+        own = (applied.c.tenant == tenant, applied.c.service == name)
+        wanted = sa.select(applied).where(*own).order_by(applied.c.job_id)
         return await self._read(lambda connection: [_read_applied(row) for row in connection.execute(wanted)])
 
     async def owner(self, tenant: str, job_id: str, uid: str) -> str | None:
-        """The service whose declaration made this life of a job, or took it over; None: there is none."""
-        mine = (applied.c.tenant == tenant, applied.c.job_id == job_id, applied.c.uid == uid)
-        wanted = sa.select(applied.c.service).where(*mine)
+        """The service whose declaration created this life of a job, or took it over; None: there is none."""
+        own = (applied.c.tenant == tenant, applied.c.job_id == job_id, applied.c.uid == uid)
+        wanted = sa.select(applied.c.service).where(*own)
         return await self._read(lambda connection: connection.execute(wanted).scalar())
 
     async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
@@ -89,9 +88,21 @@ class SqlServiceTable:
                 connection.execute(sa.delete(applied).where(*_is(one), applied.c.service == one.service))
             for one in kept:
                 key = {"tenant": one.tenant, "job_id": one.job_id}
-                _put(connection, applied, key, _applied_values(one), {})
+                self._put(connection, applied, key, _applied_values(one), {})
 
         await self._write(write)
+
+    def _put(
+        self,
+        connection: sa.Connection,
+        table: sa.Table,
+        key: Mapping[str, str],
+        values: Mapping[str, Any],
+        first: Mapping[str, Any],
+    ) -> None:
+        """Writes the row of `key`, a new one with `first` where `values` lack a column; the last one wins."""
+        insert = self._database.dialect.insert(table).values(**{**first, **values, **key})
+        connection.execute(insert.on_conflict_do_update(index_elements=list(key), set_=values))
 
     async def close(self) -> None:
         """Ends the thread; the database is its opener's to close."""
@@ -106,23 +117,10 @@ class SqlServiceTable:
 
     async def _write(self, write: Callable[[sa.Connection], None]) -> None:
         def work() -> None:
-            with self._database.changing() as connection:
+            with self._database.writing() as connection:
                 write(connection)
 
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def _put(
-    connection: sa.Connection,
-    table: sa.Table,
-    key: Mapping[str, str],
-    values: Mapping[str, Any],
-    first: Mapping[str, Any],
-) -> None:
-    """Writes the row of `key`, a new one with `first` where `values` are silent; the last one wins."""
-    words = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = words(table).values(**{**first, **values, **key})
-    connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
 
 
 def _is(one: Applied) -> tuple[sa.ColumnElement[bool], ...]:

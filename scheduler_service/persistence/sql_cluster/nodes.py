@@ -1,8 +1,7 @@
-"""The nodes of a cluster, their heartbeats, and the leases that one of them holds for all."""
+"""The nodes of a cluster, their heartbeats, and the leases that one of them has for all."""
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
@@ -17,22 +16,22 @@ class Nodes:
 
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
-        self._insert = postgresql.insert if database.dialect == "postgresql" else sqlite.insert
+        self._insert = database.dialect.insert
 
     async def enter(self, node: Node, *, alive_since: int) -> bool:
-        """Enters a node; False: a live one of the same name is there, seen since `alive_since`."""
+        """Adds a node; False: a live one of the same name is there, seen since `alive_since`."""
         values = msgspec.structs.asdict(node)
-        held = nodes.c.seen_at < alive_since
-        first = self._insert(nodes).values(values)
-        statement = first.on_conflict_do_update(
-            index_elements=[nodes.c.node_id], set_=values, where=held | (nodes.c.state == "offline")
+        is_old = nodes.c.seen_at < alive_since
+        new = self._insert(nodes).values(values)
+        statement = new.on_conflict_do_update(
+            index_elements=[nodes.c.node_id], set_=values, where=is_old | (nodes.c.state == "offline")
         ).returning(nodes.c.node_id)
         return await self._database.write(
             lambda connection: connection.execute(statement).first() is not None
         )
 
     async def beat(self, node: Node) -> bool:
-        """Writes what the node says of itself; False: its place was taken by another start."""
+        """Updates the row of a node; False: a later start of the node has replaced it."""
         statement = (
             sa.update(nodes)
             .where(nodes.c.node_id == node.node_id, nodes.c.boot == node.boot)
@@ -58,17 +57,17 @@ class Nodes:
         await self._database.write(lambda connection: connection.execute(statement).rowcount)
 
     async def next_epoch(self) -> int:
-        """A number that no node ever got before, above all that were given out."""
-        first = self._insert(marks).values(name=EPOCH, value=1, holder="", until=0)
-        statement = first.on_conflict_do_update(
+        """A number above all that were returned before."""
+        new = self._insert(marks).values(name=EPOCH, value=1, holder="", until=0)
+        statement = new.on_conflict_do_update(
             index_elements=[marks.c.name], set_={"value": marks.c.value + 1}
         ).returning(marks.c.value)
         return await self._database.write(lambda connection: int(connection.execute(statement).scalar_one()))
 
     async def keep_app_id(self, app_id: str) -> str:
-        """The app id under which the actors' state lies; the first that is told stays."""
-        first = self._insert(marks).values(name=APP_ID, value=0, holder=app_id, until=0)
-        statement = first.on_conflict_do_nothing()
+        """The app id under which the actors' state is kept; the first one given stays."""
+        new = self._insert(marks).values(name=APP_ID, value=0, holder=app_id, until=0)
+        statement = new.on_conflict_do_nothing()
         known = sa.select(marks.c.holder).where(marks.c.name == APP_ID)
 
         def work(connection: sa.Connection) -> str:
@@ -78,10 +77,10 @@ class Nodes:
         return await self._database.write(work)
 
     async def lease(self, name: str, holder: Holder, now: int, until: int) -> bool:
-        """Takes or renews a lease; False: another holder has it still."""
+        """Takes or renews a lease; False: another holder still has it."""
         text = f"{holder.node}/{holder.boot}"
-        first = self._insert(marks).values(name=name, value=0, holder=text, until=until)
-        statement = first.on_conflict_do_update(
+        new = self._insert(marks).values(name=name, value=0, holder=text, until=until)
+        statement = new.on_conflict_do_update(
             index_elements=[marks.c.name],
             set_={"holder": text, "until": until},
             where=(marks.c.holder == text) | (marks.c.until < now),

@@ -5,17 +5,16 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.packing import pack, unpack_delivery
+from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
-from scheduler_service.persistence.sql_cluster.rows import entry_values, read_entry
-from scheduler_service.persistence.sql_cluster.schema import copies, definitions, jobs, outbox, remembered
+from scheduler_service.persistence.sql_cluster.schema import copies, outbox, remembered
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.state import Remembered, Settlement
@@ -31,7 +30,7 @@ class SharedStore:
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
         self.untold = PendingHistory(database=database)
-        self._insert = postgresql.insert if database.dialect == "postgresql" else sqlite.insert
+        self._insert = database.dialect.insert
 
     async def claim(self, claim: TurnClaim) -> None:
         """Claims a turn and brings the catalogue to it. Raises StoreConflict: nothing was written.
@@ -39,7 +38,10 @@ class SharedStore:
         It is taken from the sequence that was read; or where the row is this very holder's, who holds the
         job's lock; or where the claim that stands there is older than 5 s, and so never ended.
         """
-        values = entry_values(claim.entry, claim.due) | {
+        due = Due() if claim.entry.state is JobState.DESTROYED else claim.due
+        values = entry_values(claim.entry) | {
+            "due_wall": due.wall,
+            "due_steady": due.steady,
             "sequence": claim.sequence,
             "node": claim.holder.node,
             "boot": claim.holder.boot,
@@ -63,12 +65,21 @@ class SharedStore:
 
     async def find(self, job_id: str) -> ClaimedJob | None:
         """The row of a job, destroyed ones too, or None."""
-        statement = sa.select(jobs).where(jobs.c.job_id == job_id)
+        claim = (
+            jobs.c.sequence,
+            jobs.c.node,
+            jobs.c.boot,
+            jobs.c.claimed_at,
+            jobs.c.due_wall,
+            jobs.c.due_steady,
+        )
+        statement = sa.select(*ENTRY, *claim).where(jobs.c.job_id == job_id)
         row = await self._database.read(lambda connection: connection.execute(statement).first())
         if row is None:
             return None
         due = Due(row.due_wall, row.due_steady)
-        return ClaimedJob(read_entry(row), row.sequence, Holder(row.node, row.boot), row.claimed_at, due)
+        entry = read_entry(row[: len(ENTRY)])
+        return ClaimedJob(entry, row.sequence, Holder(row.node, row.boot), row.claimed_at, due)
 
     async def latest(self, job_id: str) -> tuple[Holder, bytes | None] | None:
         """Who claimed the job last, and the state that the claim brought, if any; None: no such job."""
@@ -256,7 +267,7 @@ class SharedStore:
             node=holder.node,
             boot=holder.boot,
         )
-        statement = statement.on_conflict_do_nothing().returning(outbox.c.delivery_id)  # type: ignore[assignment]
+        statement = statement.on_conflict_do_nothing().returning(outbox.c.delivery_id)
         return connection.execute(statement).first() is not None
 
     def _put_answer(self, connection: sa.Connection, answer: Remembered) -> None:

@@ -1,30 +1,35 @@
-"""The catalogue's reads over SQLite, in the lister's thread."""
+"""The catalogue of jobs over `state.db`, in the lister's thread.
+
+SQLAlchemy makes the statements; the driver runs them. A read returns one row, a JSON array of all that it
+found: for each further row the thread would wait for the interpreter, up to 5 ms while the event loop is
+busy.
+"""
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 
-from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.moments import Now
-from scheduler_service.persistence.common.pagination import MEMBERS, cut_page, read_position
+from scheduler_service.persistence.sql import sqlite as expressions
+from scheduler_service.persistence.sql.job_catalogue import FORMS_KEPT, JobCatalogue, Read, Statement
 from scheduler_service.persistence.sqlite.reader import Reader
-from scheduler_service.persistence.sqlite.rows import ENTRY, read_entry, select
-from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobSort, Revision
+from scheduler_service.persistence.sqlite.rows import ENTRY, read_entry
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import StoredJob
 
-AT_ONCE = 500
-
-# One step of a page: conditions on top of the query's, and an order.
-Leg = tuple[list[str], list[Any], str]
+assert expressions  # it says how SQLite writes what statements contain
+_DIALECT = sqlite.dialect(paramstyle="named")
 
 
-class SqliteCatalogue:
-    """catalogue.Catalogue over the jobs' table.
+class SqliteCatalogue(JobCatalogue):
+    """catalogue.Catalogue over the table of jobs.
 
-    `catch_up` ends when the table has all that was durable before; `find` gives a job of which the table may
-    know less.
+    `catch_up` ends when the table has all that was durable before; `find` returns a job of which the table
+    may have an older state.
     """
 
     def __init__(
@@ -36,176 +41,85 @@ class SqliteCatalogue:
     ) -> None:
         self._reader = reader
         self._catch_up = catch_up
-        self._find = find
+        self._newer = find
+
+    async def catch_up(self) -> None:
+        """Returns when the table has what was durable at the call."""
+        await self._catch_up()
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
-        found = self._find(job_id)
-        if found is not None:
-            return found.entry
-        return next(iter(await self._read_entries("jobs WHERE job_id = ?", job_id)), None)
+        newer = self._newer(job_id)
+        return await super().get(job_id) if newer is None else newer.entry
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
         """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
-        found: dict[str, CatalogueEntry] = {}
-        for start in range(0, len(job_ids), AT_ONCE):
-            wanted = msgspec.json.encode(job_ids[start : start + AT_ONCE]).decode()
-            source = "jobs WHERE job_id IN (SELECT value FROM json_each(?))"
-            found.update({entry.job_id: entry for entry in await self._read_entries(source, wanted)})
-        newer = {job_id: stored.entry for job_id in found if (stored := self._find(job_id)) is not None}
-        found.update(newer)
-        return found
+        found = await super().some(job_ids)
+        newer = {job_id: stored.entry for job_id in found if (stored := self._newer(job_id)) is not None}
+        return {**found, **newer}
 
-    async def find(self, uid: str) -> CatalogueEntry | None:
-        """The entry of the job whose present life is `uid`, or None. Raises StoreUnavailable."""
-        return next(iter(await self._entries("jobs WHERE uid = ? LIMIT 1", uid)), None)
+    async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
+        """What `reads` find one after the other, until there are `most` entries."""
 
-    async def list(self, query: JobQuery) -> JobPage:
-        """A page of jobs. Raises CursorError for a cursor of another list, StoreUnavailable."""
-        legs = _legs(query)
-        conditions, parameters = _filters(query)
-
-        def read(connection: sqlite3.Connection) -> Sequence[Any]:
+        def read(connection: sqlite3.Connection) -> list[Any]:
             rows: list[Any] = []
-            for more, values, order in legs:
-                where = " AND ".join([*conditions, *more]) or "TRUE"
-                # One job more than asked tells whether the list goes on.
-                limit = query.limit + 1 - len(rows)
-                source = f"jobs WHERE {where} ORDER BY {order} LIMIT ?"
-                rows += select(connection, ENTRY, source, [*parameters, *values, limit])
-                if len(rows) > query.limit:
-                    break
+            for statement, values in reads:
+                if len(rows) < most:
+                    query = _compile_entries(statement)
+                    rows += query.fetch(connection, {**values, "limit": most - len(rows)})
             return rows
 
-        await self._catch_up()
-        return cut_page(query, [read_entry(row) for row in await self._reader.read(read)])
+        return [read_entry(row) for row in await self._reader.read(read)]
 
-    async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
-        """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""
-        columns = "uid, job_id, revision, created_at, hex(text)"
-        source = "definitions WHERE uid = ? AND revision > ? ORDER BY revision LIMIT ?"
-        rows = await self._select(columns, source, uid, after, limit)
-        return [_read_revision(row) for row in rows]
+    async def read_rows(self, reads: Sequence[Read]) -> list[Sequence[Any]]:
+        """The rows of each of `reads`, all of one moment."""
 
-    async def children(
-        self, parent_job: str, parent_execution: int | None = None, *, after: str = "", limit: int = 500
-    ) -> Sequence[CatalogueEntry]:
-        """Jobs made by an execution (None: by any) of `parent_job`, destroyed ones too, by id."""
-        if parent_execution is None:
-            source = "jobs WHERE parent_job = ? AND job_id > ? ORDER BY job_id LIMIT ?"
-            return await self._entries(source, parent_job, after, limit)
-        source = "jobs WHERE parent_job = ? AND parent_execution = ? AND job_id > ? ORDER BY job_id LIMIT ?"
-        return await self._entries(source, parent_job, parent_execution, after, limit)
+        def read(connection: sqlite3.Connection) -> list[Sequence[Any]]:
+            found: list[Sequence[Any]] = []
+            for statement, values in reads:
+                query = _compile_rows(statement)
+                rows = query.fetch(connection, values)
+                for place in query.binary:
+                    for row in rows:
+                        row[place] = bytes.fromhex(row[place])
+                found.append(rows)
+            return found
 
-    async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
-    ) -> Sequence[CatalogueEntry]:
-        """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first."""
-        condition, parameters = _of_tenant(tenant)
-        # The plus, here and below, leaves the choice of the index to the other condition.
-        wanted = f"next_fire BETWEEN ? AND ? AND +system = 0 AND +({condition})"
-        source = f"jobs WHERE {wanted} ORDER BY next_fire, job_id LIMIT ?"
-        return await self._entries(source, start, end, *parameters, limit)
-
-    async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
-        """How many jobs and executions stand where. Raises StoreUnavailable."""
-        condition, parameters = _of_tenant(tenant)
-
-        def read(connection: sqlite3.Connection) -> JobCounts:
-            def ask(columns: str, source: str, *values: Any) -> Sequence[Any]:
-                return select(connection, columns, f"{source} AND +({condition})", [*values, *parameters])
-
-            # The index of states begins with the tenant: grouped by both, it is read in its order.
-            source = f"jobs WHERE {condition} GROUP BY tenant, state"
-            states: dict[JobState, int] = {}
-            for state, count in select(connection, "state, count(*)", source, parameters):
-                states[JobState(state)] = states.get(JobState(state), 0) + count
-            return JobCounts(
-                due=ask("count(*)", "jobs WHERE next_fire <= ?", now.wall)[0][0],
-                waiting=ask("ifnull(sum(waiting), 0)", "jobs WHERE waiting > 0")[0][0],
-                running=ask("ifnull(sum(live), 0)", "jobs WHERE live > 0")[0][0],
-                by_state=states,
-            )
-
-        await self._catch_up()
         return await self._reader.read(read)
 
-    async def _entries(self, source: str, *parameters: Any) -> Sequence[CatalogueEntry]:
-        await self._catch_up()
-        return await self._read_entries(source, *parameters)
 
-    async def _read_entries(self, source: str, *parameters: Any) -> Sequence[CatalogueEntry]:
-        return [read_entry(row) for row in await self._select(ENTRY, source, *parameters)]
+class _Query(msgspec.Struct, frozen=True):
+    """The text of a statement with its constants, and the places of bytes among its columns."""
 
-    async def _select(self, columns: str, source: str, *parameters: Any) -> Sequence[Any]:
-        return await self._reader.read(lambda connection: select(connection, columns, source, parameters))
+    text: str
+    constants: dict[str, Any]
+    binary: tuple[int, ...] = ()
 
-
-def _read_revision(row: list[Any]) -> Revision:
-    uid, job_id, revision, created_at, text = row
-    return Revision(uid, job_id, revision, created_at, bytes.fromhex(text))
-
-
-def _legs(query: JobQuery) -> list[Leg]:
-    """The steps in which a page is read: jobs that have the value, then those that have none."""
-    column, way = MEMBERS[query.sort], "DESC" if query.descending else "ASC"
-    beyond = "<" if query.descending else ">"
-    place = None
-    if query.cursor is not None:
-        place = read_position(query.cursor, sort=query.sort, descending=query.descending)
-    if query.sort is JobSort.JOB_ID:
-        return [([f"job_id {beyond} ?"] if place else [], [place.job_id] if place else [], f"job_id {way}")]
-    order = f"{column} {way}, job_id {way}"
-    having: Leg = ([f"{column} IS NOT NULL"], [], order)
-    if place is not None and place.value is not None:
-        having = (
-            [f"{column} IS NOT NULL", f"({column}, job_id) {beyond} (?, ?)"],
-            [place.value, place.job_id],
-            order,
-        )
-    if query.sort is not JobSort.NEXT_FIRE_TIME:
-        return [having]
-    if place is not None and place.value is None:
-        return [(["next_fire IS NULL", f"job_id {beyond} ?"], [place.job_id], f"job_id {way}")]
-    return [having, (["next_fire IS NULL"], [], f"job_id {way}")]
+    def fetch(self, connection: sqlite3.Connection, values: Mapping[str, Any]) -> list[Any]:
+        """The rows; bytes are texts of hexadecimal digits, as JSON can hold them."""
+        found = connection.execute(self.text, {**self.constants, **values}).fetchall()
+        rows: list[Any] = msgspec.json.decode(found[0][0])
+        return rows
 
 
-def _filters(query: JobQuery) -> tuple[list[str], list[Any]]:
-    # A plus keeps SQLite from an index that would make it sort nearly all jobs for each page.
-    sign = "" if _is_narrow(query) else "+"
-    wanted: list[tuple[str, list[Any]]] = []
-    if query.states:
-        marks = ", ".join("?" * len(query.states))
-        wanted.append((f"{sign}state IN ({marks})", [state.value for state in query.states]))
-    if query.tenant is not None:
-        wanted.append((f"{sign}tenant = ?", [query.tenant]))
-    for column in ("kind", "creator", "object_id", "parent_job", "parent_execution", "system"):
-        value = getattr(query, column)
-        if value is not None:
-            wanted.append((f"{column} = ?", [value]))
-    for key, value in query.labels:
-        wanted.append((_LABEL, [key, value]))
-    if query.text:
-        wanted.append((_TEXT, [_containing(query.text)] * 3))
-    return [text for text, _ in wanted], [value for _, values in wanted for value in values]
+@lru_cache(FORMS_KEPT)
+def _compile_entries(statement: Statement) -> _Query:
+    return _compile(statement, sa.literal_column(f"json_array({ENTRY})"))
 
 
-def _is_narrow(query: JobQuery) -> bool:
-    """Whether the index of states leads to few jobs, or to jobs in the order that is asked."""
-    if len(query.states) != 1:
-        return False
-    return query.sort is JobSort.JOB_ID or query.states[0] is not JobState.ACTIVE
+@lru_cache(FORMS_KEPT)
+def _compile_rows(statement: Statement) -> _Query:
+    columns = list(statement.selected_columns)
+    binary = tuple(place for place, column in enumerate(columns) if isinstance(column.type, sa.LargeBinary))
+    item = sa.func.json_array(
+        *(sa.func.hex(column) if place in binary else column for place, column in enumerate(columns))
+    )
+    return _compile(statement, item, binary)
 
 
-_LABEL = "EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = ? AND label.value = ?)"
-_TEXT = "(job_id LIKE ? ESCAPE '\\' OR job_name LIKE ? ESCAPE '\\' OR object_id LIKE ? ESCAPE '\\')"
-
-
-def _containing(text: str) -> str:
-    for sign in "\\%_":
-        text = text.replace(sign, f"\\{sign}")
-    return f"%{text}%"
-
-
-def _of_tenant(tenant: str | None) -> tuple[str, list[str]]:
-    return ("TRUE", []) if tenant is None else ("tenant = ?", [tenant])
+def _compile(statement: Statement, item: sa.ColumnElement[Any], binary: tuple[int, ...] = ()) -> _Query:
+    inner = statement.with_only_columns(item.label("item"), maintain_column_froms=True)
+    compiled = inner.compile(dialect=_DIALECT)
+    constants = {name: value for name, value in compiled.params.items() if value is not None}
+    text = f"SELECT '[' || ifnull(group_concat(item), '') || ']' FROM ({compiled})"  # noqa: S608
+    return _Query(text, constants, binary)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scheduler_service.persistence.history.database import migrate
-from scheduler_service.persistence.history.schema import metadata
-from scheduler_service.persistence.history.sqlite import IN_MEMORY
+from scheduler_service.persistence.history.schema import MIGRATIONS
 from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
@@ -99,7 +99,7 @@ def postgres_url(postgres_history: str) -> str:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        for table in metadata.tables:
+        for table in MIGRATIONS.tables:
             connection.execute(f"DELETE FROM {table}")  # type: ignore[arg-type]
     return postgres_history
 

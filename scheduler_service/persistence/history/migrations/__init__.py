@@ -1,1 +1,1 @@
-"""The migrations of the history, run by `versions.upgrade`."""
+"""What changes the tables of older histories; new ones are made from the schema."""

@@ -23,7 +23,7 @@ class Room:
             on_written=self.confirmed.extend,
             on_trouble=self.troubles.append,
             pending_bytes=pending_bytes,
-            linger_seconds=0.01,
+            flush_seconds=0.01,
             pauses_seconds=(0.01,),
         )
 

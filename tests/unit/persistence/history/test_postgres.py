@@ -5,15 +5,16 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
-from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.domain.records import Noted
 from scheduler_service.persistence.history.coalesce import coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.queries import ExecutionQuery
+from scheduler_service.persistence.history.statements import insert_rows
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
@@ -107,10 +108,11 @@ def test_a_load_takes_a_statement_of_each_table(postgres_url: str, count: int) -
             return super().execute(query, *rest, **options)  # type: ignore[arg-type]
 
     with database.writing() as connection:
-        connection.cursor_factory = Counting
-        database.insert(connection, rows)
-        connection.cursor_factory = psycopg.Cursor
-        found = connection.execute("SELECT count(*), sum(sequence) FROM executions").fetchone()
+        raw = connection.connection.driver_connection
+        raw.cursor_factory = Counting
+        insert_rows(database.dialect, connection, rows)
+        raw.cursor_factory = psycopg.Cursor
+        found = connection.exec_driver_sql("SELECT count(*), sum(sequence) FROM executions").one()
     assert found == (count, 3 * count)
     assert len(heard) == 3
     database.close()
@@ -194,9 +196,9 @@ async def test_a_connection_that_breaks_in_a_transaction_loses_nothing(postgres_
     await room.close()
 
 
-def _end_own_connection(connection: psycopg.Connection[Any]) -> None:
-    connection.execute("DELETE FROM executions")
-    connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+def _end_own_connection(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("DELETE FROM executions")
+    connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
 
 
 @pytest.fixture

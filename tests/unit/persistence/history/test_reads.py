@@ -486,7 +486,7 @@ async def test_the_scheduler_s_own_work_is_apart(room: Room) -> None:
 async def test_free_text_comes_back_unchanged(room: Room, conformance: Any) -> None:
     """Strings of every kind are stored and returned as they are, in columns and in entries; a column of
     PostgreSQL holds no NUL."""
-    nul = "\ufffd" if room.database.engine.dialect.name == "postgresql" else "\0"
+    nul = "\ufffd" if room.database.dialect.engine.dialect.name == "postgresql" else "\0"
     strings = [row["string"] for row in conformance("naughty_strings.jsonl")] + ["a\x00b"]
     batches = [
         batch(n, execution(n, error=text, reason=text), Noted(n, START, "note", text))

@@ -7,8 +7,8 @@ import pytest
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted
-from scheduler_service.persistence.history.dialect import Removed
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
+from scheduler_service.persistence.history.removal import Removed
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.ports.history import Batch
 from tests.unit.persistence.history.conftest import Room
@@ -88,8 +88,7 @@ async def test_missed_firings_go_by_age(room: Room) -> None:
 
 async def test_many_are_removed_in_several_steps(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     """A walk in small windows removes the same as one in a single step."""
-    for module in ("removal", "postgres_removal"):
-        monkeypatch.setattr(f"scheduler_service.persistence.history.{module}.WINDOW", 7)
+    monkeypatch.setattr("scheduler_service.persistence.history.removal.WINDOW_ROWS", 7)
     await write(room, *(ended(n) for n in range(1, 51)))
     removed = await Retention(writer=room.writer, count=3).run(START + 6 * DAY)
     assert removed.executions == 47
@@ -104,10 +103,10 @@ async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> Non
         row = execution(number, "succeeded", params=params)
         room.writer.append(batch(number, row, note), durable=False)
     await room.writer.flush()
-    limit = await room.writer.perform(room.database.removal.measure) * 2 // 3
+    limit = await room.writer.perform(room.writer.removal.measure) * 2 // 3
     removed = await Retention(writer=room.writer, count=2_000, max_bytes=limit).run(START)
     assert 0 < removed.entries < 1_500
-    assert await room.writer.perform(room.database.removal.measure) <= limit
+    assert await room.writer.perform(room.writer.removal.measure) <= limit
     oldest = await room.reads.execution("default", "u1-1")
     newest = await room.reads.execution("default", "u1-1500")
     assert oldest is not None
@@ -164,7 +163,9 @@ async def test_a_file_gets_shorter_after_a_clean(file_room: Room) -> None:
     await file_room.writer.flush()
 
     async def pages() -> int:
-        return await file_room.writer.perform(lambda raw: raw.execute("PRAGMA page_count").fetchone()[0])
+        return await file_room.writer.perform(
+            lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        )
 
     before = await pages()
     await Retention(writer=file_room.writer).clean(retain=1)

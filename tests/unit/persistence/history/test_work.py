@@ -4,13 +4,14 @@ import sqlite3
 from collections.abc import Sequence
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.domain.execution import FailureType, FiringOutcome
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.persistence.history.coalesce import coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.insertion import insert_rows
-from scheduler_service.persistence.history.sqlite import IN_MEMORY
+from scheduler_service.persistence.history.statements import ENTRIES, EXECUTIONS, FIRINGS, insert_rows
+from scheduler_service.persistence.sql.sqlite import IN_MEMORY, insert_many
 from tests.unit.persistence.history.samples import START, attempt, batch, execution, turns_of
 
 
@@ -19,9 +20,10 @@ def write(database: HistoryDatabase, count: int) -> int:
     rows = coalesce([one for number in range(count) for one in turns_of(number)])
     with database.writing() as connection:
         heard: list[str] = []
-        connection.set_trace_callback(heard.append)
-        insert_rows(connection, rows)
-        connection.set_trace_callback(None)
+        raw = connection.connection.driver_connection
+        raw.set_trace_callback(heard.append)
+        insert_rows(database.dialect, connection, rows)
+        raw.set_trace_callback(None)
     return len(heard)
 
 
@@ -40,10 +42,11 @@ def test_what_is_rarely_there_is_not_written_as_nothing() -> None:
     rows = coalesce([*turns_of(1), *turns_of(2), failed])
     with database.writing() as connection:
         heard: list[str] = []
-        connection.set_trace_callback(heard.append)
-        insert_rows(connection, rows)
-        connection.set_trace_callback(None)
-        kept = connection.execute("SELECT error,failure_type FROM executions ORDER BY error").fetchall()
+        raw = connection.connection.driver_connection
+        raw.set_trace_callback(heard.append)
+        insert_rows(database.dialect, connection, rows)
+        raw.set_trace_callback(None)
+        kept = connection.exec_driver_sql("SELECT error,failure_type FROM executions ORDER BY error").all()
     named = ['"error"' in text.partition("VALUES")[0] for text in heard if "INTO executions" in text]
     assert named == [False, True]
     assert kept == [(None, None), (None, None), ("http_status", "http")]
@@ -55,8 +58,8 @@ def test_an_error_that_is_over_is_wiped_out() -> None:
     database = HistoryDatabase(url=IN_MEMORY)
     for sequence, told in ((2, {"reason": "retry", "progress": "half"}), (3, {"state": "succeeded"})):
         with database.writing() as connection:
-            insert_rows(connection, coalesce([batch(sequence, execution(**told))]))
-            kept = connection.execute("SELECT state,reason,progress FROM executions").fetchall()
+            insert_rows(database.dialect, connection, coalesce([batch(sequence, execution(**told))]))
+            kept = connection.exec_driver_sql("SELECT state,reason,progress FROM executions").all()
     assert kept == [("succeeded", None, None)]
     database.close()
 
@@ -73,7 +76,9 @@ def test_a_value_is_taken_by_the_driver_as_it_is() -> None:
             heard.extend(values)
             return self.cursor()
 
-    insert_rows(sqlite3.connect(":memory:", factory=Hearing), rows)
+    connection = sqlite3.connect(":memory:", factory=Hearing)
+    for upsert, found in ((EXECUTIONS, rows.executions), (ENTRIES, rows.entries), (FIRINGS, rows.firings)):
+        insert_many(connection, upsert, found)
     assert {type(value) for value in heard} == {int, str, bytearray}
 
 
@@ -88,8 +93,8 @@ def test_a_short_execution_is_small() -> None:
     database.close()
 
 
-def size_of(connection: sqlite3.Connection) -> int:
+def size_of(connection: sa.Connection) -> int:
     """Bytes of all pages."""
-    pages: int = connection.execute("PRAGMA page_count").fetchall()[0][0]
-    size: int = connection.execute("PRAGMA page_size").fetchall()[0][0]
+    pages: int = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    size: int = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
     return pages * size

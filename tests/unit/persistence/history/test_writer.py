@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, DeliveryTry, FiringRecord, Noted
@@ -26,9 +27,14 @@ def note(number: int, text: str = "a line") -> Noted:
     return Noted(execute_number=number, at=START, kind="note", text=text)
 
 
+def read_pages(connection: sa.Connection) -> int:
+    pages: int = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    return pages
+
+
 async def count(room: Room, table: str) -> int:
     return await room.writer.perform(
-        lambda connection: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        lambda connection: connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
     )
 
 
@@ -142,14 +148,16 @@ async def test_the_delivery_with_more_tries_wins(room: Room) -> None:
 async def test_a_full_disk_keeps_everything_and_recovers(file_room: Room) -> None:
     """Nothing durable is lost: what cannot be written is said, kept and written later."""
     writer = file_room.writer
-    pages = await writer.perform(lambda connection: connection.execute("PRAGMA page_count").fetchone()[0])
-    await writer.perform(lambda connection: connection.execute(f"PRAGMA max_page_count={pages + 2}"))
+    pages = await writer.perform(
+        lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    )
+    await writer.perform(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 2}"))
     for number in range(1, 11):
         writer.append(batch(number, execution(number), note(number, LONG_NOTE)), durable=True)
     with pytest.raises(StoreUnavailable, match="full"):
         await writer.flush()
     assert file_room.confirmed == []
-    await writer.perform(lambda connection: connection.execute("PRAGMA max_page_count=100000"))
+    await writer.perform(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=100000"))
     writer.append(batch(11, execution(11)), durable=True)
     await writer.flush()
     assert file_room.troubles[-1] is None
@@ -192,7 +200,7 @@ async def test_close_writes_what_was_handed_over(tmp_path: object) -> None:
 async def test_close_on_a_full_disk_says_what_is_left(tmp_path: object) -> None:
     """`close` gives up after a try and says so: what was durable is still in the store's `unwritten`."""
     room = Room(f"sqlite:///{tmp_path}/history.db")
-    await room.writer.perform(lambda connection: connection.execute("PRAGMA max_page_count=1"))
+    await room.writer.perform(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=1"))
     room.writer.append(batch(1, execution(1), note(1, LONG_NOTE)), durable=True)
     with pytest.raises(StoreUnavailable, match="1 batches"):
         await room.writer.close()
@@ -206,8 +214,8 @@ async def test_work_that_fails_changes_nothing_and_raises(room: Room) -> None:
     room.writer.append(batch(1, execution(1)), durable=True)
     await room.writer.flush()
 
-    def fail(connection: object) -> None:
-        connection.execute("DELETE FROM executions")  # type: ignore[attr-defined]
+    def fail(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("DELETE FROM executions")
         raise LookupError
 
     with pytest.raises(LookupError):

@@ -86,7 +86,7 @@ async def test_a_database_that_cannot_answer_is_unavailable(tmp_path: Path) -> N
     """Nothing is done then, and the message says where to look."""
     database = HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db", durability="process")
     table = SqlServiceTable(database=database)
-    with database.engine.connect() as connection:
+    with database.writing() as connection:
         connection.exec_driver_sql("DROP TABLE manager_service")
     with pytest.raises(StoreUnavailable, match="check its folder"):
         await table.put(PLAIN)

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate, open_dialect
-from scheduler_service.persistence.history.versions import HEAD, check, upgrade
+from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate
+from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
+from scheduler_service.persistence.sql.dialect import open_dialect
+from scheduler_service.persistence.sql.migrations import Migrations, check, script_config, upgrade
+from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
 from scheduler_service.ports.errors import StoreUnavailable
 
 
@@ -21,27 +24,27 @@ def bare_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def test_a_fresh_database_is_brought_to_the_head(bare_url: str) -> None:
     """`db check` says what is missing, `db migrate` makes it, and both may be repeated."""
-    dialect = open_dialect(bare_url)
+    dialect = open_dialect(bare_url, subject="the history")
     engine = dialect.engine
-    assert check(engine).current is None
-    assert not check(engine).up_to_date
-    upgrade(dialect)
-    upgrade(dialect)
-    assert check(engine).current == HEAD
-    assert check(engine).differences == ()
-    assert check(engine).up_to_date
+    assert check(engine, HISTORY).current is None
+    assert not check(engine, HISTORY).up_to_date
+    upgrade(dialect, HISTORY)
+    upgrade(dialect, HISTORY)
+    assert check(engine, HISTORY).current == HISTORY.head
+    assert check(engine, HISTORY).differences == ()
+    assert check(engine, HISTORY).up_to_date
     engine.dispose()
 
 
 def test_a_table_that_differs_is_named(bare_url: str) -> None:
     """`db check` shows what somebody changed by hand; tables of others are none of its business."""
-    dialect = open_dialect(bare_url)
+    dialect = open_dialect(bare_url, subject="the history")
     engine = dialect.engine
-    upgrade(dialect)
+    upgrade(dialect, HISTORY)
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE TABLE jobs (job_id TEXT)"))
         connection.execute(sa.text("ALTER TABLE executions ADD COLUMN surprise TEXT"))
-    (difference,) = check(engine).differences
+    (difference,) = check(engine, HISTORY).differences
     assert "surprise" in difference
     engine.dispose()
 
@@ -50,22 +53,31 @@ def test_a_new_reader_waits_for_nobody_who_writes(tmp_path: Path) -> None:
     """Its connection is prepared without the lock of a writer, who may take a while (a clean-up)."""
     database = HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db")
     with database.writing() as writer:
-        writer.execute("DELETE FROM executions")
+        writer.exec_driver_sql("DELETE FROM executions")
         with database.reading() as reader:
             assert reader.exec_driver_sql("SELECT count(*) FROM executions").scalar() == 0
             assert reader.exec_driver_sql("PRAGMA auto_vacuum").scalar() == 2
     database.close()
 
 
-def test_the_head_is_the_last_migration() -> None:
-    """Who adds a migration raises HEAD: else a fresh start would not run it."""
-    from alembic.config import Config
+@pytest.mark.parametrize("migrations", [HISTORY, CLUSTER], ids=["history", "cluster"])
+def test_the_head_is_the_last_migration(migrations: Migrations) -> None:
+    """Who adds a migration raises `head`: else a start would not run it."""
     from alembic.script import ScriptDirectory
 
-    config = Config()
-    config.set_main_option("script_location", "scheduler_service.persistence.history:migrations")
-    config.set_main_option("path_separator", "os")
-    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
+    assert ScriptDirectory.from_config(script_config(migrations)).get_current_head() == migrations.head
+
+
+@pytest.mark.parametrize("migrations", [HISTORY, CLUSTER], ids=["history", "cluster"])
+def test_tables_of_a_newer_program_are_refused(bare_url: str, migrations: Migrations) -> None:
+    """They are left as they are, and the message says what to do."""
+    dialect = open_dialect(bare_url, subject=migrations.subject)
+    upgrade(dialect, migrations)
+    with dialect.engine.begin() as connection:
+        connection.execute(sa.text(f"UPDATE {migrations.version_table} SET version_num = '0999'"))
+    with pytest.raises(StoreUnavailable, match=r"has version 0999.*start the newer program"):
+        upgrade(dialect, migrations)
+    dialect.engine.dispose()
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -95,7 +107,7 @@ class Broken(Exception):
 @pytest.mark.parametrize("statement", [5, 9, 14])
 def test_a_migration_that_is_cut_off_is_done_again(bare_url: str, statement: int) -> None:
     """All or nothing: a process that dies over its first start leaves no half of the tables."""
-    dialect = open_dialect(bare_url)
+    dialect = open_dialect(bare_url, subject="the history")
     engine = dialect.engine
     left = iter(range(statement))
 
@@ -105,8 +117,8 @@ def test_a_migration_that_is_cut_off_is_done_again(bare_url: str, statement: int
 
     sa.event.listen(engine, "before_cursor_execute", count)
     with pytest.raises(Broken):
-        upgrade(dialect)
+        upgrade(dialect, HISTORY)
     sa.event.remove(engine, "before_cursor_execute", count)
-    upgrade(dialect)
-    assert check(engine).up_to_date
+    upgrade(dialect, HISTORY)
+    assert check(engine, HISTORY).up_to_date
     engine.dispose()

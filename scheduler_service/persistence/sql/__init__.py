@@ -1,0 +1,1 @@
+"""What all SQL databases share: dialects, connections, migrations, and the catalogue of jobs."""

@@ -1,0 +1,97 @@
+"""An open SQL database: connections that read and transactions that write, errors as `ports` names them."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+
+from scheduler_service.persistence.common.fault_points import FaultPoints
+from scheduler_service.persistence.sql.dialect import Dialect, Durability, open_dialect
+from scheduler_service.persistence.sql.migrations import Migrations, upgrade
+from scheduler_service.persistence.sql.sqlite import IN_MEMORY
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
+
+# The one point of a transaction that makes it durable, as `FaultPoints` names it.
+COMMIT = "history.commit"
+
+
+class Database:
+    """The tables of `migrations`, brought up to date. In memory readers and writers wait for each other.
+
+    A commit that fails raises `unconfirmed`.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        migrations: Migrations,
+        durability: Durability = "full",
+        faults: FaultPoints | None = None,
+        unconfirmed: type[StoreError] = StoreUnavailable,
+    ) -> None:
+        """Opens `url`; `faults` observes commits. Raises StoreUnavailable."""
+        self._faults = faults
+        self._unconfirmed = unconfirmed
+        self._gate: contextlib.AbstractContextManager[object] = (
+            threading.RLock() if url == IN_MEMORY else contextlib.nullcontext()
+        )
+        self.dialect = open_dialect(url, subject=migrations.subject, durability=durability)
+        try:
+            with translated(self.dialect):
+                upgrade(self.dialect, migrations)
+        except BaseException:
+            self.close()
+            raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection to read with, in the calling thread: all is of one moment. Raises StoreUnavailable."""
+        with self._gate, translated(self.dialect), self.dialect.reading() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """One transaction: all or nothing. Raises StoreUnavailable, or `unconfirmed`.
+
+        An error of a value that the driver raises itself (`Dialect.insert_many`) is raised as it is.
+        """
+        with self._gate, translated(self.dialect), self.dialect.engine.connect() as connection:
+            self.dialect.begin(connection)
+            try:
+                yield connection
+                self._commit(connection)
+            except BaseException:
+                self.dialect.rollback(connection)
+                raise
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self.dialect.engine.dispose()
+
+    def _commit(self, connection: sa.Connection) -> None:
+        if self._faults is not None:
+            self._faults.before(COMMIT)
+        try:
+            self.dialect.commit(connection)
+        except self.dialect.errors as error:
+            raise self._unconfirmed(self.dialect.explain(error)) from error
+        if self._faults is not None:
+            self._faults.after(COMMIT)
+
+
+@contextlib.contextmanager
+def translated(dialect: Dialect) -> Iterator[None]:
+    """Raises errors of the database as StoreUnavailable, but the driver's own about a value as they are."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        # SQLAlchemy's own text continues with the statement and a link, which are of no use to a reader.
+        raise StoreUnavailable(dialect.explain(error.orig or error)) from error
+    except sa.exc.SQLAlchemyError as error:
+        raise StoreUnavailable(dialect.explain(error)) from error
+    except dialect.errors as error:
+        if isinstance(error, dialect.value_errors):
+            raise
+        raise StoreUnavailable(dialect.explain(error)) from error

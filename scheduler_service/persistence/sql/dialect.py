@@ -1,0 +1,90 @@
+"""What differs between SQL databases: the one place that knows which of them there are.
+
+A further database is one file beside `sqlite` and `postgres` with a `Dialect` and its way of writing what
+`expressions` names, and a line in `open_dialect`. It needs ON CONFLICT, RETURNING and comparisons of rows.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol
+
+import sqlalchemy as sa
+
+from scheduler_service.persistence.sql.upserts import Row, Upsert
+from scheduler_service.ports.errors import StoreUnavailable
+
+Durability = Literal["full", "process"]
+# An insert of SQLAlchemy that has `on_conflict_do_update`: each database has a class of its own for it.
+Insert = Any
+
+
+class Dialect(Protocol):
+    """One database: how it is opened, how transactions begin and end, and how many rows are written."""
+
+    engine: sa.Engine
+    # Errors of the driver; those among them that `value_errors` names are the fault of a value.
+    errors: tuple[type[Exception], ...]
+    value_errors: tuple[type[Exception], ...]
+
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """A connection on which everything read is of one moment."""
+
+    def begin(self, connection: sa.Connection) -> None:
+        """Opens a transaction that writes."""
+
+    def commit(self, connection: sa.Connection) -> None:
+        """Makes the transaction durable, if one is open. After an error it may be durable or not."""
+
+    def rollback(self, connection: sa.Connection) -> None:
+        """Takes the transaction back, if one is open; raises no error of the driver."""
+
+    def lock(self, connection: sa.Connection, number: int) -> None:
+        """Opens a transaction in which no other process that takes this lock goes on."""
+
+    def milliseconds(self, connection: sa.Connection) -> int:
+        """The wall clock of the database in ms; of a file that of this machine."""
+
+    def insert(self, table: sa.Table) -> Insert:
+        """An insert that can say what it does with a row that is there already."""
+
+    def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
+        """Writes `rows` in the open transaction through the driver: hot rows do not pass SQLAlchemy."""
+
+    def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
+        """The columns in whose order a walk over all rows of `table` reads fastest; unique together."""
+
+    def measure(self, connection: sa.Connection, tables: Iterable[sa.Table]) -> int:
+        """The bytes that the database uses for `tables`."""
+
+    def used_after(self, connection: sa.Connection, estimate: int) -> int:
+        """The bytes in use after a removal: measured where that is cheap, else the `estimate`."""
+
+    def give_back(self, connection: sa.Connection) -> None:
+        """Returns unused space to the disk. May end the transaction."""
+
+    def explain(self, cause: BaseException) -> str:
+        """What does not work, where, and what to check; never a password."""
+
+
+def open_dialect(url: str, *, subject: str, durability: Durability = "full") -> Dialect:
+    """The dialect of `url`; `subject` names what is kept there in messages. Raises StoreUnavailable.
+
+    In a file a commit with `full` outlives a power loss, with `process` a killed process; a server has
+    settings of its own.
+    """
+    scheme = url.partition(":")[0]
+    if scheme == "sqlite":
+        from scheduler_service.persistence.sql.sqlite import SqliteDialect
+
+        return SqliteDialect(url=url, subject=subject, durability=durability)
+    if scheme == "postgresql":
+        try:
+            from scheduler_service.persistence.sql.postgres import PostgresDialect
+        except ModuleNotFoundError as error:
+            raise StoreUnavailable(
+                f"{subject} in PostgreSQL needs the package {error.name}; install punctual[service,postgres]"
+            ) from error
+        return PostgresDialect(url=url, subject=subject)
+    raise StoreUnavailable(
+        f"{subject} cannot be kept in {scheme!r}; use sqlite:///PATH or postgresql://USER@HOST/NAME"
+    )

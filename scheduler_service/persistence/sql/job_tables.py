@@ -1,0 +1,93 @@
+"""The tables of the catalogue, as a cluster's database has them.
+
+`state.db` has the same columns, and further ones of its own: `sqlite.schema`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.persistence.sql.columns import bounded_text
+from scheduler_service.ports.catalogue import CatalogueEntry
+
+metadata = sa.MetaData()
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("job_id", bounded_text(260), primary_key=True),
+    sa.Column("uid", bounded_text(64), nullable=False),
+    sa.Column("tenant", bounded_text(128), nullable=False),
+    sa.Column("job_name", bounded_text(4_000), nullable=False),
+    sa.Column("object_id", sa.Text),
+    sa.Column("creator", sa.Text, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("parent_job", bounded_text(260)),
+    sa.Column("parent_execution", sa.BigInteger),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("updated_at", sa.BigInteger, nullable=False),
+    sa.Column("system", sa.SmallInteger, nullable=False),
+    sa.Column("next_fire", sa.BigInteger),
+    sa.Column("execute_number", sa.BigInteger, nullable=False),
+    sa.Column("request_counts", sa.BigInteger, nullable=False),
+    sa.Column("missed", sa.BigInteger, nullable=False),
+    sa.Column("live", sa.BigInteger, nullable=False),
+    sa.Column("waiting", sa.BigInteger, nullable=False),
+    sa.Column("latest", sa.LargeBinary, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("due_wall", sa.BigInteger),
+    sa.Column("due_steady", sa.BigInteger),
+    sa.Column("node", sa.String(64), nullable=False),
+    sa.Column("boot", sa.String(64), nullable=False),
+    sa.Column("claimed_at", sa.BigInteger, nullable=False),
+)
+sa.Index("jobs_due_wall", jobs.c.due_wall)
+sa.Index("jobs_due_steady", jobs.c.due_steady)
+sa.Index("jobs_next_fire", jobs.c.next_fire)
+sa.Index("jobs_holder", jobs.c.node, jobs.c.boot, jobs.c.claimed_at)
+sa.Index("jobs_uid", jobs.c.uid)
+sa.Index("jobs_state", jobs.c.tenant, jobs.c.state, jobs.c.job_id)
+sa.Index("jobs_parent", jobs.c.parent_job, jobs.c.parent_execution, jobs.c.job_id)
+
+definitions = sa.Table(
+    "definitions",
+    metadata,
+    sa.Column("uid", bounded_text(64), primary_key=True),
+    sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("job_id", bounded_text(260), nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("text", sa.LargeBinary, nullable=False),
+)
+sa.Index("definitions_job", definitions.c.job_id)
+
+_MEMBERS = CatalogueEntry.__struct_fields__
+ENTRY = tuple(jobs.c[name] for name in _MEMBERS)
+"""The columns of an entry, as `read_entry` takes them."""
+
+_STATE, _LABELS, _LATEST, _SYSTEM = map(_MEMBERS.index, ("state", "labels", "latest", "system"))
+_decode_labels = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def entry_values(entry: CatalogueEntry) -> dict[str, Any]:
+    """The values of the columns of an entry."""
+    return {name: getattr(entry, name) for name in _MEMBERS} | {
+        "state": entry.state.value,
+        "labels": msgspec.json.encode(entry.labels).decode(),
+        "system": int(entry.system),
+    }
+
+
+def read_entry(row: Sequence[Any]) -> CatalogueEntry:
+    """The entry of a row with the columns ENTRY."""
+    values = list(row)
+    values[_STATE] = JobState(values[_STATE])
+    values[_LABELS] = _decode_labels(values[_LABELS])
+    values[_LATEST] = bytes(values[_LATEST])
+    values[_SYSTEM] = bool(values[_SYSTEM])
+    return CatalogueEntry(*values)

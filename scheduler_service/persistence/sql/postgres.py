@@ -1,0 +1,232 @@
+"""PostgreSQL: any number of nodes on any number of machines use one database."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from operator import itemgetter
+from typing import Any, cast
+
+import psycopg
+import sqlalchemy as sa
+from psycopg.types.string import StrBinaryDumper, StrDumperUnknown
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from scheduler_service.persistence.sql.expressions import (
+    Gathered,
+    JsonRows,
+    Like,
+    Member,
+    StoredSize,
+    Unindexed,
+)
+from scheduler_service.persistence.sql.upserts import Row, Upsert
+from scheduler_service.ports.errors import StoreUnavailable
+
+DRIVER = "postgresql+psycopg"
+# A server that has vanished is noticed in seconds, not after the kernel's quarter of an hour.
+CONNECTION = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+    "application_name": "punctual",
+}
+# So many rows make a statement: what one holds in memory stays far from the protocol's 1 GiB.
+CHUNK_ROWS = 1_000
+# What a row takes beside its values of variable length, with its part of the indexes, roughly.
+ROW_BYTES = 250
+# The keys of all tables lie among the first four columns, none of which is NULL.
+_KEY = itemgetter(slice(0, 4))
+
+
+class PostgresDialect:
+    """dialect.Dialect over PostgreSQL. A commit is as durable as the server's `synchronous_commit` says.
+
+    A connection that the server has ended is replaced before it is used.
+    """
+
+    errors: tuple[type[Exception], ...] = (psycopg.Error,)
+    value_errors: tuple[type[Exception], ...] = (psycopg.IntegrityError, psycopg.DataError)
+
+    def __init__(self, *, url: str, subject: str) -> None:
+        """Raises StoreUnavailable where `url` is not an address; opens no connection yet."""
+        address = _read_address(url)
+        self._subject = f"{subject} in PostgreSQL at {address.host or 'this machine'}:{address.port or 5432}"
+        given = {name: value for name, value in CONNECTION.items() if name not in address.query}
+        self.engine = sa.create_engine(
+            address.set(drivername=DRIVER), pool_pre_ping=True, connect_args=given, hide_parameters=True
+        )
+        sa.event.listen(self.engine, "connect", _prepare)
+        self._reader = self.engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection on which everything read is of one moment."""
+        with self._reader.connect() as connection:
+            yield connection
+
+    def begin(self, connection: sa.Connection) -> None:
+        """Does nothing: the driver opens a transaction with the first statement."""
+
+    def commit(self, connection: sa.Connection) -> None:
+        """Makes the transaction durable, if one is open. After an error it may be durable or not."""
+        _driver(connection).commit()
+
+    def rollback(self, connection: sa.Connection) -> None:
+        """Takes the transaction back; a broken connection does not return to the pool."""
+        if connection.invalidated:  # SQLAlchemy has seen that it is broken
+            return
+        try:
+            _driver(connection).rollback()
+        except psycopg.Error:
+            connection.invalidate()
+
+    def lock(self, connection: sa.Connection, number: int) -> None:
+        """Opens a transaction in which no other process that takes this lock goes on."""
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number})")
+
+    def milliseconds(self, connection: sa.Connection) -> int:
+        """The wall clock of the server in ms."""
+        text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+        return int(connection.exec_driver_sql(text).scalar_one())
+
+    def insert(self, table: sa.Table) -> postgresql.Insert:
+        """An insert that can say what it does with a row that is there already."""
+        return postgresql.insert(table)
+
+    def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
+        """Writes `rows` in the open transaction: one statement, each column an array, whatever their number.
+
+        Always in the order of their keys: of two nodes one waits for the other, never both.
+        """
+        raw = _driver(connection)
+        ordered = sorted(rows, key=_KEY)
+        for start in range(0, len(ordered), CHUNK_ROWS):
+            columns = zip(*ordered[start : start + CHUNK_ROWS], strict=True)
+            raw.execute(_compose(upsert), [list(column) for column in columns])
+
+    def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
+        """The order of the primary key: there is no other that stays."""
+        return tuple(table.primary_key)
+
+    def measure(self, connection: sa.Connection, tables: Iterable[sa.Table]) -> int:
+        """The bytes that the rows of `tables` hold, roughly: reads all of them.
+
+        Files say nothing here: space that was removed is used again, but goes back to the disk only as
+        autovacuum finds whole pages at a table's end.
+        """
+        return sum(int(connection.scalar(_size_of(table)) or 0) for table in tables)
+
+    def used_after(self, connection: sa.Connection, estimate: int) -> int:
+        """The estimate: measuring reads all rows."""
+        return estimate
+
+    def give_back(self, connection: sa.Connection) -> None:
+        """Does nothing: autovacuum gives space back beside the work."""
+
+    def explain(self, cause: BaseException) -> str:
+        """What does not work, at which server, and what to check. libpq's messages have no passwords."""
+        said = " ".join(str(cause).split())
+        return (
+            f"{self._subject} cannot be reached: {said}; "
+            "check that the server runs and database.url names its user and database"
+        )
+
+
+def _driver(connection: sa.Connection) -> psycopg.Connection[Any]:
+    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+
+
+class _Text(StrBinaryDumper):
+    """A text as PostgreSQL can hold it: the character NUL becomes U+FFFD."""
+
+    def dump(self, obj: str) -> Any:
+        return super().dump(_without_nul(obj))
+
+
+class _UnknownText(StrDumperUnknown):
+    """The same for a text whose type the server infers."""
+
+    def dump(self, obj: str) -> Any:
+        return super().dump(_without_nul(obj))
+
+
+def _without_nul(text: str) -> str:
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+def _prepare(raw: Any, _record: object) -> None:
+    # Where the driver has a choice, it takes what was registered last.
+    raw.adapters.register_dumper(str, _Text)
+    raw.adapters.register_dumper(str, _UnknownText)
+
+
+def _read_address(url: str) -> sa.URL:
+    try:
+        return sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        # The reason contains the whole address with its password.
+        raise StoreUnavailable(
+            "database.url is not an address; write postgresql://USER:PASSWORD@HOST:PORT/NAME, "
+            "special characters of a password as %XX"
+        ) from None
+
+
+@cache
+def _compose(upsert: Upsert) -> bytes:
+    """The statement, the same for any number of rows: the server prepares it once."""
+    columns = upsert.table.c
+    arrays = ",".join(f"%b::{_array_of(columns[name].type)}" for name in upsert.columns)
+    return upsert.text(f"SELECT * FROM unnest({arrays})").encode()  # noqa: S608
+
+
+def _array_of(kind: sa.types.TypeEngine[Any]) -> str:
+    if isinstance(kind, sa.Integer):
+        return "bigint[]"
+    return "bytea[]" if isinstance(kind, sa.LargeBinary) else "text[]"
+
+
+def _size_of(table: sa.Table) -> sa.Select[Any]:
+    values = [column for column in table.c if isinstance(column.type, sa.LargeBinary)]
+    sizes = [sa.func.coalesce(sa.func.sum(StoredSize(column)), 0) for column in values]
+    return sa.select(sa.func.count() * ROW_BYTES + sum(sizes, start=sa.literal(0))).select_from(table)
+
+
+@compiles(Unindexed, "postgresql")
+def _unindexed(element: Unindexed, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.clauses, **options)
+
+
+@compiles(Member, "postgresql")
+def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
+    document, key = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"(CAST({document} AS json) ->> {key})"
+
+
+@compiles(Like, "postgresql")
+def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
+    column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"{column} ILIKE {pattern} ESCAPE '\\'"
+
+
+@compiles(Gathered, "postgresql")
+def _gathered(element: Gathered, compiler: SQLCompiler, **options: Any) -> str:
+    row = f"json_build_array({compiler.process(element.clauses, **options)})"
+    return f"CAST(coalesce(json_agg({row}), '[]') AS text)"
+
+
+@compiles(StoredSize, "postgresql")
+def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
+    return f"pg_column_size({compiler.process(element.clauses, **options)})"
+
+
+@compiles(JsonRows, "postgresql")
+def _json_rows(element: JsonRows, compiler: SQLCompiler, **options: Any) -> str:
+    rows = compiler.process(element.clauses, **options)
+    numbers = "CAST(value ->> 1 AS bigint) AS number, CAST(value ->> 2 AS bigint) AS other"
+    return f"(SELECT value ->> 0 AS name, {numbers} FROM json_array_elements(CAST({rows} AS json)))"  # noqa: S608

@@ -1,0 +1,235 @@
+"""SQLite: one file or memory, one writer, readers beside it."""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain
+from operator import itemgetter
+from typing import Any, cast
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from scheduler_service.persistence.sql.dialect import Durability
+from scheduler_service.persistence.sql.expressions import (
+    Gathered,
+    JsonRows,
+    Like,
+    Member,
+    StoredSize,
+    Unindexed,
+)
+from scheduler_service.persistence.sql.upserts import Row, Upsert
+
+IN_MEMORY = "sqlite://"
+# To this size the write-ahead log shrinks again after a large transaction.
+JOURNAL_BYTES = 64 << 20
+# Both double the writer's pace: the same pages of an index are read and written back less often.
+CACHE_KIB = 16 << 10
+CHECKPOINT_PAGES = 8_000
+# What `PRAGMA auto_vacuum` returns where pages are given back a few at a time.
+INCREMENTAL = (2,)
+# Pages that are given back at once.
+VACUUM_PAGES = 2_000
+# One statement for many rows lets go of the interpreter once, not once a row, and is prepared once.
+CHUNK_ROWS = 256
+
+
+class SqliteDialect:
+    """dialect.Dialect over SQLite."""
+
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    value_errors: tuple[type[Exception], ...] = (
+        sqlite3.IntegrityError,
+        sqlite3.DataError,
+        sqlite3.InterfaceError,
+    )
+
+    def __init__(self, *, url: str, subject: str, durability: Durability) -> None:
+        self.engine = _open_engine(url, durability)
+        self._subject = subject
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection on which everything read is of one moment."""
+        with self.engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            yield connection
+
+    def begin(self, connection: sa.Connection) -> None:
+        """Opens a transaction that writes, waiting for the one that is open in another process."""
+        _driver(connection).execute("BEGIN IMMEDIATE")
+
+    def commit(self, connection: sa.Connection) -> None:
+        """Makes the transaction durable, if one is open."""
+        raw = _driver(connection)
+        if raw.in_transaction:
+            raw.execute("COMMIT")
+
+    def rollback(self, connection: sa.Connection) -> None:
+        """Takes the transaction back, if one is open."""
+        raw = _driver(connection)
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")
+
+    def lock(self, connection: sa.Connection, number: int) -> None:
+        """Opens a transaction that writes: a file has no more than one."""
+        self.begin(connection)
+
+    def milliseconds(self, connection: sa.Connection) -> int:
+        """The wall clock of this machine in ms."""
+        return round(time.time() * 1_000)
+
+    def insert(self, table: sa.Table) -> sqlite.Insert:
+        """An insert that can say what it does with a row that is there already."""
+        return sqlite.insert(table)
+
+    def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
+        """Writes `rows` in the open transaction through the driver."""
+        insert_many(_driver(connection), upsert, rows)
+
+    def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
+        """The order in which rows lie in the file."""
+        return (sa.literal_column(f"{table.name}.rowid", sa.BigInteger),)
+
+    def measure(self, connection: sa.Connection, tables: Iterable[sa.Table]) -> int:
+        """The bytes in use in the file, whatever its tables."""
+        pages, free, size = (
+            int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * size
+
+    def used_after(self, connection: sa.Connection, estimate: int) -> int:
+        """The bytes in use, measured: that reads three numbers."""
+        return self.measure(connection, ())
+
+    def give_back(self, connection: sa.Connection) -> None:
+        """Shortens the file by pages that nothing uses."""
+        # `execute` would stop after one page; `executescript` runs to the end, and ends the transaction.
+        _driver(connection).executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
+
+    def explain(self, cause: BaseException) -> str:
+        """What does not work, and what to check."""
+        return f"{self._subject} cannot be reached: {cause}; check its folder and disk"
+
+
+def _driver(connection: sa.Connection) -> sqlite3.Connection:
+    return cast("sqlite3.Connection", connection.connection.driver_connection)
+
+
+def _open_engine(url: str, durability: Durability) -> sa.Engine:
+    pool = StaticPool if url == IN_MEMORY else QueuePool
+    engine = sa.create_engine(url, poolclass=pool, connect_args={"check_same_thread": False, "timeout": 10})
+
+    def prepare(raw: Any, _record: object) -> None:
+        raw.isolation_level = None  # transactions are opened explicitly
+        if raw.execute("PRAGMA auto_vacuum").fetchone() != INCREMENTAL:  # setting it waits for a writer
+            raw.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        raw.execute("PRAGMA temp_store=MEMORY")
+        raw.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+        raw.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+        raw.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES}")
+        raw.execute("PRAGMA journal_mode=WAL")
+        raw.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
+
+    sa.event.listen(engine, "connect", prepare)
+    return engine
+
+
+def insert_many(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
+    """Writes `rows` in the open transaction; those without a rare value by statements that name none.
+
+    The driver takes a number, a text or a bytearray as it is. Every other value, None and bytes too, it first
+    offers to adapters: that takes longer than writing it, and the thread keeps the interpreter meanwhile. So
+    rows bring bytearrays, and columns that are mostly NULL are left out where they are.
+    """
+    if not upsert.rare:
+        _insert(connection, upsert, rows)
+        return
+    brief = _without_rare(upsert)
+    usual = [row for row in rows if brief.rare_of(row) == brief.nothing]
+    _insert(connection, brief.upsert, [brief.others_of(row) for row in usual])
+    if len(usual) < len(rows):
+        _insert(connection, upsert, [row for row in rows if brief.rare_of(row) != brief.nothing])
+
+
+def _insert(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
+    """By statements of 256, 128, 64 … rows, so that few texts serve loads of any size."""
+    start = 0
+    while start < len(rows):
+        count = min(CHUNK_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
+        values = list(chain.from_iterable(rows[start : start + count]))
+        connection.execute(_compose(upsert, count), values)
+        start += count
+
+
+@cache
+def _compose(upsert: Upsert, rows: int) -> str:
+    row = "(" + ",".join("?" * len(upsert.columns)) + ")"
+    return upsert.text("VALUES " + ",".join([row] * rows))
+
+
+class _Brief(msgspec.Struct, frozen=True):
+    """A statement without the rare columns, the values of a row of both kinds, and the rare ones all NULL."""
+
+    upsert: Upsert
+    others_of: Callable[[Row], Row]
+    rare_of: Callable[[Row], Any]
+    nothing: Any
+
+
+@cache
+def _without_rare(upsert: Upsert) -> _Brief:
+    places = {name: place for place, name in enumerate(upsert.columns)}
+    others = tuple(name for name in upsert.columns if name not in upsert.rare)
+    rare_of = itemgetter(*(places[name] for name in upsert.rare))
+    return _Brief(
+        upsert=msgspec.structs.replace(upsert, columns=others, rare=()),
+        others_of=itemgetter(*(places[name] for name in others)),
+        rare_of=rare_of,
+        nothing=rare_of((None,) * len(places)),
+    )
+
+
+@compiles(Unindexed, "sqlite")
+def _unindexed(element: Unindexed, compiler: SQLCompiler, **options: Any) -> str:
+    return f"+{compiler.process(element.clauses, **options)}"
+
+
+@compiles(Member, "sqlite")
+def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
+    document, key = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"(SELECT value FROM json_each({document}) WHERE key = {key})"  # noqa: S608
+
+
+@compiles(Like, "sqlite")
+def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
+    column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"{column} LIKE {pattern} ESCAPE '\\'"
+
+
+@compiles(Gathered, "sqlite")
+def _gathered(element: Gathered, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_group_array(json_array({compiler.process(element.clauses, **options)}))"
+
+
+@compiles(StoredSize, "sqlite")
+def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
+    return f"length({compiler.process(element.clauses, **options)})"
+
+
+@compiles(JsonRows, "sqlite")
+def _json_rows(element: JsonRows, compiler: SQLCompiler, **options: Any) -> str:
+    rows = compiler.process(element.clauses, **options)
+    columns = (f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(_ROW))
+    return f"(SELECT {', '.join(columns)} FROM json_each({rows}))"  # noqa: S608
+
+
+_ROW = ("name", "number", "other")

@@ -1,0 +1,1 @@
+"""What changes the shared tables of older clusters; new ones are made from the schema."""
