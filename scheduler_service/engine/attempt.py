@@ -178,10 +178,9 @@ def call_cancel_url(turn: TurnState, run: Open, context: Context) -> None:
     if program.cancel is None:
         return
     request = make_request(
+        turn,
         program,
-        turn.head,
         run,
-        context.responses,
         program.cancel,
         key=f"{turn.head.uid}-{run.execute_number}-{run.request_counts}-cancel",
         timeout=program.cancel.timeout,

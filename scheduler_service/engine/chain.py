@@ -54,10 +54,9 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
     before = context.phase
     key = key_of(turn, run, step)
     request: OutboundRequest | Refused | None = make_request(
+        turn,
         program,
-        turn.head,
         run,
-        context.responses,
         step.target,
         key=key,
         timeout=limit_of(turn, context, step.target.timeout),

@@ -100,13 +100,7 @@ def _request(turn: TurnState, run: Open, serial: int) -> OutboundRequest | Refus
             trace=trace_of(turn.head.uid, run.execute_number),
         )
     return make_request(
-        program,
-        turn.head,
-        run,
-        context.responses,
-        program.check,
-        key=key,
-        timeout=limit_of(turn, context, program.check.timeout),
+        turn, program, run, program.check, key=key, timeout=limit_of(turn, context, program.check.timeout)
     )
 
 

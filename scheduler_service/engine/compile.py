@@ -11,23 +11,17 @@ from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.fingerprint import fingerprint, shape_of
 from scheduler_service.engine.parts.options import lead_of
-from scheduler_service.engine.program import Notification, Policy, Program, Step, Surroundings, Target
+from scheduler_service.engine.program import Policy, Program, Step, Surroundings
 from scheduler_service.engine.schemas import check_schema
 from scheduler_service.engine.scope import ANYTHING
-from scheduler_service.engine.targets import TargetCompiler
+from scheduler_service.engine.targets import Targets, compile_targets
 from scheduler_service.engine.warnings import find_warnings
+from scheduler_service.language.expression import FEEDBACK_URLS
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
 ROOT_NAMES = frozenset({"responses", "trigger"})
-PER_ATTEMPT = frozenset(
-    {
-        "schedulingRequestCounts",
-        "schedulingFeedbackUrl",
-        "schedulingFeedbackUrlInternal",
-        "schedulingFeedbackUrlExternal",
-    }
-)
+PER_ATTEMPT = FEEDBACK_URLS | {"schedulingRequestCounts"}
 
 
 class Compiled(msgspec.Struct, frozen=True):
@@ -50,9 +44,7 @@ def compile_definition(
     """
     problems: list[Problem] = []
     timer = _timer(definition, surroundings, problems)
-    targets = TargetCompiler(definition, surroundings, problems, system=system)
-    steps = targets.steps()
-    check, cancel, notifications = targets.check(), targets.cancel(), targets.notifications()
+    targets = compile_targets(definition, surroundings, problems, system=system)
     problems.extend(_check_names(definition))
     if definition.params_schema is not None:
         problems.extend(check_schema(definition.params_schema))
@@ -60,9 +52,7 @@ def compile_definition(
     problems.extend(_check_policies(definition))
     if problems or timer is None:
         raise DefinitionError(problems)
-    check = check if definition.asynchronous else None
-    parts = _mark_kept(steps, check, cancel, notifications)
-    program = _assemble(definition, surroundings, timer, parts, check, cancel, notifications, system)
+    program = _assemble(definition, surroundings, timer, targets, system)
     warnings = (*below_timer(timer.warnings), *find_warnings(definition))
     return Compiled(program, warnings, shape_of(definition))
 
@@ -146,25 +136,19 @@ def _check_names(definition: JobDefinition) -> list[Problem]:
     return problems
 
 
-def _mark_kept(
-    steps: list[Step],
-    check: Target | None,
-    cancel: Target | None,
-    notifications: tuple[Notification, ...],
-) -> tuple[Step, ...]:
+def _mark_kept(targets: Targets) -> tuple[Step, ...]:
     """Marks the responses that a later template may read; the others are neither parsed nor kept."""
+    steps, check, cancel = targets.steps, targets.check, targets.cancel
     names = frozenset(step.resp_env_name for step in steps if step.resp_env_name)
     chain = [step.target.members for step in steps] + ([check.members] if check else [])
-    beside = [entry.target.members for entry in notifications] + ([cancel.members] if cancel else [])
+    beside = [entry.target.members for entry in targets.notifications] + ([cancel.members] if cancel else [])
     marked = []
     for step in steps:
         later = chain[step.index + 1 :]
         needed = any(_reads(members, step, names, place == 0) for place, members in enumerate(later))
         keeps = needed or any(_reads(members, step, names, True) for members in beside)
         per_attempt = bool(step.target.variables & PER_ATTEMPT)
-        marked.append(
-            msgspec.structs.replace(step, keeps=keeps, needed=needed, per_attempt=per_attempt),
-        )
+        marked.append(msgspec.structs.replace(step, keeps=keeps, needed=needed, per_attempt=per_attempt))
     return tuple(marked)
 
 
@@ -191,14 +175,7 @@ def _policies(definition: JobDefinition) -> tuple[Policy, ...]:
 
 
 def _assemble(
-    definition: JobDefinition,
-    surroundings: Surroundings,
-    timer: Timer,
-    steps: tuple[Step, ...],
-    check: Target | None,
-    cancel: Target | None,
-    notifications: tuple[Notification, ...],
-    system: bool,
+    definition: JobDefinition, surroundings: Surroundings, timer: Timer, targets: Targets, system: bool
 ) -> Program:
     assert definition.job_id is not None
     return Program(
@@ -206,10 +183,10 @@ def _assemble(
         surroundings=surroundings,
         fingerprint=fingerprint(definition),
         timer=timer,
-        steps=steps,
-        check=check,
-        cancel=cancel,
-        notifications=notifications,
+        steps=_mark_kept(targets),
+        check=targets.check,
+        cancel=targets.cancel,
+        notifications=targets.notifications,
         policies=_policies(definition),
         max_retries=definition.max_retries,
         asynchronous=definition.asynchronous,

@@ -14,7 +14,7 @@ from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.turn_state import TurnState
-from scheduler_service.language.template import NOTIFY_BODY
+from scheduler_service.language.expression import NOTIFY_BODY
 from scheduler_service.language.values import as_json, parse_json
 from scheduler_service.timing.zones import load_zone
 
@@ -170,14 +170,7 @@ def _deliver(
         "requestCounts": run.request_counts,
     }
     request = make_request(
-        program,
-        turn.head,
-        run,
-        context.responses,
-        entry.target,
-        key=key,
-        timeout=entry.target.timeout,
-        extra={NOTIFY_BODY: body},
+        turn, program, run, entry.target, key=key, timeout=entry.target.timeout, extra={NOTIFY_BODY: body}
     )
     turn.change_context(run, deliveries=ordinal + 1)
     if isinstance(request, Refused):

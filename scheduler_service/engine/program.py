@@ -5,7 +5,7 @@ import msgspec
 from client_sdk.models.fields import JitterKind
 from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.wire import Headers
-from scheduler_service.language.template import JsonTemplate, TextTemplate, UrlTemplate
+from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
 from scheduler_service.timing.timer import Timer
 
 

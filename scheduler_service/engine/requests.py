@@ -7,12 +7,13 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from scheduler_service.domain.document import Head, Kept, Open
+from scheduler_service.domain.document import Kept, Open
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
 from scheduler_service.engine.program import Prerendered, Program, Target
 from scheduler_service.engine.scope import scope_for
+from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.language.authority import names_service
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, resolve_whole
@@ -41,10 +42,9 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 def make_request(
+    turn: TurnState,
     program: Program,
-    head: Head,
     run: Open,
-    responses: tuple[Kept, ...],
     target: Target,
     *,
     key: str,
@@ -56,6 +56,7 @@ def make_request(
 
     `trace`: the execution's trace id, if the caller has it.
     """
+    head, responses = turn.head, turn.contexts[run.execute_number].responses
     fixed, body = target.fixed, target.body
     # Most requests use nothing of the execution: no scope is made for them (saves 8 of 20 µs).
     names = fixed is None or (body is not None and not body.is_constant)

@@ -16,30 +16,37 @@ from scheduler_service.engine.program import Notification, Step, Surroundings, T
 from scheduler_service.engine.requests import prerender
 from scheduler_service.engine.scope import members_in, names_in
 from scheduler_service.language.authority import check_authority, names_service
-from scheduler_service.language.template import (
-    NOTIFY_BODY,
-    SYSTEM_VARIABLES,
-    Allowance,
-    JsonTemplate,
-    Names,
-    Overspent,
-    TextTemplate,
-    UrlTemplate,
-    compile_json,
-    compile_text,
-    compile_url,
-)
+from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
+from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Allowance, Names, Overspent
+from scheduler_service.language.template import compile_json, compile_text, compile_url
 
 OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
 Made = TypeVar("Made")
 
 
-class TargetCompiler:
-    """Compiles the targets of one definition; problems are collected in `problems`.
+class Targets(msgspec.Struct, frozen=True):
+    """All requests of one definition; `check` only if the job is asynchronous."""
 
-    All methods raise DefinitionError if the definition has too many expressions.
+    steps: tuple[Step, ...]
+    check: Target | None
+    cancel: Target | None
+    notifications: tuple[Notification, ...]
+
+
+def compile_targets(
+    definition: JobDefinition, surroundings: Surroundings, problems: list[Problem], *, system: bool
+) -> Targets:
+    """The requests of `definition`, without those that have problems, which are added to `problems`.
+
+    Raises DefinitionError if the definition has too many expressions.
     """
+    compiler = _Compiler(definition, surroundings, problems, system=system)
+    steps, check = compiler.steps(), compiler.check()
+    check = check if definition.asynchronous else None
+    return Targets(steps, check, compiler.cancel(), compiler.notifications())
 
+
+class _Compiler:
     def __init__(
         self, definition: JobDefinition, surroundings: Surroundings, problems: list[Problem], *, system: bool
     ) -> None:
@@ -50,8 +57,7 @@ class TargetCompiler:
         self._allowance = Allowance()
         self._environment = frozenset(surroundings.environment)
 
-    def steps(self) -> list[Step]:
-        """The steps of the chain, without those that have problems."""
+    def steps(self) -> tuple[Step, ...]:
         made = []
         for index, step in enumerate(self._definition.request):
             pointer = f"/request/{index}"
@@ -68,10 +74,9 @@ class TargetCompiler:
                         dispatch=dispatch,
                     )
                 )
-        return made
+        return tuple(made)
 
     def check(self) -> Target | None:
-        """The check of an asynchronous job."""
         check = self._definition.check_url
         if check is None:
             return None
@@ -87,12 +92,10 @@ class TargetCompiler:
         return self._direct(step, "/checkUrl", self._names())
 
     def cancel(self) -> Target | None:
-        """The request sent when an execution is cancelled or runs out of time."""
         step = self._definition.cancel_url
         return None if step is None else self._direct(step, "/cancelUrl", self._names())
 
     def notifications(self) -> tuple[Notification, ...]:
-        """The entries of `notification`."""
         names = self._names(notified=True)
         made = []
         for index, entry in enumerate(self._definition.notification):

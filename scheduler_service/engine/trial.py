@@ -8,6 +8,7 @@ from scheduler_service.domain.errors import DefinitionError, ExpressionError, Pr
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.authority import check_authority
+from scheduler_service.language.expression import SYSTEM_VARIABLES, Allowance, Names
 from scheduler_service.language.rendering import (
     Rendered,
     Scope,
@@ -16,14 +17,7 @@ from scheduler_service.language.rendering import (
     render_text,
     render_url,
 )
-from scheduler_service.language.template import (
-    SYSTEM_VARIABLES,
-    Allowance,
-    Names,
-    compile_json,
-    compile_text,
-    compile_url,
-)
+from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.urls import NotAUrl, origin, resolve_whole
 
 POINTER = "/template"

@@ -20,9 +20,6 @@ from scheduler_service.language.compiled import (
 from scheduler_service.language.expression import (
     FEEDBACK_URLS,
     MOST,
-    NOTIFY_BODY,
-    SYSTEM_VARIABLES,
-    Allowance,
     Environment,
     Expression,
     Found,
@@ -36,28 +33,7 @@ from scheduler_service.language.expression import (
 from scheduler_service.language.places import Place, check_start, encode_literal, place_after
 from scheduler_service.language.values import DEPTH, as_json, find_control
 
-__all__ = [
-    "NOTIFY_BODY",
-    "SYSTEM_VARIABLES",
-    "Allowance",
-    "JsonTemplate",
-    "Names",
-    "Overspent",
-    "TextTemplate",
-    "UrlTemplate",
-    "compile_json",
-    "compile_text",
-    "compile_url",
-    "constant_json",
-    "system_names",
-]
-
 MOST_PROBLEMS = 100
-
-
-def system_names() -> frozenset[str]:
-    """The system variables of SPEC section 4; in notifications there is `NOTIFY_BODY` as well."""
-    return SYSTEM_VARIABLES
 
 
 def compile_text(text: str, *, names: Names) -> TextTemplate:

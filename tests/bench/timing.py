@@ -14,8 +14,9 @@ from scheduler_service.domain.events import AlarmRang, CallEnded, CancelRequeste
 from scheduler_service.domain.moments import as_moment
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.machine import decide
+from scheduler_service.language.expression import Names
 from scheduler_service.language.rendering import Scope, render_json, render_url
-from scheduler_service.language.template import Names, compile_json, compile_url
+from scheduler_service.language.template import compile_json, compile_url
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.zones import load_zone, zone_names
 from tests.unit.engine.rig import Rig

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
+from scheduler_service.language.expression import Names
 from scheduler_service.language.rendering import (
     Rendered,
     Scope,
@@ -15,7 +16,7 @@ from scheduler_service.language.rendering import (
     render_text,
     render_url,
 )
-from scheduler_service.language.template import Names, compile_json, compile_text, compile_url
+from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.values import find_control, parse_json, scrub
 
 NAMES = Names()

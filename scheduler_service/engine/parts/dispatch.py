@@ -89,14 +89,13 @@ def make_part(
     """The request of a part; `place` is its index and the number of parts, `timeout` in ms."""
     program = turn.program_of(run)
     return make_request(
+        turn,
         program,
-        turn.head,
         run,
-        turn.contexts[run.execute_number].responses,
         step.target,
         key=key,
         timeout=timeout,
-        extra=_variables(program, turn, run, step, place, route),
+        extra=_variables(turn, program, run, step, place, route),
     )
 
 
@@ -172,7 +171,7 @@ def _token(turn: TurnState, run: Open, part: Part) -> Token:
 
 
 def _variables(
-    program: Program, turn: TurnState, run: Open, step: Step, place: tuple[int, int], route: str
+    turn: TurnState, program: Program, run: Open, step: Step, place: tuple[int, int], route: str
 ) -> dict[str, object]:
     """The variables that differ between the templates of a part and those of its step."""
     if route not in SPREAD:
@@ -205,34 +204,24 @@ def _publish(
         part = make_part(turn, run, step, place, route=route, key=part_key, timeout=request.timeout)
         if isinstance(part, Refused):
             return part
-        made.append(_queued(turn, run, step, options, queue, place, part))
+        made.append(
+            QueuedPart(
+                name=PartName(turn.head.uid, run.execute_number, run.request_counts, step.index, index),
+                queue=queue,
+                total=total,
+                request=part,
+                options=options,
+                scheduled_at=run.planned_at,
+                created_at=turn.now.wall,
+                tenant=turn.program.surroundings.tenant,
+            )
+        )
     awaited = (None,) * total
     verdicts = awaited if total > 1 and reports_by_part(turn.program_of(run), step) else ()
     phase = PartsQueued(step.index, queue, request.url, turn.now.wall, awaited, verdicts)
     turn.change_context(run, phase=phase)
     turn.effects.append(PublishParts(tuple(made)))
     return None
-
-
-def _queued(
-    turn: TurnState,
-    run: Open,
-    step: Step,
-    options: QueueOptions,
-    queue: str,
-    place: tuple[int, int],
-    request: OutboundRequest,
-) -> QueuedPart:
-    return QueuedPart(
-        name=PartName(turn.head.uid, run.execute_number, run.request_counts, step.index, place[0]),
-        queue=queue,
-        total=place[1],
-        request=request,
-        options=options,
-        scheduled_at=run.planned_at,
-        created_at=turn.now.wall,
-        tenant=turn.program.surroundings.tenant,
-    )
 
 
 def reports_by_part(program: Program, step: Step) -> bool:

@@ -17,7 +17,7 @@ from scheduler_service.cli.errors import Exit
 from scheduler_service.cli.main import make_app
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.language.template import system_names
+from scheduler_service.language.expression import SYSTEM_VARIABLES
 from scheduler_service.settings import Settings, load_settings
 from tests.unit.docs.pages import PAGES, ROOT, anchors, fences, prose, read, rows
 
@@ -171,5 +171,5 @@ def test_every_field_of_a_definition_is_documented(field: str) -> None:
 def test_every_system_variable_is_documented() -> None:
     """In the table of templates."""
     page = read("docs/templates.md")
-    for name in system_names():
+    for name in SYSTEM_VARIABLES:
         assert f"`{name}`" in page

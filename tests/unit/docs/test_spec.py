@@ -16,7 +16,7 @@ from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.replies import RefusalCode
 from scheduler_service.engine.warnings import CODES
-from scheduler_service.language.template import system_names
+from scheduler_service.language.expression import SYSTEM_VARIABLES
 from tests.unit.docs.pages import ROOT, prose, read, rows
 
 PAGE, LAST, LATER = "docs/spec.md", 17, "**Not built yet**"
@@ -133,7 +133,7 @@ def test_every_field_of_a_body_stands_in_it(model: type[BaseModel]) -> None:
 def test_every_code_and_state_stands_in_it() -> None:
     """Error codes, states, outcomes and the other closed words of the wire; system variables too."""
     words = {word for annotated in WORDS for word in get_args(get_args(annotated)[0])}
-    words |= {*CODES, *RESERVED, *RefusalCode, *DeliveryState, *system_names()}
+    words |= {*CODES, *RESERVED, *RefusalCode, *DeliveryState, *SYSTEM_VARIABLES}
     assert {str(word) for word in words} - code_words() == set()
 
 

@@ -3,10 +3,8 @@
 import pytest
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.language.template import (
-    Names,
-    compile_text,
-)
+from scheduler_service.language.expression import Names
+from scheduler_service.language.template import compile_text
 
 NAMES = Names(environment=frozenset({"BASE", "HOST"}), resp_env_names=("LOGIN",))
 

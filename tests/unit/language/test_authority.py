@@ -4,7 +4,8 @@ import pytest
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.authority import check_authority
-from scheduler_service.language.template import Names, compile_url
+from scheduler_service.language.expression import Names
+from scheduler_service.language.template import compile_url
 
 NAMES = Names(environment=frozenset({"BASE", "HOST", "PORT"}))
 

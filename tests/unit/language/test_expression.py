@@ -2,9 +2,7 @@
 
 import pytest
 
-from scheduler_service.language.template import (
-    compile_text,
-)
+from scheduler_service.language.template import compile_text
 from tests.unit.language.refusals import NAMES, refusal
 
 

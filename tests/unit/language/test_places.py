@@ -3,9 +3,7 @@
 import pytest
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.language.template import (
-    compile_url,
-)
+from scheduler_service.language.template import compile_url
 from tests.unit.language.refusals import NAMES
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Names
 from scheduler_service.language.rendering import (
     Rendered,
     Scope,
@@ -10,14 +11,7 @@ from scheduler_service.language.rendering import (
     render_text,
     render_url,
 )
-from scheduler_service.language.template import (
-    NOTIFY_BODY,
-    SYSTEM_VARIABLES,
-    Names,
-    compile_json,
-    compile_text,
-    compile_url,
-)
+from scheduler_service.language.template import compile_json, compile_text, compile_url
 
 NAMES = Names(
     system=SYSTEM_VARIABLES | {NOTIFY_BODY}, environment=frozenset({"BASE", "HOST", "both", "SLASH"})

