@@ -1,4 +1,4 @@
-"""What a definition may say but hardly means: warnings beside the answer (SPEC sections 5 to 7)."""
+"""What a definition may say but hardly means: warnings beside the answer (SPEC sections 5, 6 and 7)."""
 
 from typing import Any
 

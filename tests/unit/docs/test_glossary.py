@@ -1,0 +1,42 @@
+"""docs/glossary.md: each state and each package has its row, and no word has two."""
+
+from scheduler_service.domain.execution import ExecutionState, JobState
+from tests.unit.docs.pages import ROOT, read, rows
+
+PAGE = "docs/glossary.md"
+
+
+def words() -> list[str]:
+    """The first cells of all rows but the headings."""
+    return [cells[0] for cells in rows(read(PAGE)) if cells[1] not in ("---", "meaning")]
+
+
+def test_every_state_of_a_job_and_of_an_execution_has_a_row() -> None:
+    """Set as code, as on the wire."""
+    wanted = {f"`{state}`" for state in (*ExecutionState, *JobState)}
+    assert wanted - set(words()) == set()
+
+
+def test_every_package_has_a_row() -> None:
+    """The packages directly below scheduler_service."""
+    packages = {f"`{path.parent.name}`" for path in ROOT.glob("scheduler_service/*/__init__.py")}
+    assert packages - set(words()) == set()
+    assert len(packages) > 10
+
+
+def test_every_package_in_it_exists() -> None:
+    """The last table names no package that is gone."""
+    _, _, table = read(PAGE).partition("## The packages of")
+    named = [cells[0].strip("`") for cells in rows(table) if cells[0].startswith("`")]
+    assert [name for name in named if not (ROOT / "scheduler_service" / name).is_dir()] == []
+
+
+def test_no_word_has_two_rows() -> None:
+    """One word, one meaning."""
+    assert sorted(words()) == sorted(set(words()))
+
+
+def test_the_pages_for_readers_and_contributors_link_to_it() -> None:
+    """Where somebody begins to read."""
+    assert "(docs/glossary.md)" in read("README.md")
+    assert "(docs/glossary.md)" in read("CONTRIBUTING.md")
