@@ -9,7 +9,7 @@ from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.redis.address import read_address
 from scheduler_service.persistence.sqlite.folder import FolderLock
-from scheduler_service.persistence.sqlite.resharding import reshard
+from scheduler_service.persistence.sqlite.resharding import ReshardPlan, reshard
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import OpenStore
@@ -87,9 +87,10 @@ async def open_store(
     shards = settings.server.workers
     lock = await asyncio.to_thread(FolderLock.claim, folder)
     try:
-        await asyncio.to_thread(
-            reshard, folder, shards=shards, shard_of=home, durability=settings.store.durability, log=log
+        plan = ReshardPlan(
+            folder=folder, shards=shards, shard_of=home, durability=settings.store.durability, log=log
         )
+        await asyncio.to_thread(reshard, plan)
         return await opening(shards=shards, lock=lock)
     except BaseException:
         lock.release()

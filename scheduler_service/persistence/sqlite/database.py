@@ -4,16 +4,16 @@ import os
 import sqlite3
 from pathlib import Path
 
-from scheduler_service.persistence.sqlite.schema import MIGRATIONS, read_version, upgrade
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS, read_version, transaction, upgrade
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged
 
-# "full" outlives a power loss: the log is synced at each commit. "process" outlives the process alone.
+# "full" survives a power loss: the log is synced at each commit. "process" survives the process alone.
 SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
 
-# Pages of the log before they are brought into the file: the same page is written there less often.
+# Pages of the log before a checkpoint: a page that changes often is written less often.
 CHECKPOINT_PAGES = 4_000
 
-# What SQLite says when the file itself is wrong, not its surroundings.
+# Errors of the file itself, not of its disk or its rights.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -54,7 +54,7 @@ def open_reading(place: str) -> sqlite3.Connection:
 
 
 def open_beside(place: str) -> sqlite3.Connection:
-    """A connection for checkpoints: what it brings into the file is synced before the log is used anew."""
+    """A connection for checkpoints: pages in the file are synced before the log is reused."""
     connection = _connect(place)
     connection.execute("PRAGMA synchronous = NORMAL")
     return connection
@@ -65,28 +65,17 @@ def count_start(connection: sqlite3.Connection, *, node_id: str) -> tuple[int, s
 
     Both are durable when this returns. A `node_id` that is not empty replaces the name that was kept.
     """
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        connection.execute(
-            "INSERT INTO meta (key, value) VALUES ('boot', 1) ON CONFLICT DO UPDATE SET value = value + 1"
-        )
-        connection.execute(
-            "INSERT INTO meta (key, value) VALUES ('node_id', ?) ON CONFLICT DO NOTHING",
-            (node_id or f"node-{os.urandom(4).hex()}",),
-        )
-        if node_id:
-            connection.execute("UPDATE meta SET value = ? WHERE key = 'node_id'", (node_id,))
+    upsert = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = "
+    with transaction(connection):
+        connection.execute(f"{upsert} value + 1", ("boot", 1))
+        kept_name = "excluded.value" if node_id else "value"
+        connection.execute(upsert + kept_name, ("node_id", node_id or f"node-{os.urandom(4).hex()}"))
         kept = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
     return kept["boot"], kept["node_id"]
 
 
 def refusal(place: str, error: sqlite3.Error) -> StoreDamaged | FolderUnusable:
-    """What `error` means for who opens the store."""
+    """The error to raise when the store at `place` does not open for `error`."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
         return StoreDamaged(
             f"The file {place} cannot be read as a database: {error}. "

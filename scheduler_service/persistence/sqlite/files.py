@@ -1,4 +1,4 @@
-"""What an open store holds of its folder: connections, a lock; and how they are opened."""
+"""The open files of a store: connections and a lock; and how they are opened."""
 
 import sqlite3
 import threading
@@ -20,6 +20,7 @@ from scheduler_service.persistence.sqlite.database import (
 )
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
 from scheduler_service.persistence.sqlite.journal import unload
+from scheduler_service.persistence.sqlite.schema import transaction
 from scheduler_service.persistence.sqlite.shard_files import (
     check_files,
     check_shards,
@@ -30,7 +31,7 @@ from scheduler_service.persistence.sqlite.shard_files import (
 
 
 class Files(msgspec.Struct, frozen=True):
-    """What an open store holds. In memory there is one connection, and `guard` shares it out."""
+    """What an open store has open. In memory all share one connection, one at a time under `guard`."""
 
     place: str
     writing: sqlite3.Connection
@@ -43,7 +44,7 @@ class Files(msgspec.Struct, frozen=True):
     release: Callable[[], None]
 
     def close(self) -> None:
-        """Closes the connections, the writing one last: it empties the log."""
+        """Closes the connections; the writing one, which empties the log, last."""
         if self.checkpoints is not None:
             self.checkpoints.close()
         self.reading.close()
@@ -58,7 +59,7 @@ class Files(msgspec.Struct, frozen=True):
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """Which shard is opened, and how: as in `SqliteStateStore.open`."""
+    """The parameters of `SqliteStateStore.open` for a folder."""
 
     folder: Path
     durability: str
@@ -87,7 +88,7 @@ def open_memory(durability: str, node_id: str) -> Files:
 
 
 def open_shard(opening: Opening) -> Files:
-    """The files of a shard, under its lock, which a failure lets go. Raises StoreRefused."""
+    """The files of a shard, under its lock, which is released on failure. Raises StoreRefused."""
     lock = opening.lock or _claim(opening)
     try:
         return _open_file(opening, lock)
@@ -124,7 +125,8 @@ def _open_file(opening: Opening, lock: FolderLock) -> Files:
         if opening.shard == 0:
             check_shards(connection, opening.folder, opening.shards)
         boot, node = count_start(connection, node_id=opening.node_id)
-        _unload(connection)
+        with transaction(connection):  # turns that an earlier process left in the journal
+            unload(connection)
         relax(connection, durability=opening.durability)
         return Files(
             place=place,
@@ -145,16 +147,12 @@ def _open_file(opening: Opening, lock: FolderLock) -> Files:
         raise
 
 
-def _unload(connection: sqlite3.Connection) -> None:
-    """What an earlier process left in the journal, in a transaction of its own."""
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        unload(connection)
-
-
 def _upgrade(place: Path) -> None:
     try:
-        with closing(open_writing(str(place), durability="full")) as connection:
-            _unload(connection)
+        with (
+            closing(open_writing(str(place), durability="full")) as connection,
+            transaction(connection),
+        ):
+            unload(connection)
     except sqlite3.Error as error:
         raise refusal(str(place), error) from error

@@ -1,4 +1,4 @@
-"""The locks of a data folder: one for its service, and one for each shard that has a process of its own."""
+"""The locks of a data folder: one for its service, one for each shard with a worker process."""
 
 import fcntl
 import os
@@ -9,15 +9,15 @@ from typing import Self
 from scheduler_service.ports.errors import FolderUnusable, StoreLocked
 
 LOCK_WAIT_SECONDS = 10.0
-"""Seconds: a worker process whose service was killed ends within milliseconds, but not at once."""
+"""For a worker process whose service was killed: it ends within milliseconds, but not at once."""
 
-_PAUSE = 0.01
+_POLL_SECONDS = 0.01
 
 
 class FolderLock:
-    """A lock on a folder, or on a shard of it, that ends with `release` or with the process, however it dies.
+    """A lock on a folder, or on a shard of it, that ends with `release` or with the process, even if killed.
 
-    A child that was forked while the lock is held shares it; one that was started by exec does not.
+    A child that is forked while the lock is held shares it; one that is started by exec does not.
     """
 
     def __init__(self, *, descriptor: int) -> None:
@@ -25,46 +25,46 @@ class FolderLock:
 
     @classmethod
     def claim(cls, folder: Path) -> Self:
-        """Makes `folder` where it is missing and locks it.
+        """Makes `folder` if it is missing, and locks it.
 
         Raises StoreLocked when another process holds it, FolderUnusable when it cannot be written.
         """
         descriptor = _open(folder, "lock")
-        if not _try(descriptor, folder):
+        if not _try_lock(descriptor, folder):
             raise StoreLocked(
-                f"The data folder {folder} is in use by process {_leave(descriptor)}. "
+                f"The data folder {folder} is in use by process {_close_taken(descriptor)}. "
                 "Stop that service first, or give this one a folder of its own."
             )
-        _sign(descriptor)
+        _write_pid(descriptor)
         return cls(descriptor=descriptor)
 
     @classmethod
     def claim_shard(cls, folder: Path, shard: int, *, lock_wait: float = LOCK_WAIT_SECONDS) -> Self:
-        """Locks `shard` (from 1) of `folder`; where another process holds it, waits `lock_wait` seconds.
+        """Locks `shard` (from 1) of `folder`; if another process holds it, waits up to `lock_wait` seconds.
 
-        Blocks the calling thread. Raises StoreLocked when it is held still, FolderUnusable as `claim` does.
+        Blocks the calling thread. Raises StoreLocked when it is still held, FolderUnusable as `claim` does.
         """
         name = lock_name(shard)
         until = time.monotonic() + lock_wait
         while True:
             descriptor = _open(folder, name)
-            if _try(descriptor, folder):
+            if _try_lock(descriptor, folder):
                 if _is_at(descriptor, folder / name):
-                    _sign(descriptor)
+                    _write_pid(descriptor)
                     return cls(descriptor=descriptor)
-                os.close(descriptor)  # a division has taken the file away meanwhile: lock the new one
+                os.close(descriptor)  # a resharding has removed the file meanwhile: lock the new one
                 continue
-            holder = _leave(descriptor)
+            holder = _close_taken(descriptor)
             if time.monotonic() >= until:
                 raise StoreLocked(
                     f"Shard {shard} of the data folder {folder} is in use by process {holder}, a worker "
                     f"process of an earlier service, still after {lock_wait:g} s. "
                     f"End that process (kill {holder}), then start again."
                 )
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_SECONDS)
 
     def release(self) -> None:
-        """Lets others have the folder, or the shard. A second call does nothing."""
+        """Ends the lock. A second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -86,8 +86,8 @@ def _open(folder: Path, name: str) -> int:
         ) from error
 
 
-def _try(descriptor: int, folder: Path) -> bool:
-    """Whether this process has the lock now. Closes the descriptor where there are no locks."""
+def _try_lock(descriptor: int, folder: Path) -> bool:
+    """Whether this process has the lock now. Closes the descriptor if the disk has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -108,14 +108,14 @@ def _is_at(descriptor: int, place: Path) -> bool:
         return False
 
 
-def _leave(descriptor: int) -> str:
-    """Closes a lock that another process has. Returns that process' id."""
+def _close_taken(descriptor: int) -> str:
+    """Closes a lock that another process has. Returns the id of that process."""
     holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "(unknown)"
     os.close(descriptor)
     return holder
 
 
-def _sign(descriptor: int) -> None:
+def _write_pid(descriptor: int) -> None:
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)

@@ -1,18 +1,19 @@
-"""Divides a folder's jobs anew among its files, when the number of shards is not what it was (decision 18).
+"""Redistributes the jobs of a folder among its files when the number of shards has changed (decision 18).
 
-Files have no common commit. So a row is copied, durably, before it is deleted where it was; `state.db` says
-all the while that the folder is being divided, nothing else runs over it, and a start after a crash, whatever
-number it wants, goes through all rows again. A row that stands in two files meanwhile is the same in both.
+Files have no common commit. So a row is copied, durably, before it is deleted where it was. Meanwhile
+`state.db` says that the folder is being resharded, and nothing else runs over it. A start after a crash, with
+any number of shards, goes through all rows again. A row that is in two files meanwhile is the same in both.
 """
 
 import os
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -20,13 +21,6 @@ from scheduler_service.persistence.common.fault_points import FaultPoint, FaultP
 from scheduler_service.persistence.sqlite.database import open_writing, refusal
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock, lock_name
 from scheduler_service.persistence.sqlite.journal import unload
-from scheduler_service.persistence.sqlite.row_moves import (
-    ROW_MOVES,
-    RowMove,
-    copy_rows,
-    delete_rows,
-    find_owners,
-)
 from scheduler_service.persistence.sqlite.shard_files import (
     RESHARDING,
     check_files,
@@ -36,72 +30,61 @@ from scheduler_service.persistence.sqlite.shard_files import (
     write_shards,
 )
 
-AT_ONCE = 20_000
-"""Rows of a file that are looked at, and moved, in one round."""
+BATCH_SIZE = 20_000
+"""Rows of a file that are read, and moved, in one round."""
 
-CACHE = 65_536
-"""KiB that the connections to all files have together."""
+CACHE_KIB = 65_536
+"""For the connections to all files together."""
 
-TELL_EVERY = 5.0
-"""Seconds from one line about the progress to the next."""
+LOG_EVERY_SECONDS = 5.0
 
 _BEFORE_ALL = -(1 << 63)
+_CHOSEN = "rowid IN (SELECT value FROM json_each(?))"
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How a folder is to be divided, as in `divide`."""
+class ReshardPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a folder is resharded: each job goes to the file of its `shard_of`, a number below `shards`.
+
+    `durability` is that of the store; a resharding is synced in any case. `lock_wait`: seconds to wait for
+    each shard that a worker process of an earlier service still has.
+    """
 
     folder: Path
     shards: int
     shard_of: Callable[[str], int]
     durability: str
     log: Callable[..., None]
-    lock_wait: float
-    batch_size: int
-    faults: FaultPoints | None
+    lock_wait: float = LOCK_WAIT_SECONDS
+    batch_size: int = BATCH_SIZE
+    faults: FaultPoints | None = None
 
 
-def reshard(
-    folder: Path,
-    *,
-    shards: int,
-    shard_of: Callable[[str], int],
-    durability: str,
-    log: Callable[..., None],
-    lock_wait: float = LOCK_WAIT_SECONDS,
-    batch_size: int = AT_ONCE,
-    faults: FaultPoints | None = None,
-) -> None:
-    """Sees that each job of `folder` lies in the file of the shard that is its `home`, one below `shards`.
+def reshard(plan: ReshardPlan) -> None:
+    """Moves jobs until each is in the file of its shard.
 
-    Called under the folder's lock, before a store is opened there; blocks the thread. Where nothing is to be
-    done it reads one row. `durability` is the store's; a division is synced whichever it is. Each shard that
-    a worker process of an earlier service still has is waited for, `patience` seconds. Tells `dividing` at
-    the beginning and now and then, `divided` at the end. Raises StoreRefused; a later call goes on.
+    Called under the folder's lock, before a store is opened there; blocks the thread. If nothing is to be
+    done it reads one row. Logs `dividing` at the beginning and now and then, `divided` at the end. Raises
+    StoreRefused; a later call goes on.
     """
-    before = count_shards(folder)
-    check_files(folder, before)
-    found = find_shards(folder)
-    if before == shards and all(shard < shards for shard in found):
+    before = count_shards(plan.folder)
+    check_files(plan.folder, before)
+    found = find_shards(plan.folder)
+    if before == plan.shards and all(shard < plan.shards for shard in found):
         return
-    plan = Plan(
-        folder=folder, shards=shards, shard_of=shard_of, durability=durability, log=log, lock_wait=lock_wait,
-        batch_size=batch_size, faults=faults,
-    )  # fmt: skip
     began = time.monotonic()
-    log("dividing", folder=str(folder), before=before, shards=shards)
-    moved = _divide(plan, sorted({*range(shards), *found}))
-    log("divided", shards=shards, jobsMoved=moved, seconds=round(time.monotonic() - began, 1))
+    plan.log("dividing", folder=str(plan.folder), before=before, shares=plan.shards)
+    moved = _reshard(plan, sorted({*range(plan.shards), *found}))
+    plan.log("divided", shares=plan.shards, jobsMoved=moved, seconds=round(time.monotonic() - began, 1))
 
 
-def _divide(plan: Plan, all_shards: list[int]) -> int:
+def _reshard(plan: ReshardPlan, all_shards: list[int]) -> int:
     """Returns how many jobs were moved."""
     folder = plan.folder
     surplus = range(plan.shards, all_shards[-1] + 1)
-    with ExitStack() as held:
+    with ExitStack() as locks:
         for shard in range(1, all_shards[-1] + 1):
-            held.callback(FolderLock.claim_shard(folder, shard, lock_wait=plan.lock_wait).release)
-        first = held.enter_context(_open(plan, 0, len(all_shards)))
+            locks.callback(FolderLock.claim_shard(folder, shard, lock_wait=plan.lock_wait).release)
+        first = locks.enter_context(_open(plan, 0, len(all_shards)))
         first.commit(partial(write_shards, shards=RESHARDING))
         with ExitStack() as others:
             files = {0: first}
@@ -128,7 +111,7 @@ class _File:
 
     def commit(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Does `work` in a transaction of its own, which is durable when this returns."""
-        with self.naming():
+        with self.translated():
             self.connection.execute("BEGIN IMMEDIATE")
             work(self.connection)
             if self._faults is not None:
@@ -138,49 +121,131 @@ class _File:
                 self._faults.after(FaultPoint.RESHARD)
 
     @contextmanager
-    def naming(self) -> Iterator[None]:
-        """What fails is said of this file, as a StoreRefused."""
+    def translated(self) -> Iterator[None]:
+        """Raises a database error as a StoreRefused that names this file."""
         try:
             yield
         except sqlite3.Error as error:
             raise refusal(self._place, error) from error
 
 
-class _Resharding:
-    """The moves between open files. `_tell` hears of them now and then."""
+class _RowMove(msgspec.Struct, frozen=True):
+    """How the rows of a table are moved: `owner` reads the job's id from `column`; "" means no job's.
 
-    def __init__(self, *, plan: Plan, files: dict[int, _File]) -> None:
+    `verb` and `tail` write a row where an equal one may exist; `number` is a column that each file counts for
+    itself, and is not copied.
+    """
+
+    table: str
+    column: str
+    owner: Callable[[Any], str]
+    verb: str = "INSERT OR REPLACE"
+    tail: str = ""
+    number: str = ""
+
+    def find_owners(self, source: sqlite3.Connection, after: int, limit: int) -> list[tuple[int, str]]:
+        """The next rows after the row `after`, each with its owner. Raises sqlite3.Error."""
+        text = f"SELECT rowid, {self.column} FROM {self.table} WHERE rowid > ? ORDER BY rowid LIMIT ?"  # noqa: S608
+        try:
+            return [(row, self.owner(value)) for row, value in source.execute(text, (after, limit))]
+        except msgspec.DecodeError as error:
+            damaged = sqlite3.DatabaseError(f"a row of {self.table} cannot be read: {error}")
+            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damaged from error
+
+    def copy(self, target: sqlite3.Connection, source: sqlite3.Connection, rows: Iterable[int]) -> None:
+        """Writes `rows` of `source` into `target`, in the transaction that is open there."""
+        info = source.execute(f"PRAGMA table_info({self.table})")
+        names = [row[1] for row in info if row[1] != self.number]
+        columns, places = ", ".join(names), ", ".join("?" * len(names))
+        read = f"SELECT {columns} FROM {self.table} WHERE {_CHOSEN} ORDER BY rowid"  # noqa: S608 - constants
+        write = f"{self.verb} INTO {self.table} ({columns}) VALUES ({places}) {self.tail}"
+        target.executemany(write, source.execute(read, (_as_json(rows),)))
+
+    def delete(self, source: sqlite3.Connection, rows: Iterable[int]) -> None:
+        """Deletes `rows`, in the transaction that is open."""
+        source.execute(f"DELETE FROM {self.table} WHERE {_CHOSEN}", (_as_json(rows),))  # noqa: S608 - constants
+
+
+class _Owned(msgspec.Struct):
+    """The one member of a packed value that is needed here; the others are skipped."""
+
+    job_id: str = ""
+
+
+_unpack_owned = msgspec.msgpack.Decoder(_Owned).decode
+
+
+def _as_json(rows: Iterable[int]) -> str:
+    return msgspec.json.encode(list(rows)).decode()
+
+
+def _packed_id(content: bytes) -> str:
+    return _unpack_owned(content).job_id
+
+
+def _plain_id(job_id: str) -> str:
+    return job_id
+
+
+def _no_id(_: object) -> str:
+    return ""
+
+
+# Two files have the same scope and key only after a resharding that a crash interrupted, and then the answers
+# are equal; if they were not, the later one would be right.
+_LATER = (
+    "ON CONFLICT (scope, key) DO UPDATE SET created_at = excluded.created_at, digest = excluded.digest, "
+    "answer = excluded.answer, job_id = excluded.job_id WHERE excluded.created_at > remembered.created_at"
+)
+
+# All tables but `journal`, which is empty by then, and `meta`, which is each file's own.
+_ROW_MOVES = (
+    _RowMove("jobs", "job_id", _plain_id),
+    _RowMove("definitions", "job_id", _plain_id),
+    _RowMove("remembered", "job_id", _plain_id, verb="INSERT", tail=_LATER),
+    _RowMove("deliveries", "content", _packed_id),
+    _RowMove("parts", "content", _packed_id),
+    _RowMove("unwritten", "job_id", _plain_id),
+    _RowMove("completions", "lease", _no_id, verb="INSERT OR IGNORE", number="place"),
+)
+
+
+class _Resharding:
+    """Moves rows between open files."""
+
+    def __init__(self, *, plan: ReshardPlan, files: dict[int, _File]) -> None:
         self._plan = plan
         self._files = files
         self._moved = 0
-        self._told_at = time.monotonic()
+        self._logged_at = time.monotonic()
 
     def run(self) -> int:
         """Returns how many jobs were moved."""
-        self._level()
+        self._level_meta()
         for file in self._files.values():
             file.commit(unload)
-        for move in ROW_MOVES:
+        for move in _ROW_MOVES:
             for shard in self._files:
                 self._move(move, shard)
         return self._moved
 
-    def _level(self) -> None:
-        """What a file knows beside its rows, and the rows build upon.
+    def _level_meta(self) -> None:
+        """Brings values that the rows depend on to the same level in all files.
 
         Sequences of turns begin above the number of the start, so that none is used twice: a job that comes
-        from a file of more starts must not begin again below. And deadlines count on the steady line, which
-        the clock skew fixes: a file that is new has that of shard 0.
+        from a file of more starts must not begin again below. And deadlines are steady times, which the clock
+        skew anchors: a new file gets that of shard 0.
         """
         starts = max(_read_meta(file.connection, "boot") for file in self._files.values())
         skew = _read_meta(self._files[0].connection, "clock_skew")
         for file in self._files.values():
-            file.commit(partial(_write_level, starts=starts, skew=skew))
+            file.commit(partial(_write_meta, starts=starts, skew=skew))
 
-    def _move(self, move: RowMove, shard: int) -> None:
-        """Row by row of one table, in rounds: whatever its size, little of it is in memory."""
+    def _move(self, move: _RowMove, shard: int) -> None:
+        """Moves the rows of one table in rounds, so that few are in memory whatever its size."""
         after, source = _BEFORE_ALL, self._files[shard]
-        while rows := self._look(move, source, after):
+        while rows := self._find_owners(move, source, after):
             after = rows[-1][0]
             leaving: dict[int, list[int]] = defaultdict(list)
             for row, owner in rows:
@@ -188,37 +253,37 @@ class _Resharding:
             leaving.pop(shard, None)
             self._carry(move, source, leaving)
 
-    def _look(self, move: RowMove, source: _File, after: int) -> list[tuple[int, str]]:
-        with source.naming():
-            return find_owners(source.connection, move, after, self._plan.batch_size)
+    def _find_owners(self, move: _RowMove, source: _File, after: int) -> list[tuple[int, str]]:
+        with source.translated():
+            return move.find_owners(source.connection, after, self._plan.batch_size)
 
     def _choose(self, owner: str, shard: int) -> int:
-        """Where a row of `shard` belongs; what is no job's stays as long as its file does."""
+        """The shard of a row that is now in `shard`; a row of no job stays as long as its file does."""
         if owner:
             return self._plan.shard_of(owner)
         return shard if shard < self._plan.shards else 0
 
-    def _carry(self, move: RowMove, source: _File, leaving: dict[int, list[int]]) -> None:
+    def _carry(self, move: _RowMove, source: _File, leaving: dict[int, list[int]]) -> None:
         for shard, rows in leaving.items():
-            self._files[shard].commit(partial(copy_rows, source.connection, move=move, rows=rows))
+            self._files[shard].commit(partial(move.copy, source=source.connection, rows=rows))
         gone = [row for rows in leaving.values() for row in rows]
         if gone:
-            source.commit(partial(delete_rows, move=move, rows=gone))
-            self._note(len(gone) if move.table == "jobs" else 0)
+            source.commit(partial(move.delete, rows=gone))
+            self._report(len(gone) if move.table == "jobs" else 0)
 
-    def _note(self, jobs: int) -> None:
+    def _report(self, jobs: int) -> None:
         self._moved += jobs
-        if time.monotonic() - self._told_at >= TELL_EVERY:
-            self._told_at = time.monotonic()
-            self._plan.log("dividing", shards=self._plan.shards, jobsMoved=self._moved)
+        if time.monotonic() - self._logged_at >= LOG_EVERY_SECONDS:
+            self._logged_at = time.monotonic()
+            self._plan.log("dividing", shares=self._plan.shards, jobsMoved=self._moved)
 
 
 @contextmanager
-def _open(plan: Plan, shard: int, count: int) -> Iterator[_File]:
+def _open(plan: ReshardPlan, shard: int, count: int) -> Iterator[_File]:
     place = str(state_file(plan.folder, shard))
     connection = open_writing(place, durability=plan.durability)
     try:
-        connection.execute(f"PRAGMA cache_size = -{CACHE // count}")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB // count}")
         yield _File(place=place, connection=connection, faults=plan.faults)
     finally:
         connection.close()
@@ -229,7 +294,7 @@ def _read_meta(connection: sqlite3.Connection, key: str) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def _write_level(connection: sqlite3.Connection, starts: int, skew: int) -> None:
+def _write_meta(connection: sqlite3.Connection, starts: int, skew: int) -> None:
     connection.execute(
         "INSERT INTO meta (key, value) VALUES ('boot', ?) "
         "ON CONFLICT DO UPDATE SET value = max(value, excluded.value)",
@@ -239,7 +304,7 @@ def _write_level(connection: sqlite3.Connection, starts: int, skew: int) -> None
 
 
 def _remove(place: Path) -> None:
-    """Its log went when it was closed; should one be left, it must not outlive the file."""
+    """The log went when the file was closed; one that is left all the same must not outlive the file."""
     for suffix in ("-wal", "-shm", ""):
         place.with_name(place.name + suffix).unlink(missing_ok=True)
 

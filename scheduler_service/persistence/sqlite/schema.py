@@ -1,7 +1,8 @@
 """The tables of `state.db` and the steps that lead to them; `PRAGMA user_version` counts the steps done."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from scheduler_service.persistence.sqlite.queue_parts import COMPLETIONS, LEASED_INDEX, PARTS
 from scheduler_service.ports.errors import StoreDamaged, StoreTooNew
@@ -140,14 +141,16 @@ def _check_owner(connection: sqlite3.Connection, *, place: str, version: int) ->
 
 
 def _take_step(connection: sqlite3.Connection, *, step: int, migration: Migration) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for statement in migration:
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {step + 1}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing; durable when it ends."""
+    with connection:  # commits, or rolls back an error
+        connection.execute("BEGIN IMMEDIATE")
+        yield

@@ -1,7 +1,7 @@
-"""The shards of a data folder: how many there are, and which file each of them lies in.
+"""The shards of a data folder: how many there are, and which file each of them is.
 
-Shard 0 is `state.db`, shard K is `state-K.db`. The table `meta` of `state.db` says under `shares` into how
-many the folder is divided; without a word it is one.
+Shard 0 is `state.db`, shard K is `state-K.db`. The table `meta` of `state.db` has the number of shards under
+`shares`; without that key it is one.
 """
 
 import re
@@ -14,13 +14,13 @@ from scheduler_service.persistence.sqlite.schema import read_version
 from scheduler_service.ports.errors import StoreDamaged, StoreRefused
 
 RESHARDING = 0
-"""What stands in the place of a number while a division is under way: jobs may lie in any file."""
+"""In place of the number while a resharding is under way: jobs may be in any file."""
 
 _SHARD = re.compile(r"state-([1-9][0-9]*)\.db")
 
 
 def state_file(folder: Path, shard: int) -> Path:
-    """Where the jobs of `shard` lie."""
+    """The file of the jobs of `shard`."""
     return folder / ("state.db" if shard == 0 else f"state-{shard}.db")
 
 
@@ -36,7 +36,7 @@ def count_shards(folder: Path) -> int:
     Raises StoreRefused where `state.db` is damaged or too new.
     """
     place = str(state_file(folder, 0))
-    if not Path(place).is_file():  # to ask SQLite for it would make it
+    if not Path(place).is_file():  # opening it would make it
         return 1
     try:
         with closing(open_reading(place)) as connection:
@@ -52,7 +52,7 @@ def read_shards(connection: sqlite3.Connection) -> int:
 
 
 def write_shards(connection: sqlite3.Connection, shards: int) -> None:
-    """Says it, in the transaction that is open."""
+    """Writes the number, in the transaction that is open."""
     connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('shares', ?)", (shards,))
 
 
@@ -61,18 +61,18 @@ def check_shards(connection: sqlite3.Connection, folder: Path, shards: int) -> N
     kept = read_shards(connection)
     if kept == RESHARDING:
         raise StoreRefused(
-            f"The data folder {folder} is being divided anew, and that has not ended. "
-            "Start the service: it goes on with it."
+            f"The data folder {folder} is being divided into another number of shards, which has not ended. "
+            "Start the service: it continues."
         )
     if kept != shards:
         raise StoreRefused(
-            f"The data folder {folder} is divided into {kept} shards, not {shards}: its jobs lie in "
-            f"{kept} files. Start the service, which divides it as its number of workers wants."
+            f"The data folder {folder} is divided into {kept} shards, not {shards}: its jobs are in "
+            f"{kept} files. Start the service, which divides it by its number of workers."
         )
 
 
 def check_files(folder: Path, shards: int) -> None:
-    """Raises StoreDamaged where a file of the `shards` is missing: its jobs would be lost in silence."""
+    """Raises StoreDamaged where a file of the `shards` is missing: its jobs would be lost silently."""
     missing = [name for name in name_files(folder, shards)[1:] if not (folder / name).is_file()]
     if missing:
         raise StoreDamaged(

@@ -18,7 +18,7 @@ from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueO
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.sqlite.folder import FolderLock
-from scheduler_service.persistence.sqlite.resharding import reshard
+from scheduler_service.persistence.sqlite.resharding import ReshardPlan, reshard
 from scheduler_service.persistence.sqlite.shard_files import find_shards, state_file
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.history import Batch
@@ -59,10 +59,11 @@ def split(
 
     lock = FolderLock.claim(folder)
     try:
-        reshard(
-            folder, shards=shards, shard_of=homes(shards), durability="full", lock_wait=lock_wait,
+        plan = ReshardPlan(
+            folder=folder, shards=shards, shard_of=homes(shards), durability="full", lock_wait=lock_wait,
             log=tell, batch_size=batch_size, faults=faults,
         )  # fmt: skip
+        reshard(plan)
     finally:
         lock.release()
     return told
