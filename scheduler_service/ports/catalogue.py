@@ -1,7 +1,7 @@
-"""What lists, searches and statistics may ask of the jobs (SPEC section 10): values and their port.
+"""What lists, searches and statistics read of the jobs (SPEC section 10): values and their port.
 
-A list is read page by page; a cursor stands for the last job of a page, so a job that is created or
-destroyed meanwhile moves no other from one page to the next.
+A list is read page by page; a cursor names the last job of a page, so jobs that are created or destroyed
+meanwhile do not move others from one page to the next.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ LIVING = (JobState.ACTIVE, JobState.PAUSED, JobState.FINISHED)
 
 
 class CatalogueEntry(msgspec.Struct, frozen=True, gc=False):
-    """What lists and searches know of a job. Times are wall ms; `due` is the next planned firing."""
+    """A job as lists and searches show it. Times are wall ms."""
 
     job_id: str
     uid: str
@@ -44,7 +44,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobSort(StrEnum):
-    """By what a list of jobs is ordered; equals follow by jobId, jobs without the value come last."""
+    """The order of a list of jobs; equal ones are in order of jobId, jobs without the value come last."""
 
     JOB_ID = "jobId"
     JOB_NAME = "jobName"
@@ -54,11 +54,11 @@ class JobSort(StrEnum):
 
 
 class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs are listed, all conditions together; None or empty asks nothing.
+    """Which jobs are listed. All conditions must hold; None or empty is no condition.
 
-    `tenant` None: of all tenants. `labels` must all be there. `text` is searched, upper and lower case
-    alike for ASCII, in jobId, jobName and objectId. `system` None: ordinary and system jobs. `limit` is at
-    least 1; bounds are the caller's. `cursor` belongs to one order: the same `sort` and `descending`.
+    `tenant` None: all tenants. All `labels` must be present. `text` is searched in jobId, jobName and
+    objectId, ignoring the case of ASCII letters. `system` None: ordinary and system jobs. `limit` is at least
+    1; the caller checks its bounds. `cursor` is valid for one order: the same `sort` and `descending`.
     """
 
     tenant: str | None = "default"
@@ -78,14 +78,14 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobPage(msgspec.Struct, frozen=True):
-    """A page of a list; `next_cursor` None: the list ends here."""
+    """A page of a list; `next_cursor` None: it is the last one."""
 
     items: tuple[CatalogueEntry, ...]
     next_cursor: str | None = None
 
 
 class Revision(msgspec.Struct, frozen=True, gc=False):
-    """A definition as it was: the text as posted, valid from `created_at` (wall ms)."""
+    """A definition: the text as posted, valid from `created_at` (wall ms)."""
 
     uid: str
     job_id: str
@@ -95,7 +95,7 @@ class Revision(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobCounts(msgspec.Struct, frozen=True):
-    """Figures of `/stats`. `due`: jobs whose planned firing has come and was not taken yet.
+    """Figures of `/stats`. `due`: jobs whose planned firing is due and has not begun.
 
     `waiting` and `running` count executions: scheduled or enqueued; processing or before a retry.
     """
@@ -107,16 +107,16 @@ class JobCounts(msgspec.Struct, frozen=True):
 
 
 class Catalogue(Protocol):
-    """Reads of the catalogue. What a commit wrote is seen by every read that begins after it."""
+    """Reads of the catalogue. A read sees every commit that ended before it began."""
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
-        """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
+        """The entries of those of `job_ids` that exist, destroyed ones too. Raises StoreUnavailable."""
 
     async def find(self, uid: str) -> CatalogueEntry | None:
-        """The entry of the job whose present life is `uid`, or None. Raises StoreUnavailable."""
+        """The entry of the job whose current life is `uid`, or None. Raises StoreUnavailable."""
 
     async def list(self, query: JobQuery) -> JobPage:
         """A page of jobs. Raises CursorError for a cursor of another list, StoreUnavailable."""
@@ -127,7 +127,7 @@ class Catalogue(Protocol):
     async def children(
         self, parent_job: str, parent_execution: int | None, *, after: str, limit: int
     ) -> Sequence[CatalogueEntry]:
-        """Jobs made by an execution (None: by any) of `parent_job`, destroyed ones too, by id."""
+        """Jobs created by an execution (None: any) of `parent_job`, destroyed ones too, by id."""
 
     async def upcoming(
         self, start: int, end: int, limit: int, *, tenant: str | None
@@ -135,4 +135,4 @@ class Catalogue(Protocol):
         """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first."""
 
     async def counts(self, now: Now, *, tenant: str | None) -> JobCounts:
-        """How many jobs and executions stand where. Raises StoreUnavailable."""
+        """The numbers of jobs and executions by state. Raises StoreUnavailable."""

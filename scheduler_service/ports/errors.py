@@ -2,12 +2,12 @@
 
 StoreError
 ├── StoreUnavailable     nothing was written
-├── StoreUncertain       the store did not answer whether it wrote
-├── StoreConflict        another writer was first; what was read is old
+├── StoreUncertain       whether it was written is unknown
+├── StoreConflict        another writer was first; what was read is outdated
 └── StoreRefused         the store does not open; the message names the file and the remedy
     ├── StoreLocked      another service uses the folder
     ├── FolderUnusable   the folder cannot be made, written or read
-    ├── StoreDamaged     the file is no database of ours, or broken
+    ├── StoreDamaged     the file is not a database of this product, or is broken
     └── StoreTooNew      a newer program wrote the file
 """
 
@@ -23,7 +23,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreUncertain(StoreError):
-    """The store did not answer whether it wrote; read before you write again."""
+    """Whether it was written is unknown; read before you write again."""
 
 
 class StoreConflict(StoreError):
@@ -43,7 +43,7 @@ class FolderUnusable(StoreRefused):
 
 
 class StoreDamaged(StoreRefused):
-    """The file is no database of this product, or it is broken."""
+    """The file is not a database of this product, or it is broken."""
 
 
 class StoreTooNew(StoreRefused):

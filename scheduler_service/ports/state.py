@@ -1,4 +1,4 @@
-"""The store of the jobs' state: what a turn commits and reads back, and what the service asks beside it."""
+"""The store of the jobs' state: what a turn commits and reads back, and what else the service keeps there."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
@@ -16,7 +16,7 @@ from scheduler_service.ports.queues import Queues
 class Remembered(msgspec.Struct, frozen=True, gc=False):
     """An answer kept under an Idempotency-Key: `scope` is the route's subject, `digest` that of the body.
 
-    `job_id`: the job whose turn it guards; it is forgotten when that life of the job ends. Empty: no job's.
+    `job_id`: the job whose turn it guards; it is deleted when that life of the job ends. Empty: of no job.
     """
 
     scope: str
@@ -53,9 +53,9 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
-    """What became of one try of a durable delivery: kept with its new values, or removed when it is done.
+    """The result of one try of a durable delivery: it is kept with its new values, or deleted when done.
 
-    `batch` is what the history has to know of it, `unwritten` in the same transaction.
+    `batch` has its records for the history, `unwritten` in the same transaction.
     """
 
     delivery: Delivery
@@ -64,7 +64,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredJob(msgspec.Struct, frozen=True, gc=False):
-    """A job as it lies in the store. `document` None: destroyed, only the counters are left."""
+    """A job in the store. `document` None: it is destroyed, only the counters are left."""
 
     entry: CatalogueEntry
     sequence: int
@@ -73,7 +73,7 @@ class StoredJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class StateStore(Protocol):
-    """The jobs' state, alarms, definitions and durable deliveries; every write goes through one writer."""
+    """The jobs' state, alarms, definitions and durable deliveries; one writer does all writes."""
 
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, destroyed ones too, or None. Raises StoreUnavailable."""
@@ -88,22 +88,22 @@ class StateStore(Protocol):
         """Writes turns of different jobs in one group; for each None, or its error. Raises StoreError."""
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
-        """Writes what became of deliveries. Raises StoreError."""
+        """Writes results of deliveries. Raises StoreError."""
 
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
         """The answer kept under this Idempotency-Key since `since` (wall ms). Raises StoreUnavailable."""
 
     def remember(self, remembered: Remembered) -> Awaitable[None]:
-        """Keeps an answer that belongs to no single job. Raises StoreError."""
+        """Keeps an answer that belongs to no single job, for 24 h. Raises StoreError."""
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        """(moment, job_id) of alarms later than `after` and up to `before` on the wall line, earliest first.
+        """(moment, job_id) of wall-clock alarms later than `after` and up to `before`, earliest first.
 
-        At most `limit`. Raises StoreUnavailable.
+        At most `limit`; equal moments are in order of id. Raises StoreUnavailable.
         """
 
     async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        """The same on the steady line."""
+        """The same for alarms of the steady clock."""
 
     async def open_jobs(self, after: str, limit: int) -> list[str]:
         """Ids, in order, of jobs with executions that are processing or wait for a retry (recovery)."""
@@ -115,10 +115,10 @@ class StateStore(Protocol):
         """Batches that the history has not confirmed, in order of (uid, sequence)."""
 
     def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
-        """The history has these batches (uid, sequence): forget them. Raises StoreError."""
+        """Deletes batches (uid, sequence) that the history has confirmed. Raises StoreError."""
 
     async def close(self) -> None:
-        """Writes what was handed in, then lets go of the file and its lock."""
+        """Writes what was put in, then releases the store. A second call waits with the first."""
 
 
 class OpenStore(StateStore, Protocol):
@@ -134,17 +134,17 @@ class OpenStore(StateStore, Protocol):
 
     @property
     def catalogue(self) -> Catalogue:
-        """Answers lists."""
+        """Reads for lists."""
 
     @property
     def queues(self) -> Queues:
         """The parts of queues."""
 
     def forget(self, job_id: str) -> Awaitable[bool]:
-        """Removes a destroyed job, its counters and definitions; False: there is none. Raises StoreError."""
+        """Deletes a destroyed job, its counters and definitions; False: there is none. Raises StoreError."""
 
     async def clock_skew(self) -> int:
-        """The steady clock's distance as it was saved last, in ms; 0: never. Raises StoreUnavailable."""
+        """The clock skew (ms) that was saved last; 0: never. Raises StoreUnavailable."""
 
     def save_clock_skew(self, skew: int) -> Awaitable[None]:
         """Keeps `skew` (ms) for the next start; ends when it is durable. Raises StoreError."""

@@ -1,1 +1,1 @@
-"""What several stores have in common: pages of a list, threads that write, points where tests break them."""
+"""What several stores use: pagination, packed values, the write thread, fault points of tests."""

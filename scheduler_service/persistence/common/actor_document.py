@@ -1,4 +1,4 @@
-"""What lies in a job's actor state: the document, and what of its turns SQL may not have yet."""
+"""The actor state of a job: its document, and what of its turns SQL may not have yet."""
 
 from collections.abc import Iterable
 
@@ -45,26 +45,26 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(ActorDocument)
 
 
-def write_actor_document(envelope: ActorDocument) -> bytes:
-    """The bytes of an envelope."""
-    return _ENCODER.encode(envelope)
+def write_actor_document(actor: ActorDocument) -> bytes:
+    """The packed document."""
+    return _ENCODER.encode(actor)
 
 
 def read_actor_document(raw: bytes) -> ActorDocument:
-    """The envelope that `raw` holds. Raises StoreUnavailable: damaged, or written by a newer program."""
+    """The document in `raw`. Raises StoreUnavailable: damaged, or written by a newer program."""
     try:
-        envelope = _DECODER.decode(raw)
+        actor = _DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUnavailable(f"the actor state of a job cannot be read: {error}") from error
-    if envelope.format > FORMAT:
+    if actor.format > FORMAT:
         raise StoreUnavailable(
-            f"the actor state has format {envelope.format}, this program knows {FORMAT}; install a newer one"
+            f"the actor state has format {actor.format}, this program knows {FORMAT}; install a newer one"
         )
-    return envelope
+    return actor
 
 
 def as_unwritten(batches: Iterable[Batch]) -> tuple[Unwritten, ...]:
-    """Batches as the envelope keeps them."""
+    """Batches as the document keeps them."""
     return tuple(
         Unwritten(one.uid, one.job_id, one.tenant, one.sequence, one.at, one.records)  # type: ignore[arg-type]
         for one in batches
@@ -72,5 +72,5 @@ def as_unwritten(batches: Iterable[Batch]) -> tuple[Unwritten, ...]:
 
 
 def as_batches(found: Iterable[Unwritten]) -> list[Batch]:
-    """The batches as the history takes them."""
+    """Batches as the history takes them."""
     return [Batch(one.uid, one.job_id, one.tenant, one.sequence, one.at, one.records) for one in found]

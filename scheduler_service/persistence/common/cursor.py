@@ -1,4 +1,4 @@
-"""The place in a list where a page ended, as an opaque text that is safe in a URL."""
+"""The position in a list where a page ended, as an opaque text that is safe in a URL."""
 
 import base64
 from typing import Annotated, TypeVar
@@ -7,26 +7,26 @@ import msgspec
 
 from scheduler_service.domain.errors import PunctualError
 
-# Databases take 64 bits; a larger number never stood in a list of ours.
+# Databases take 64 bits; no list has a larger number.
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Kind = TypeVar("Kind")
 
 
 class CursorError(PunctualError):
-    """A cursor that this list never gave out."""
+    """A cursor that this list has not returned."""
 
 
-def write_cursor(place: object) -> str:
-    """`place` (a struct or tuple of texts and numbers) as a cursor."""
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode(place)).decode("ascii").rstrip("=")
+def write_cursor(position: object) -> str:
+    """`position` (a struct or tuple of texts and numbers) as a cursor."""
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(position)).decode("ascii").rstrip("=")
 
 
 def read_cursor(cursor: str, kind: type[Kind]) -> Kind:
-    """The place that `cursor` names, of the type of place that the list writes. Raises CursorError."""
+    """The position that `cursor` names, of the type that the list writes. Raises CursorError."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         return msgspec.msgpack.decode(text, type=kind)
     except (ValueError, msgspec.MsgspecError) as error:
         raise CursorError(
-            f"{cursor[:80]!r} is no cursor of this list; begin again without a cursor"
+            f"{cursor[:80]!r} is not a cursor of this list; begin again without a cursor"
         ) from error

@@ -1,4 +1,4 @@
-"""The place in a list of jobs where a page ended: how it is found, written and read."""
+"""Pages of a list of jobs, and the position where a page ended."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ MEMBERS = {
     JobSort.UPDATED_AT: "updated_at",
     JobSort.NEXT_FIRE_TIME: "next_fire",
 }
-"""By what a list is ordered: the member of an entry, and the column of that name."""
+"""The member of an entry, and the column, by which a list is ordered."""
 
 
 class PagePosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -27,37 +27,37 @@ class PagePosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 def cut_page(query: JobQuery, entries: Sequence[CatalogueEntry]) -> JobPage:
-    """The page at the head of `entries`, in their order; one more than asked tells that the list goes on."""
+    """The first page of `entries`; one entry more than the limit means that the list goes on."""
     items = tuple(entries[: query.limit])
     if len(entries) <= query.limit:
         return JobPage(items=items)
     last = items[-1]
-    place = PagePosition(query.sort, query.descending, value_of(last, query.sort), last.job_id)
-    return JobPage(items=items, next_cursor=write_cursor(place))
+    position = PagePosition(query.sort, query.descending, value_of(last, query.sort), last.job_id)
+    return JobPage(items=items, next_cursor=write_cursor(position))
 
 
 def value_of(entry: CatalogueEntry, sort: JobSort) -> str | int | None:
-    """By what the list has this job in its place."""
+    """The value by which the list is ordered."""
     value: str | int | None = getattr(entry, MEMBERS[sort])
     return value
 
 
 def read_position(cursor: str, *, sort: JobSort, descending: bool) -> PagePosition:
-    """The place that `cursor` names in a list of this order. Raises CursorError."""
-    place = read_cursor(cursor, PagePosition)
-    if place.sort is not sort or place.descending is not descending or not _fits(place):
+    """The position that `cursor` names in a list of this order. Raises CursorError."""
+    position = read_cursor(cursor, PagePosition)
+    if position.sort is not sort or position.descending is not descending or not _fits(position):
         raise CursorError(
             f"the cursor {cursor[:80]!r} belongs to a list in another order; "
             "keep sort and direction while you page, or begin again without a cursor"
         )
-    return place
+    return position
 
 
-def _fits(place: PagePosition) -> bool:
-    match place.sort:
+def _fits(position: PagePosition) -> bool:
+    match position.sort:
         case JobSort.JOB_ID | JobSort.JOB_NAME:
-            return isinstance(place.value, str)
+            return isinstance(position.value, str)
         case JobSort.NEXT_FIRE_TIME:
-            return place.value is None or isinstance(place.value, int)
+            return position.value is None or isinstance(position.value, int)
         case _:
-            return isinstance(place.value, int)
+            return isinstance(position.value, int)

@@ -1,1 +1,1 @@
-"""The jobs' state of the embedded host in a Redis database: one writer behind a lease, readers beside it."""
+"""The jobs' state of the embedded host in Redis: one writer with a lease, and readers."""

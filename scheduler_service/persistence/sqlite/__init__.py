@@ -1,1 +1,1 @@
-"""The jobs' state of the embedded host: one SQLite file, one writer, readers that never wait for it."""
+"""The jobs' state of the embedded host in SQLite: one writer, and readers that never wait for it."""

@@ -144,8 +144,8 @@ class Journal:
         self._pending: OrderedDict[str, Pending] = OrderedDict()
         self._batches: dict[BatchKey, int] = {}
         self._open: dict[int, int] = {}
-        self._spent: list[int] = []
-        self._next = 1
+        self.spent: list[int] = []  # pages that are not needed any more, to be deleted
+        self.next_page = 1  # that the next group appends
         self._bytes = 0
         self._doubtful: set[BatchKey] = set()
         self.is_in_doubt = False
@@ -159,7 +159,7 @@ class Journal:
     @property
     def newest(self) -> int:
         """The page that was appended last. For any thread."""
-        return self._next - 1
+        return self.next_page - 1
 
     def holds(self, page: int) -> bool:
         """Whether a job's latest turn is in `page` or before. For any thread."""
@@ -172,22 +172,12 @@ class Journal:
     @property
     def has_folds(self) -> bool:
         """Whether something may be folded or deleted."""
-        return bool(self._pending or self._spent or self.is_in_doubt)
+        return bool(self._pending or self.spent or self.is_in_doubt)
 
     @property
     def is_full(self) -> bool:
         """Whether the next group has to fold, even while commits are waiting."""
         return len(self._pending) > self._max_turns or self._bytes > self._max_bytes
-
-    @property
-    def next_page(self) -> int:
-        """The number of the page that the next group appends."""
-        return self._next
-
-    @property
-    def spent(self) -> Sequence[int]:
-        """Pages that are not needed any more, to be deleted."""
-        return self._spent
 
     def pending(self, job_id: str) -> Pending | None:
         """The job, if its latest turn is here."""
@@ -203,8 +193,8 @@ class Journal:
 
     def append(self, pendings: Sequence[Pending], batches: Collection[BatchKey]) -> None:
         """The file has the next page."""
-        page = self._next
-        self._next += 1
+        page = self.next_page
+        self.next_page += 1
         self._open[page] = len(pendings) + len(batches)
         for pending in pendings:
             self._replace(pending)
@@ -227,7 +217,7 @@ class Journal:
 
     def delete_spent(self, count: int) -> None:
         """The first `count` of `spent` were deleted from the file."""
-        del self._spent[:count]
+        del self.spent[:count]
 
     def doubt(self, batches: Iterable[BatchKey]) -> None:
         """It is unknown whether the file has a page with these records, or lost some pages."""
@@ -241,23 +231,23 @@ class Journal:
         fresh = Journal()
         for number, page in _read_pages(connection):
             found = find_row_versions(connection, {one[0].job_id for one in page.turns})
-            fresh._next = number
+            fresh.next_page = number
             later = [one for one in _jobs_of(page) if _is_later(one, found.get(one.entry.job_id))]
             pendings = [Pending(one, number, found[one.entry.job_id].face) for one in later]
             fresh.append(pendings, known & {(one.uid, one.sequence) for one in page.batches})
             if fresh._open[number] == 0:
                 del fresh._open[number]
-                fresh._spent.append(number)
+                fresh.spent.append(number)
         self._pending, self._batches, self._open = fresh._pending, fresh._batches, fresh._open
-        self._spent, self._bytes = fresh._spent, fresh._bytes
-        self._next = max(self._next, fresh._next)
+        self.spent, self._bytes = fresh.spent, fresh._bytes
+        self.next_page = max(self.next_page, fresh.next_page)
         self._doubtful.clear()
         self.is_in_doubt = False
 
     def empty(self) -> None:
         """The file's journal is empty: everything is in the tables."""
         self.row_versions.clear()
-        self._pending, self._batches, self._open, self._spent = OrderedDict(), {}, {}, []
+        self._pending, self._batches, self._open, self.spent = OrderedDict(), {}, {}, []
         self._bytes = 0
 
     def _replace(self, pending: Pending) -> None:
@@ -277,7 +267,7 @@ class Journal:
             self._open[page] = left
         else:
             del self._open[page]
-            self._spent.append(page)
+            self.spent.append(page)
 
 
 def _weigh(pending: Pending) -> int:
