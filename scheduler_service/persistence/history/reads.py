@@ -88,7 +88,7 @@ class HistoryReads:
         """The log of an execution in order of time."""
         start = 0 if cursor is None else read_cursor(cursor, Number)
         if start < 0:
-            raise CursorError(f"{cursor!r} is no cursor of this list; begin again without a cursor")
+            raise CursorError(f"{cursor!r} is not a cursor of this list; begin again without a cursor")
         return await self._run(lambda connection: _log(connection, tenant, execution_id, start, limit))
 
     async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:

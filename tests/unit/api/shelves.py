@@ -111,7 +111,7 @@ class Past:
 
     async def executions(self, query: ExecutionQuery) -> Page:
         if query.cursor is not None:
-            raise CursorError(f"{query.cursor!r} is no cursor of this list")
+            raise CursorError(f"{query.cursor!r} is not a cursor of this list")
         items = [_run(uid, job_id, record) for (uid, _), (job_id, record) in self.runs.items()]
         items = [item for item in items if query.job_id in (None, item["jobId"])]
         items = [item for item in items if query.state in (None, item["state"])]

@@ -118,7 +118,7 @@ async def test_a_cursor_is_stable_under_inserts(store: OpenStore) -> None:
 @pytest.mark.parametrize("cursor", ["", "x", "ä", "AAAA", "kw", "%%%", "A" * 5000])
 async def test_a_bad_cursor_is_refused(store: OpenStore, cursor: str) -> None:
     """A cursor that was never given out is an error of its own, not an empty page (SPEC section 10)."""
-    with pytest.raises(CursorError, match="no cursor of this list"):
+    with pytest.raises(CursorError, match="not a cursor of this list"):
         await store.catalogue.list(JobQuery(cursor=cursor))
 
 

@@ -138,7 +138,7 @@ async def test_a_bad_cursor_is_refused(room: Room, cursor: str) -> None:
         room.reads.deliveries(DeliveryQuery(tenant="default", cursor=cursor)),
         room.reads.log("default", "u1-1", cursor=cursor),
     ):
-        with pytest.raises(CursorError, match="no cursor of this list"):
+        with pytest.raises(CursorError, match="not a cursor of this list"):
             await ask
 
 
