@@ -9,6 +9,9 @@ from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from tests.unit.cli.running import ended
+
+NOBODY = "http://127.0.0.1:1"
 
 URL = "http://scheduler.test"
 PROBLEM = {
@@ -82,3 +85,33 @@ def test_a_number_that_json_does_not_have_is_refused() -> None:
     with pytest.raises(CommandError, match="not valid JSON") as caught:
         call(httpx.Response(200), body={"a": float("inf")})
     assert caught.value.code is Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("jobs", "list"),
+        ("jobs", "get", "a"),
+        ("jobs", "delete", "a"),
+        ("jobs", "trigger", "a", "--wait"),
+        ("executions", "watch", "a-1"),
+        ("timers", "preview", "5m"),
+    ],
+)
+def test_a_service_that_cannot_be_reached_ends_with_3(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """Exit code 3; the message names the address and the remedy (16)."""
+    code, out, err = ended(capsys, *arguments, "--url", NOBODY)
+    assert (code, out) == (3, "")
+    assert NOBODY in err
+    assert "punctual serve" in err
+
+
+def test_the_environment_names_the_service(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PUNCTUAL_URL counts where --url is not given (16)."""
+    monkeypatch.setenv("PUNCTUAL_URL", NOBODY)
+    assert NOBODY in ended(capsys, "jobs", "list")[2]
+    assert "http://127.0.0.1:2" in ended(capsys, "jobs", "list", "--url", "http://127.0.0.1:2")[2]

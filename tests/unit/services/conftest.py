@@ -1,9 +1,13 @@
-"""What the tests of the registry share."""
+"""What the tests of registry and router share."""
+
+import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.registry import Registry
+from tests.unit.services.routing_rig import Scene
 from tests.unit.services.tables import MemoryTable, StandingClock
 
 
@@ -29,3 +33,13 @@ def table() -> MemoryTable:
 def registry(table: MemoryTable, clock: StandingClock) -> Registry:
     """An empty registry over `table`."""
     return Registry(table=table, instances=Instances(), clock=clock)
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    """A router over instances that the test names."""
+    made = Scene()
+    yield made
+    for task in made.tasks:
+        task.cancel()
+    await asyncio.gather(*made.tasks, return_exceptions=True)

@@ -7,7 +7,6 @@ import pytest
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, as_moment
 from scheduler_service.timing.cron import parse_cron
-from scheduler_service.timing.cron_describe import describe
 from scheduler_service.timing.occurrences import following
 from scheduler_service.timing.timer import TimerText, compile_timer
 from scheduler_service.timing.zones import load_zone
@@ -30,12 +29,6 @@ def test_there_is_an_end(expression: str, year: int) -> None:
 def test_there_is_a_beginning(expression: str, year: int) -> None:
     """Before the first year of the expression, or of the calendar, nothing was."""
     assert parse_cron(expression).previous(at(year), load_zone("UTC")) is None
-
-
-@pytest.mark.parametrize(("step", "word"), [(11, "11th"), (12, "12th"), (13, "13th"), (22, "22nd")])
-def test_numbers_in_words(step: int, word: str) -> None:
-    """The teens are all `th`."""
-    assert f"every {word} day" in describe(parse_cron(f"0 0 0 */{step} * ?"))
 
 
 def test_a_day_that_a_zone_left_out() -> None:

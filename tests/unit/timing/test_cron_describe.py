@@ -56,3 +56,9 @@ def test_every_expression_has_a_sentence(fields: tuple[str, ...]):
     sentence = describe(cron)
     assert sentence[0].isupper()
     assert "  " not in sentence
+
+
+@pytest.mark.parametrize(("step", "word"), [(11, "11th"), (12, "12th"), (13, "13th"), (22, "22nd")])
+def test_numbers_in_words(step: int, word: str) -> None:
+    """The teens are all `th`."""
+    assert f"every {word} day" in describe(parse_cron(f"0 0 0 */{step} * ?"))

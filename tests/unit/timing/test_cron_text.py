@@ -40,54 +40,6 @@ def test_macros_are_unix(macro: str):
 
 
 @pytest.mark.parametrize(
-    ("text", "field", "value", "column"),
-    [
-        ("60 * * * * ?", "second", "60", 0),
-        ("0 61 * * * ?", "minute", "61", 2),
-        ("0 0 24 * * ?", "hour", "24", 4),
-        ("0 0 0 32 * ?", "day-of-month", "32", 6),
-        ("0 0 0 0 * ?", "day-of-month", "0", 6),
-        ("0 0 0 1 13 ?", "month", "13", 8),
-        ("0 0 0 ? * 0", "day-of-week", "0", 10),
-        ("0 0 0 ? * FOO", "day-of-week", "FOO", 10),
-        ("0 0 0 ? * 2#6", "day-of-week", "2#6", 10),
-        ("0 0 0 1 1 ? 2200", "year", "2200", 12),
-        ("0 0 0 1 1 ? 2030-2028", "year", "2030-2028", 12),
-        ("0 0 1,25 * * ?", "hour", "25", 6),
-        ("0 0-75 0 * * ?", "minute", "75", 4),
-        ("0 */60 0 * * ?", "minute", "60", 4),
-        ("0 */0 0 * * ?", "minute", "0", 4),
-        ("0 1/ 0 * * ?", "minute", "1/", 4),
-        ("? * * * * *", "second", "?", 0),
-        ("0 0 0 1 * MON", "day-of-month and day-of-week", "MON", 10),
-        ("0 0 0 ? * ?", "day-of-month and day-of-week", "?", 6),
-        ("0 0 0 ? * 6,L", "day-of-week", "L", 10),
-        ("0 0 0 1-5W * ?", "day-of-month", "5W", 8),
-        ("0 0 0 L-31 * ?", "day-of-month", "L-31", 6),
-        ("0 0 0 ?* * MON", "day-of-month", "?*", 6),
-        ("0 0 ? * *", "day-of-month", "?", 4),
-        ("0 0 15W * *", "day-of-month", "15W", 4),
-        ("0 0 * * 8", "day-of-week", "8", 8),
-        ("0 0 * * MONL", "day-of-week", "MONL", 8),
-        ("1,, * * * *", "minute", "missing", 2),
-        ("\u0661 * * * *", "", "\u0661", 0),
-        ("@reboot", "", "@reboot", 0),
-        ("* * *", "", "3", None),
-        ("", "", "0", None),
-        ("* * * * * ? * *", "", "8", None),
-    ],
-)
-def test_refusals_name_the_field_and_the_value(text: str, field: str, value: str, column: int | None):
-    """What cannot be honoured is refused with a message that names the field, the value and the place."""
-    with pytest.raises(ExpressionError) as refusal:
-        parse_cron(text)
-    assert refusal.value.message.startswith(field)
-    assert value in refusal.value.message
-    assert refusal.value.column == column
-    assert refusal.value.code == "invalid"
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "0 0 30 2 *",

@@ -1,6 +1,5 @@
 """The planned firings of every kind of timer (SPEC section 3)."""
 
-from datetime import UTC, datetime
 from itertools import islice, pairwise
 
 import pytest
@@ -8,23 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.document import Cursor
-from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_moment, rfc3339
+from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, rfc3339
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.firings import advance, between, latest, upcoming, warnings_at
-from scheduler_service.timing.occurrences import preceding, tally
-from scheduler_service.timing.timer import Timer, TimerText, compile_timer
-
-
-def at(text: str) -> int:
-    return as_moment(datetime.fromisoformat(text).astimezone(UTC))
-
-
-NOON = at("2024-05-15T12:00:00Z")
-
-
-def make(due_time: str | None = None, period: str | None = None, **members: object) -> Timer:
-    text = TimerText(due_time=due_time, period=period, **members)  # type: ignore[arg-type]
-    return compile_timer(text, default_zone="UTC")
+from scheduler_service.timing.occurrences import tally
+from scheduler_service.timing.timer import Timer
+from tests.unit.timing.timers import NOON, anchors, make, timers
 
 
 def moments(timer: Timer, anchor: int = NOON, count: int = 5, seed: str = "") -> list[str]:
@@ -112,30 +100,6 @@ def test_jitter_is_stable_within_bounds_and_differs_by_job() -> None:
     assert 27_000 < max(waits) <= 30_000
 
 
-TIMERS = [
-    ("0s", "0 */7 * * * ?"),
-    ("0s", "0 30 2 * * ?"),
-    ("0s", "*/15 1-3 * * *"),
-    ("0s", "0 0 0 L * ?"),
-    ("10s", "17m"),
-    ("2024-01-31 02:30:00", "P1M"),
-    ("2024-01-31 02:30:00", "P1D"),
-    ("2023-01-31 02:30:00", "P1M1DT7H"),
-    ("1h", "R9/P1W"),
-    ("1h", "0s"),
-    (None, None),
-]
-timers = st.builds(
-    lambda pair, **members: make(pair[0], pair[1], **members),
-    st.sampled_from(TIMERS),
-    timezone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
-    jitter=st.sampled_from([0, 0, 1, 90_000, 100 * DAY]),
-    ttl=st.sampled_from([None, "40d", "P2M", "20h"]),
-    start_at=st.sampled_from([None, "2024-06-01 00:00:00"]),
-)
-anchors = st.integers(NOON - 400 * DAY, NOON + 400 * DAY)
-
-
 @given(timers, anchors, st.integers(0, 40))
 @settings(deadline=None, max_examples=60)
 def test_firings_rise_and_jitter_keeps_its_place(timer: Timer, anchor: int, count: int) -> None:
@@ -147,35 +111,6 @@ def test_firings_rise_and_jitter_keeps_its_place(timer: Timer, anchor: int, coun
             assert firing.planned_at <= timer.ttl
     for earlier, later in pairwise(firings):
         assert earlier.planned_at < later.base
-
-
-@given(timers, anchors, st.integers(0, 60))
-@settings(deadline=None, max_examples=60)
-def test_looking_back_agrees_with_walking(timer: Timer, anchor: int, count: int) -> None:
-    """Arithmetic and the walk find the same moments, wherever the cursor stands."""
-    firings = list(islice(between(timer, Cursor(anchor), "seed", LATEST), count + 1))
-    cursor = Cursor(anchor)
-    for place, firing in enumerate(firings):
-        assert latest(timer, cursor, "seed", firing.base + 1) == firing
-        assert preceding(timer, cursor, firing.base) == (firings[place - 1].base if place else None)
-        assert tally(timer, cursor, firing.base, 1_000) == place + 1
-    middle = len(firings) // 2
-    for firing in firings[:middle]:
-        cursor = advance(cursor, firing)
-    assert list(islice(between(timer, cursor, "seed", LATEST), len(firings) - middle)) == firings[middle:]
-    if firings[middle:]:
-        assert tally(timer, cursor, firings[-1].base, 1_000) == len(firings) - middle
-
-
-def test_a_far_moment_is_found_without_walking() -> None:
-    """A job that slept for a century costs no more than one that slept for an hour."""
-    far = NOON + 36_500 * DAY
-    for period in ("1ms", "P1D", "P1M", "PT7H"):
-        timer = make("2024-05-15 12:00:00", period)
-        found = preceding(timer, Cursor(NOON), far)
-        assert found is not None
-        assert far - 31 * DAY <= found < far
-    assert tally(make("0s", "1ms"), Cursor(NOON), far, 0) == 36_500 * DAY + 1
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
-from scheduler_service.transport.addresses import Address, read_url
-from scheduler_service.transport.resolver import Route
-from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
+from scheduler_service.domain.wire import Answer, Fault, FaultKind
+from scheduler_service.transport.addresses import Address
+from tests.unit.transport.exchanges import OK, request
+from tests.unit.transport.servers import Handler, Peer, Stage, answering
 
 pytestmark = pytest.mark.anyio
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
-
-
-def request(url: str, timeout: int = 5000, **changes: Any) -> OutboundRequest:
-    return OutboundRequest("POST", url, (), timeout=timeout, **changes)
 
 
 def saying(*pieces: bytes, then: str) -> Handler:
@@ -148,111 +142,6 @@ async def test_no_handshake(stage: Stage) -> None:
     assert outcome.kind is FaultKind.CONNECT
 
 
-async def test_a_connection_closed_while_idle_is_not_used(stage: Stage) -> None:
-    """The keep-alive race, as far as it can be known: a peer's close is seen before the next request."""
-    hung_up = asyncio.Event()
-
-    async def handle(peer: Peer) -> None:
-        await peer.read()
-        await peer.say(OK)
-        peer.writer.close()
-        await peer.writer.wait_closed()
-        hung_up.set()
-
-    server = await stage.server(handle)
-    sender = stage.sender()
-    for _ in range(3):
-        assert isinstance(await sender.send(request(server.url)), Answer)
-        await hung_up.wait()
-        hung_up.clear()
-    assert len(server.requests) == 3
-
-
-async def test_a_close_that_crosses_the_request_is_not_sent_again(stage: Stage) -> None:
-    """The rest of that race: the peer has read the second request, so nobody may send it again."""
-
-    async def handle(peer: Peer) -> None:
-        await peer.read()
-        await peer.say(OK)
-        await peer.read()
-
-    server = await stage.server(handle)
-    sender = stage.sender()
-    assert isinstance(await sender.send(request(server.url)), Answer)
-    outcome = await sender.send(request(server.url))
-    assert isinstance(outcome, Fault)
-    assert outcome.kind is FaultKind.CONNECT
-    assert len(server.requests) == 2
-
-
-async def test_noise_on_an_idle_connection(stage: Stage) -> None:
-    """An answer that nobody asked for never becomes the answer to the next request."""
-    spoke = asyncio.Event()
-
-    async def handle(peer: Peer) -> None:
-        await peer.read()
-        await peer.say(OK)
-        await peer.say(OK.replace(b"200", b"500"))
-        spoke.set()
-        await peer.reader.read()
-
-    server = await stage.server(handle)
-    sender = stage.sender()
-    for _ in range(2):
-        outcome = await sender.send(request(server.url))
-        assert isinstance(outcome, Answer)
-        assert outcome.status == 200
-        await spoke.wait()
-        spoke.clear()
-    assert server.connections == 2
-
-
-async def test_an_early_answer(stage: Stage) -> None:
-    """An answer before the request was read whole counts, and spends the connection."""
-
-    async def handle(peer: Peer) -> None:
-        await peer.reader.readexactly(100)
-        await peer.say(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
-        await peer.reader.read()
-
-    server = await stage.server(handle, limit=1024)
-    sender = stage.sender()
-    for count in (1, 2):
-        outcome = await sender.send(request(server.url, body=b"x" * 20_000_000))
-        assert isinstance(outcome, Answer)
-        assert outcome.status == 413
-        assert server.connections == count
-
-
-async def test_a_call_given_up_leaves_the_next_one_on_its_connection_alone(stage: Stage) -> None:
-    """Cancelled while its answer comes in, it has no say over who takes the connection then
-    (SPEC section 4)."""
-    peers: list[Peer] = []
-    came = [asyncio.Event(), asyncio.Event()]
-
-    async def note(peer: Peer) -> None:
-        peers.append(peer)
-        while True:
-            await peer.read()
-            next(event for event in came if not event.is_set()).set()
-
-    server = await stage.server(note)
-    sender = stage.sender()
-    given_up = asyncio.create_task(sender.send(request(server.url)))
-    await came[0].wait()
-    peers[0].writer.write(OK)
-    await asyncio.sleep(0)  # the answer is readable now: it is read in the round in which this goes on
-    following = asyncio.create_task(sender.send(request(server.url)))
-    given_up.cancel()
-    await came[1].wait()
-    for peer in peers:
-        peer.writer.write(OK)
-    async with asyncio.timeout(5):
-        answer = await following
-    assert isinstance(answer, Answer)
-    assert answer.status == 200
-
-
 async def test_cancellation_closes_the_connection(stage: Stage) -> None:
     """A call that is stopped closes its connection; the next one is not disturbed."""
     came = asyncio.Event()
@@ -290,171 +179,6 @@ async def test_close_fails_what_is_in_flight(stage: Stage) -> None:
         assert isinstance(outcome, Fault)
         assert "stopping" in outcome.message
     assert server.connections == 1
-
-
-async def test_the_line_before_a_full_origin(stage: Stage) -> None:
-    """Beyond the limit calls wait in line, and none is lost, whether connections are kept or not."""
-    busiest = open_now = 0
-
-    async def handle(peer: Peer) -> None:
-        nonlocal busiest, open_now
-        open_now += 1
-        busiest = max(busiest, open_now)
-        try:
-            while b"/close" not in await peer.read():
-                await peer.say(OK)
-        finally:
-            open_now -= 1
-        await peer.say(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-
-    server = await stage.server(handle)
-    sender = stage.sender(connections=2)
-    urls = [f"{server.url}/{'close' if number % 3 else ''}" for number in range(60)]
-    outcomes = await asyncio.gather(*[sender.send(request(url)) for url in urls])
-    assert all(isinstance(outcome, Answer) for outcome in outcomes)
-    assert busiest <= 2
-
-
-async def test_the_wait_in_line_counts(stage: Stage) -> None:
-    """A call in line ends at its timeout or when it is stopped, and leaves its place to the next."""
-    came = asyncio.Event()
-
-    async def handle(peer: Peer) -> None:
-        if b"/slow" in await peer.read():
-            came.set()
-            await peer.reader.read()
-        await peer.say(OK)
-
-    server = await stage.server(handle)
-    sender = stage.sender(connections=1)
-    slow = asyncio.create_task(sender.send(request(f"{server.url}/slow")))
-    await came.wait()
-    late = await sender.send(request(server.url, timeout=60))
-    assert isinstance(late, Fault)
-    assert late.kind is FaultKind.TIMEOUT
-    stopped, queued = (asyncio.create_task(sender.send(request(server.url))) for _ in range(2))
-    await asyncio.sleep(0)  # both stand in line now
-    slow.cancel()
-    stopped.cancel()
-    assert isinstance(await queued, Answer)
-    assert len(server.requests) == 2
-
-
-async def test_a_call_cancelled_at_any_point_keeps_no_connection(stage: Stage) -> None:
-    """In the queue, while one is opened, just after getting one: the only connection serves the next call."""
-    server = await stage.server(repeating(OK))
-    sender = stage.sender(connections=1)
-    for rounds in range(40):
-        calls = [asyncio.create_task(sender.send(request(server.url))) for _ in range(3)]
-        for _ in range(rounds):
-            await asyncio.sleep(0)
-        for call in calls[: 1 + rounds % 2]:
-            call.cancel()
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        assert all(isinstance(outcome, Answer | asyncio.CancelledError) for outcome in outcomes)
-        assert isinstance(outcomes[-1], Answer)
-
-
-async def test_a_call_cancelled_as_its_connection_opens_leaves_it_to_the_next(stage: Stage) -> None:
-    """Between the end of the opening and the moment at which the caller would resume."""
-    server = await stage.server(repeating(OK))
-    pool = stage.pool(connections=1)
-    route, deadline = Route(read_url(server.url).site, False), asyncio.get_running_loop().time() + 5
-    getting = pool.get(route, deadline)
-    opened: Any = getting.send(None)
-    await asyncio.wait([opened])
-    with pytest.raises(asyncio.CancelledError):
-        getting.throw(asyncio.CancelledError())
-    assert pool.take(route.site, trusted=False) is not None
-    assert server.connections == 1
-
-
-async def test_idle_connections_are_closed(stage: Stage) -> None:
-    """After `idle_seconds` the sender hangs up by itself."""
-    server = await stage.server(repeating(OK))
-    sender = stage.sender(idle_seconds=0.05)
-    assert isinstance(await sender.send(request(server.url)), Answer)
-    await server.ended.wait()
-
-
-async def test_many_at_once(stage: Stage) -> None:
-    """A burst of calls over more than one connection: each gets its own answer."""
-
-    async def echo(peer: Peer) -> None:
-        while True:
-            body = (await peer.read()).partition(b"\r\n\r\n")[2]
-            await peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-
-    server = await stage.server(echo)
-    sender = stage.sender(connections=20)
-    bodies = [str(number).encode() for number in range(300)]
-    outcomes = await asyncio.gather(*[sender.send(request(server.url, body=body)) for body in bodies])
-    assert [outcome.body for outcome in outcomes if isinstance(outcome, Answer)] == bodies
-    assert server.connections <= 20
-
-
-async def test_a_burst_opens_few_connections(stage: Stage) -> None:
-    """Who answers at once is served over the connections that stand: few need to be opened."""
-    server = await stage.server(repeating(OK))
-    sender = stage.sender()
-    outcomes = await asyncio.gather(*[sender.send(request(server.url)) for _ in range(300)])
-    assert all(isinstance(outcome, Answer) for outcome in outcomes)
-    assert server.connections < 150
-
-
-async def test_calls_that_last_get_a_connection_each(stage: Stage) -> None:
-    """Few connections are opened at a time, but none waits for the answer of another call."""
-    everybody = asyncio.Event()
-    calls = 0
-
-    async def handle(peer: Peer) -> None:
-        nonlocal calls
-        await peer.read()
-        calls += 1
-        if calls == 60:
-            everybody.set()
-        await everybody.wait()
-        await peer.say(OK)
-
-    server = await stage.server(handle)
-    sender = stage.sender()
-    outcomes = await asyncio.gather(*[sender.send(request(server.url)) for _ in range(60)])
-    assert all(isinstance(outcome, Answer) for outcome in outcomes)
-    assert server.connections == 60
-
-
-async def test_a_crowd_is_served_over_few_connections(stage: Stage) -> None:
-    """Where answers wait for the loop anyway, it opens hardly more than 48: not one for each call."""
-    server = await stage.server(repeating(OK))
-    sender = stage.sender()
-    outcomes = await asyncio.gather(*[sender.send(request(server.url)) for _ in range(4_000)])
-    assert all(isinstance(outcome, Answer) for outcome in outcomes)
-    assert 48 <= server.connections <= 112
-
-
-async def test_a_crowd_that_gets_no_answers_any_more_gets_a_connection_each(stage: Stage) -> None:
-    """Who answered at once until now may need its time for the next ones: nobody waits for their answers."""
-    everybody = asyncio.Event()
-    held = 0
-
-    async def handle(peer: Peer) -> None:
-        nonlocal held
-        while True:
-            asked = await peer.read()
-            if asked.endswith(b"slow"):
-                held += 1
-                if held == 200:
-                    everybody.set()
-                await everybody.wait()
-            await peer.say(OK)
-
-    server = await stage.server(handle)
-    sender = stage.sender()
-    quick = [sender.send(request(server.url, body=b"quick")) for _ in range(2_000)]
-    slow = [sender.send(request(server.url, body=b"slow", timeout=10_000)) for _ in range(200)]
-    outcomes = await asyncio.gather(*quick, *slow)
-    assert all(isinstance(outcome, Answer) for outcome in outcomes)
-    assert server.connections >= 200
 
 
 async def test_answering_handler_is_used_up(stage: Stage) -> None:

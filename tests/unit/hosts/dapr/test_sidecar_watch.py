@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.app.cluster_join import node_wire
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch, find_missing, is_too_old
-from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.errors import StoreUnavailable
 
 READY: dict[str, Any] = {
@@ -66,11 +64,3 @@ def test_what_waiting_does_not_mend_is_refused(change: dict[str, Any], words: st
     watch.metadata = READY | change
     with pytest.raises(StoreUnavailable, match=words):
         watch._check()
-
-
-def test_a_node_that_was_not_heard_of_for_ten_seconds_is_offline() -> None:
-    """`GET /nodes` (SPEC section 14)."""
-    node = Node("one", "3", "http://127.0.0.1:8000", "1", "running", 1_000, 5_000, 2, 1)
-    wire = node_wire(node, 14_999, 1_000)
-    assert (wire["state"], wire["lastHeartbeat"]) == ("running", "1970-01-01T00:00:06.000Z")
-    assert node_wire(node, 15_000, 1_000)["state"] == "offline"

@@ -1,0 +1,12 @@
+"""A node among the nodes of its cluster (SPEC section 14)."""
+
+from scheduler_service.app.cluster_join import node_wire
+from scheduler_service.ports.cluster import Node
+
+
+def test_a_node_that_was_not_heard_of_for_ten_seconds_is_offline() -> None:
+    """`GET /nodes` (SPEC section 14)."""
+    node = Node("one", "3", "http://127.0.0.1:8000", "1", "running", 1_000, 5_000, 2, 1)
+    wire = node_wire(node, 14_999, 1_000)
+    assert (wire["state"], wire["lastHeartbeat"]) == ("running", "1970-01-01T00:00:06.000Z")
+    assert node_wire(node, 15_000, 1_000)["state"] == "offline"

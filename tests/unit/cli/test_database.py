@@ -1,0 +1,18 @@
+"""punctual db: the formats of a data folder (SPEC section 16)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.running import ended
+
+
+def test_with_the_state_elsewhere_the_history_is_looked_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`db check` and `db migrate` are about the files of the data folder (16)."""
+    monkeypatch.setenv("PUNCTUAL_STORE__URL", "redis://127.0.0.1:1/0")
+    assert ended(capsys, "db", "check", "--data", str(tmp_path))[0] == 1
+    assert ended(capsys, "db", "migrate", "--data", str(tmp_path))[0] == 0
+    assert ended(capsys, "db", "check", "--data", str(tmp_path))[0] == 0
+    assert not (tmp_path / "state.db").exists()

@@ -1,0 +1,83 @@
+"""punctual lint: what is wrong, and where (SPEC section 16)."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.running import ended
+
+RIGHT = (
+    '{"jobId": "a", "jobName": "A", "creator": "1", "creatorName": "one", "request": [{"url": "http://x/"}]}'
+)
+
+
+def test_a_definition_may_leave_its_id_to_the_path(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """`lint` takes a definition without `jobId`, as it is posted to `/jobs/{jobId}` (SPEC section 2)."""
+    file = tmp_path / "job.json"
+    file.write_text(RIGHT.replace('"jobId": "a", ', ""), encoding="utf-8")
+    assert ended(capsys, "lint", str(file))[0] == 0
+
+
+def test_lint_finds_an_id_that_is_given_twice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An array creates each job once: of two with one id the second would be refused, or win (16)."""
+    file = tmp_path / "jobs.json"
+    other = RIGHT.replace('"jobId": "a"', '"jobId": "b"')
+    file.write_text(f"[{RIGHT},\n{other},\n{RIGHT}]", encoding="utf-8")
+    code, out, _ = ended(capsys, "lint", str(file))
+    assert code == 1
+    assert out.startswith(f"{file}:3:11: error: /2/jobId: jobId 'a' is given to two definitions")
+    assert out.count("\n") == 1
+
+
+def test_lint_says_what_is_wrong_and_where(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`FILE:LINE:COLUMN: error: POINTER: …`, exit code 1 (16)."""
+    path = tmp_path / "jobs.json"
+    path.write_text(f'[\n{RIGHT},\n{{"jobId": "b",\n  "sgn": 1}}\n]', encoding="utf-8")
+    code, out, err = ended(capsys, "lint", str(path))
+    assert code == 1
+    assert f"{path}:4:10: error: /1/sgn: unknown field 'sgn'" in out
+    assert f"{path}:3:1: error: /1/jobName: " in out
+    assert "1 of 2 definitions are wrong" in err
+
+
+def test_lint_is_content_with_what_is_right(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Exit code 0; warnings are told and are no errors (16)."""
+    path = tmp_path / "job.json5"
+    path.write_text(
+        RIGHT[:-1]
+        + ', "timer": {"dueTime": "1h"}, "notification": [{"url": "http://x/", "stateEquals": "500"}]}',
+        encoding="utf-8",
+    )
+    code, out, err = ended(capsys, "lint", str(path))
+    assert code == 0
+    assert "warning: /notification:" in out
+    assert "1 definition OK" in err
+
+
+def test_lint_refuses_what_no_service_would_take(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Timers, templates and JSONPath are compiled as the service does it (16)."""
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "jobId: a\njobName: A\ncreator: '1'\ncreatorName: one\n"
+        "timer:\n  period: '61 * * * * ?'\nrequest:\n- url: 'http://x/${$.[}'\n- url: queue://\n",
+        encoding="utf-8",
+    )
+    code, out, _ = ended(capsys, "lint", str(path))
+    assert code == 1
+    assert ":6:11: error: /timer/period:" in out
+    assert ":8:8: error: /request/0/url:" in out
+    assert ":9:8: error: /request/1/url: " in out
+
+
+def test_lint_points_to_the_text_that_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A `checkUrl` or `timer` that is a text has no members to point to, as the service answers (5, 16)."""
+    path = tmp_path / "job.json"
+    path.write_text(
+        RIGHT[:-1] + ',\n"checkUrl": "http://x:0/",\n"timer": "{\\"period\\": \\"x y\\"}"}', encoding="utf-8"
+    )
+    code, out, _ = ended(capsys, "lint", str(path))
+    assert code == 1
+    assert f"{path}:2:13: error: /checkUrl: the port" in out
+    assert f"{path}:3:10: error: /timer: " in out

@@ -1,0 +1,70 @@
+"""What each setting may be, and how it is shown (SPEC section 16)."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.settings import load_settings
+from tests.unit.settings.loading import refusal, shown, write
+
+
+@pytest.mark.parametrize("group", ["SIGNING__MD5_SECRET", "SIGNING__SECRETS", "SECRETS__default__A"])
+def test_what_a_later_version_knows_is_refused_by_name(group: str) -> None:
+    """Settings of what is not there yet are not taken as if they had an effect (16)."""
+    assert "not available in this version" in refusal({f"PUNCTUAL_{group}": "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SERVER__PORT", "70000", "server.port = '70000' (environment)"),
+        ("SERVER__WORKERS", "33", "server.workers = '33'"),
+        ("DEFAULTS__TIMEZONE", "Mars/Olympus", "defaults.timezone = 'Mars/Olympus'"),
+        ("DEFAULTS__QOS", "2", "defaults.qos"),
+        ("EGRESS__ALLOW", "10.0.0.0/8", "lists and tables are JSON"),
+        ("EGRESS__ALLOW", '["10.0.0.0/99"]', "is no CIDR network, host or *.host"),
+        ("EGRESS__FOLLOW", '["example.com"]', "write scheme://host"),
+        ("STORE__URL", "redis:/localhost", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
+        ("DATABASE__URL", "oracle://localhost/x", "sqlite:///PATH"),
+        ("SERVER__EXTERNAL_URL", "example.com", "write http(s)://host"),
+        ("SERVICES__STATIC", '{"a": []}', "services.static.a"),
+        ("SERVICES__STATIC", '{"a b": "http://x:1"}', "services.static.a b"),
+        ("ENV__other__A", "1", "env.other"),
+        ("ENV__default__1A", "1", "env.default.1A"),
+        ("NODE__ID", "-", "node.id"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_name_and_source(name: str, value: str, said: str) -> None:
+    """The message names the setting, the value, and where it came from (16)."""
+    message = refusal({f"PUNCTUAL_{name}": value})
+    assert said in message
+    assert "(environment)" in message
+
+
+def test_switches_and_numbers_are_not_mixed_up(tmp_path: Path) -> None:
+    """`true` is no number and `1` of the environment is one (16)."""
+    assert "history.retain_count = True" in refusal({}, write(tmp_path, "[history]\nretain_count = true\n"))
+    loaded = load_settings({}, {"PUNCTUAL_DEFAULTS__QOS": "1", "PUNCTUAL_SERVER__WORKERS": "1"})
+    assert loaded.settings.defaults.qos == 1
+    assert load_settings({}, {"PUNCTUAL_DEBUG__HOLD_RECURRING": "true"}).settings.debug.hold_recurring
+
+
+def test_the_key_is_not_shown() -> None:
+    """Neither as an effective value nor in a refusal (14)."""
+    key = "a-very-long-secret-key"
+    assert shown(load_settings({}, {"PUNCTUAL_SERVER__KEY": key}))["server.key"] == ("(set)", "environment")
+    assert "short" not in refusal({"PUNCTUAL_SERVER__KEY": "short"})
+
+
+@pytest.mark.parametrize("name", ["STORE__URL", "STORE", "DATABASE__URL"])
+@pytest.mark.parametrize("url", ["redis://u:p/ss@h:x/1", "redis://:p@ss@h/?a=p@ss", "postgres://u:p/ss@h/d"])
+def test_passwords_of_addresses_are_not_shown(name: str, url: str) -> None:
+    """A wrong address is refused without them (14)."""
+    assert "ss@" not in refusal({f"PUNCTUAL_{name}": url})
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    """What is in force can be seen by everybody who may read the settings (14)."""
+    loaded = load_settings({"store.url": "redis://user:secret@h:1/2"}, {})
+    assert shown(loaded)["store.url"] == ("redis://***@h:1/2", "command line")
+    assert loaded.settings.store.url == "redis://user:secret@h:1/2"

@@ -1,0 +1,103 @@
+"""A request as bytes: nothing twice, and nothing can be injected (SPEC section 9)."""
+
+import re
+from typing import Any
+
+import pytest
+
+from scheduler_service import __version__
+from scheduler_service.domain.wire import Answer, Fault, Headers, OutboundRequest
+from tests.unit.transport.exchanges import OK, head_of, request
+from tests.unit.transport.servers import Stage, repeating
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_bytes_of_a_request(stage: Stage) -> None:
+    """Host, length, agent, trace and what the step brings: all of it, and nothing twice (SPEC section 4)."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender()
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    headers: Headers = (("Idempotency-Key", "u-1-0"), ("Content-Type", "application/json"))
+    answer = await sender.send(
+        request(f"{server.url}/a?b=c#d", headers=headers, body=b'{"a":1}', trace=trace)
+    )
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.body, answer.truncated) == (200, b"ok", False)
+    assert answer.headers == (("content-length", "2"),)
+    raw = server.requests[0]
+    head = head_of(raw)
+    traceparent = head.pop("traceparent")
+    assert raw.endswith(b'\r\n\r\n{"a":1}')
+    assert head == {
+        "": "POST /a?b=c HTTP/1.1",
+        "host": f"127.0.0.1:{server.port}",
+        "idempotency-key": "u-1-0",
+        "content-type": "application/json",
+        "user-agent": f"punctual/{__version__}",
+        "accept": "*/*",
+        "accept-encoding": "identity",
+        "content-length": "7",
+    }
+    assert re.fullmatch(f"00-{trace}-(?!0{{16}})[0-9a-f]{{16}}-01", traceparent)
+    await sender.send(request(server.url, trace=trace))
+    assert head_of(server.requests[1])["traceparent"] != traceparent
+
+
+async def test_the_steps_own_headers_win(stage: Stage) -> None:
+    """traceparent, User-Agent, Accept and Accept-Encoding of the step stay; text goes as UTF-8."""
+    server = await stage.server(repeating(OK))
+    own = (
+        ("TraceParent", "00-a-b-00"),
+        ("user-agent", "me"),
+        ("ACCEPT", "text/x"),
+        ("Accept-Encoding", "gzip"),
+    )
+    await stage.sender().send(request(server.url, headers=(*own, ("X-Name", "订单\té")), trace="1" * 32))
+    head = head_of(server.requests[0])
+    assert {head[name] for name in ("traceparent", "user-agent", "accept", "accept-encoding")} == {
+        value for _, value in own
+    }
+    assert head["x-name"] == "订单\té"
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "length"),
+    [("POST", None, "0"), ("GET", None, None), ("DELETE", b"", "0"), ("GET", b"x", "1")],
+)
+async def test_content_length(stage: Stage, method: str, body: bytes | None, length: str | None) -> None:
+    """A body has its length, none has none, but for the methods that expect one."""
+    server = await stage.server(repeating(OK))
+    await stage.sender().send(request(server.url, method, body=body))
+    assert head_of(server.requests[0]).get("content-length") == length
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"headers": (("X-A", "b\r\nX-Evil: 1"),)},
+        {"headers": (("X-A", "b\x00"),)},
+        {"headers": (("X-A\r\nX-Evil", "b"),)},
+        {"headers": (("X A", "b"),)},
+        {"headers": (("", "b"),)},
+        {"headers": (("X-A", "\ud800"),)},
+        {"headers": (("Host", "other"),)},
+        {"headers": (("content-LENGTH", "1"),)},
+        {"headers": (("Transfer-Encoding", "chunked"),)},
+        {"method": "GET / HTTP/1.1\r\nX"},
+        {"method": "CONNECT"},
+        {"method": ""},
+        {"url": "http://127.0.0.1/\r\nX-Evil: 1"},
+        {"url": "http://127.0.0.1/\ud800"},
+    ],
+)
+async def test_nothing_can_be_injected(stage: Stage, changes: dict[str, Any]) -> None:
+    """What HTTP cannot carry is a Fault, and no byte of it is sent."""
+    server = await stage.server(repeating(OK))
+    url = changes.get("url", server.url).replace("127.0.0.1/", f"127.0.0.1:{server.port}/")
+    outcome = await stage.sender().send(
+        OutboundRequest(changes.get("method", "POST"), url, changes.get("headers", ()), timeout=1000)
+    )
+    assert isinstance(outcome, Fault)
+    assert "Evil" not in outcome.message or "header name" in outcome.message
+    assert server.connections == 0
