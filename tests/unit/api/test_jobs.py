@@ -136,7 +136,7 @@ async def test_if_match_guards_an_update(client: httpx.AsyncClient, tag: str, st
     assert response.status_code == status
     if status == 412:
         assert pointers(response) == [("/If-Match", "precondition")]
-        assert 'revision "1", which If-Match does not name' in response.json()["detail"]
+        assert 'revision "1", which is not among the quoted tags' in response.json()["detail"]
 
 
 async def test_a_job_is_paused_and_started_again(client: httpx.AsyncClient) -> None:
