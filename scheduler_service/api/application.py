@@ -76,7 +76,7 @@ def _description(document: Callable[[], dict[str, Any]]) -> Operation:
         return Response(ENCODER.encode(document()), media_type="application/json")
 
     return Operation(
-        route="GET /openapi.json", handler=show, role=Role.VIEWER, name="readDescription", summary="This"
+        route="GET /openapi.json", handler=show, role=Role.VIEWER, summary="Read this description"
     )
 
 

@@ -42,7 +42,7 @@ SLICE = 50
 Result = dict[str, Any]
 
 
-async def create_all(request: ApiRequest) -> Response:
+async def create_jobs(request: ApiRequest) -> Response:
     """`POST /jobs`: each definition on its own; one result per item, in order."""
     raw = await request.body(request.deps.array_bytes)
     texts = read_items(raw)

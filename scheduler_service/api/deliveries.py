@@ -12,7 +12,7 @@ from scheduler_service.persistence.history.queries import DeliveryQuery
 from scheduler_service.ports.errors import StoreError
 
 
-async def list_all(request: ApiRequest) -> Response:
+async def list_deliveries(request: ApiRequest) -> Response:
     """`GET /deliveries`, the newest first."""
     query = DeliveryQuery(
         tenant=request.caller.tenant,
@@ -25,12 +25,12 @@ async def list_all(request: ApiRequest) -> Response:
     return succeed((await request.deps.history.deliveries(query)).wire())
 
 
-async def resend(request: ApiRequest) -> Response:
+async def resend_delivery(request: ApiRequest) -> Response:
     """`POST /deliveries/{deliveryId}/resend`: tries it once more now."""
     return await _run(request, "resend", request.deps.outbox.resend)
 
 
-async def dismiss(request: ApiRequest) -> Response:
+async def dismiss_delivery(request: ApiRequest) -> Response:
     """`POST /deliveries/{deliveryId}/dismiss`: gives it up."""
     return await _run(request, "dismiss", request.deps.outbox.dismiss)
 

@@ -28,18 +28,18 @@ FLUSH_SECONDS = 1.0
 PAGE = 500
 
 
-async def list_all(request: ApiRequest) -> Response:
+async def list_executions(request: ApiRequest) -> Response:
     """`GET /executions` and `GET /main/execution`."""
     return await _list(request, request.query["jobId"])
 
 
-async def list_of_job(request: ApiRequest) -> Response:
+async def list_executions_of_job(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/executions`, also of a destroyed job: its history stays until it is cleaned."""
     await find_job(request, request.job_id, or_destroyed=True)
     return await _list(request, request.job_id)
 
 
-async def read(request: ApiRequest) -> Response:
+async def read_execution(request: ApiRequest) -> Response:
     """`GET /executions/{executionId}`: every attempt, step, check, feedback and notification."""
     return succeed(await find_execution(request, request.path["executionId"]))
 
@@ -55,7 +55,7 @@ async def read_log(request: ApiRequest) -> Response:
     return succeed(None if page is None else page.wire())
 
 
-async def cancel(request: ApiRequest) -> Response:
+async def cancel_execution(request: ApiRequest) -> Response:
     """`POST /executions/{executionId}/cancel`: ends a live or waiting one; 409 if it has ended."""
     raw, value = await request.json_object()
     asked = read_model(Cancellation, value)
@@ -68,7 +68,7 @@ async def cancel(request: ApiRequest) -> Response:
     return succeed({"executionId": execution_id, "executeNumber": number, "state": state})
 
 
-async def release(request: ApiRequest) -> Response:
+async def release_execution(request: ApiRequest) -> Response:
     """`POST /executions/{executionId}/release`: runs one that a debug switch holds."""
     raw, _ = await request.json_object()
     execution_id = request.path["executionId"]
@@ -78,7 +78,7 @@ async def release(request: ApiRequest) -> Response:
     return succeed({"executionId": execution_id, "executeNumber": number})
 
 
-async def replay(request: ApiRequest) -> Response:
+async def replay_execution(request: ApiRequest) -> Response:
     """`POST /executions/{executionId}/replay`: once more, from the start or from a step."""
     raw, value = await request.json_object()
     asked = read_model(ReplayRequest, value)

@@ -26,7 +26,7 @@ MAX_JOBS = 10_000
 MAX_FIRINGS_OF_JOB = 10_000
 
 
-async def show_next(request: ApiRequest) -> Response:
+async def show_next_firings(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/next`: its coming firings; none while it is paused."""
     entry, query = await find_job(request, request.job_id), request.query
     known = await _timer_of(request, entry.job_id)
@@ -40,7 +40,7 @@ async def show_next(request: ApiRequest) -> Response:
     return succeed(firing_preview(shown, firings))
 
 
-async def list_ledger(request: ApiRequest) -> Response:
+async def list_firings(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/firings`: the ledger of its present or last life."""
     entry = await find_job(request, request.job_id, or_destroyed=True)
     query = FiringQuery(

@@ -8,12 +8,12 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import absent, refuse, succeed
 
 
-async def show_live(request: ApiRequest) -> Response:
+async def say_alive(request: ApiRequest) -> Response:
     """`GET /health/live`: the process answers."""
     return succeed({"status": "live", "version": request.deps.version})
 
 
-async def show_ready(request: ApiRequest) -> Response:
+async def say_ready(request: ApiRequest) -> Response:
     """`GET /health/ready`: 200 while it accepts work, else 503 with what is missing."""
     missing = await request.deps.ready()
     if missing:
@@ -22,7 +22,7 @@ async def show_ready(request: ApiRequest) -> Response:
     return succeed({"status": "ready", "version": request.deps.version})
 
 
-async def show_stats(request: ApiRequest) -> Response:
+async def show_statistics(request: ApiRequest) -> Response:
     """`GET /stats`."""
     deps, now, tenant = request.deps, request.deps.clock.now(), request.caller.tenant
     counts = await deps.catalogue.counts(now, tenant=tenant)

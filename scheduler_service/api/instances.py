@@ -19,7 +19,7 @@ from scheduler_service.services.instances import Instance
 _ID = re.compile(INSTANCE_ID[1:-1])
 
 
-async def put(request: ApiRequest) -> Response:
+async def put_instance(request: ApiRequest) -> Response:
     """`PUT /services/{name}/instances/{instanceId}`: the whole registration, repeated every 30 s.
 
     A service that is not registered yet is created by its first instance.
@@ -49,7 +49,7 @@ async def put(request: ApiRequest) -> Response:
     return succeed(data, status=HTTPStatus.CREATED if is_new else HTTPStatus.OK, warnings=warnings)
 
 
-async def remove(request: ApiRequest) -> Response:
+async def remove_instance(request: ApiRequest) -> Response:
     """`DELETE /services/{name}/instances/{instanceId}`: the instance gets no more calls."""
     name, instance_id = name_of(request), _instance_of(request)
     if not request.deps.registry.instances.remove(request.caller.tenant, name, instance_id):
@@ -57,7 +57,7 @@ async def remove(request: ApiRequest) -> Response:
     return succeed({"instanceId": instance_id})
 
 
-async def renew(request: ApiRequest) -> Response:
+async def take_heartbeat(request: ApiRequest) -> Response:
     """`POST …/heartbeat`: the instance is alive, with this load; after a 404 it has to register again."""
     name, instance_id = name_of(request), _instance_of(request)
     raw = await request.body()

@@ -26,7 +26,7 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable
 _STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
 
 
-async def create(request: ApiRequest) -> Response:
+async def create_job(request: ApiRequest) -> Response:
     """`POST /jobs/{jobId}`: 201; 200 where the job exists with the same definition."""
     job_id = request.job_id
     raw = await request.body()
@@ -41,13 +41,13 @@ async def create(request: ApiRequest) -> Response:
     return succeed(data, headers, status=HTTPStatus.CREATED, warnings=posted.warnings)
 
 
-async def read(request: ApiRequest) -> Response:
+async def read_job(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}`: the whole job; its ETag is the revision."""
     entry = await find_job(request, request.job_id)
     return succeed(await _in_full(request, entry), _tag(entry))
 
 
-async def list_all(request: ApiRequest) -> Response:
+async def list_jobs(request: ApiRequest) -> Response:
     """`GET /jobs`."""
     asked = request.query
     query = JobQuery(
@@ -88,7 +88,7 @@ async def list_revisions(request: ApiRequest) -> Response:
     return succeed({"items": items, "nextCursor": more})
 
 
-async def update(request: ApiRequest) -> Response:
+async def update_job(request: ApiRequest) -> Response:
     """`POST /jobs/{jobId}/update`: replaces the definition, unless `If-Match` names another revision."""
     job_id = request.job_id
     raw = await request.body()
@@ -100,7 +100,7 @@ async def update(request: ApiRequest) -> Response:
     return succeed(*await _show_after(request, job_id), warnings=posted.warnings)
 
 
-async def switch(request: ApiRequest) -> Response:
+async def switch_job(request: ApiRequest) -> Response:
     """`PUT /jobs/{jobId}`: `active` 0 pauses the job, 1 starts it again from now."""
     job_id, query = request.job_id, request.query
     is_active = await _read_active(request)
@@ -110,7 +110,7 @@ async def switch(request: ApiRequest) -> Response:
     return succeed(data | ({"missed": reply.missed} if isinstance(reply, Reactivated) else {}), headers)
 
 
-async def destroy(request: ApiRequest) -> Response:
+async def destroy_job(request: ApiRequest) -> Response:
     """`DELETE /jobs/{jobId}`: destroys the job; its history stays until it is cleaned."""
     job_id = request.job_id
     await run_command(request, job_id, Command(Destroyed()))

@@ -18,7 +18,7 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUn
 PAGE = 500
 
 
-async def clean(request: ApiRequest) -> Response:
+async def clean_history(request: ApiRequest) -> Response:
     """`DELETE /main/schedule/clean`: the numbers of what was removed."""
     removed = await request.deps.clean(
         destroyed=request.query["cleanDestroyJob"], retain=request.query["retainExecutionCount"]
@@ -31,7 +31,7 @@ async def read_child_logs(request: ApiRequest) -> Response:
     return await _show_children(request, request.query["parentJobId"], request.query["execution"])
 
 
-async def read_child_logs_of_execution(request: ApiRequest) -> Response:
+async def read_child_logs_by_execution(request: ApiRequest) -> Response:
     """`GET /main/getChildJobLogsByExecutionId`: the same by the parent's execution."""
     parent = await find_execution(request, request.query["executionId"])
     number = parent["executeNumber"]

@@ -12,20 +12,21 @@ from client_sdk.models import JOB_ID, answers
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.parameters import LARGEST, Parameter
-from scheduler_service.api.request import Operation
+from scheduler_service.api.request import Body, Operation
 from scheduler_service.api.responses import title_of
 
 Schema = dict[str, Any]
+References = Mapping[tuple[Any, str], Schema]
 REF = "#/components/schemas/{model}"
 PROBLEM = {"$ref": "#/components/schemas/ProblemDetails"}
 PATHS: Mapping[str, Schema] = {
-    "jobId": {"type": "string", "pattern": JOB_ID, "maxLength": 128, "example": "nightly-report"},
+    "jobId": {"type": "string", "pattern": JOB_ID, "maxLength": 128, "examples": ["nightly-report"]},
     "requestCounts": {"type": "integer", "minimum": 0, "maximum": LARGEST},
     "executionId": {"type": "string"},
     "deliveryId": {"type": "string"},
     "lease": {"type": "string"},
-    "name": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128, "example": "billing"},
-    "instanceId": {"type": "string", "pattern": INSTANCE_ID, "maxLength": 128, "example": "billing-1"},
+    "name": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128, "examples": ["billing"]},
+    "instanceId": {"type": "string", "pattern": INSTANCE_ID, "maxLength": 128, "examples": ["billing-1"]},
 }
 DESCRIPTION = (
     "Jobs as REST resources. Every success is an envelope with `data` and `warnings`; every failure is a "
@@ -53,20 +54,16 @@ def describe(operations: Iterable[Operation], *, version: str) -> Schema:
     }
 
 
-def _collect(operations: tuple[Operation, ...]) -> tuple[Mapping[tuple[Any, str], Schema], Schema]:
-    bodies = {operation.body for operation in operations if operation.body not in (None, dict)}
-    datas = {operation.data for operation in operations if operation.data not in (None, dict)}
-    datas |= {answers.ProblemDetails, answers.ProblemError}
-    inputs: list[Any] = [(model, "validation") for model in sorted(bodies | datas, key=_name)]
+def _collect(operations: tuple[Operation, ...]) -> tuple[References, Schema]:
+    models = {operation.body.model for operation in operations if operation.body is not None}
+    models |= {operation.data for operation in operations} | {answers.ProblemDetails, answers.ProblemError}
+    named = sorted(models - {None, dict}, key=lambda model: str(model.__name__))
+    inputs: list[Any] = [(model, "validation") for model in named]
     references, document = models_json_schema(inputs, by_alias=True, ref_template=REF)
     return references, document["$defs"]  # type: ignore[return-value]
 
 
-def _name(model: Any) -> str:
-    return str(model.__name__)
-
-
-def _operation(operation: Operation, references: Mapping[tuple[Any, str], Schema]) -> Schema:
+def _operation(operation: Operation, references: References) -> Schema:
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -76,21 +73,14 @@ def _operation(operation: Operation, references: Mapping[tuple[Any, str], Schema
         "responses": _responses(operation, references),
     }
     if operation.body is not None:
-        described["requestBody"] = _body(operation, references)
+        described["requestBody"] = _body(operation.body, references)
     described["security"] = [{}] if operation.is_open else [{"key": []}, {}]
     return described
 
 
 def _path_parameters(operation: Operation) -> list[Schema]:
     names = re.findall(r"\{(\w+)\}", operation.path)
-    return [{"name": name, "in": "path", "required": True, "schema": _plain(PATHS[name])} for name in names]
-
-
-def _plain(schema: Mapping[str, Any]) -> Schema:
-    plain = dict(schema)
-    if "example" in plain:
-        plain["examples"] = [plain.pop("example")]
-    return plain
+    return [{"name": name, "in": "path", "required": True, "schema": dict(PATHS[name])} for name in names]
 
 
 def _parameter(parameter: Parameter) -> Schema:
@@ -117,27 +107,23 @@ def _headers(operation: Operation) -> list[Schema]:
     return [{"name": name, "in": "header", "required": False, "schema": schemas[name]} for name in names]
 
 
-def _body(operation: Operation, references: Mapping[tuple[Any, str], Schema]) -> Schema:
-    schema = _schema(operation.body, references)
-    if operation.is_array:
+def _body(body: Body, references: References) -> Schema:
+    schema = _schema(body.model, references)
+    if body.is_array:
         schema = {"type": "array", "items": schema, "maxItems": 1_000}
-    content: Schema = {"schema": schema}
-    if operation.body_example is not None:
-        content["example"] = operation.body_example
-    return {"required": operation.body_required, "content": {"application/json": content}}
+    content: Schema = {"schema": schema} | ({} if body.example is None else {"example": body.example})
+    return {"required": body.required, "content": {"application/json": content}}
 
 
-def _schema(model: Any, references: Mapping[tuple[Any, str], Schema]) -> Schema:
+def _schema(model: Any, references: References) -> Schema:
     if model is None:
         return {"type": "null"}
-    return (
-        TypeAdapter(dict[str, Any]).json_schema()
-        if model is dict
-        else dict(references[(model, "validation")])
-    )
+    if model is dict:
+        return TypeAdapter(dict[str, Any]).json_schema()
+    return dict(references[model, "validation"])
 
 
-def _responses(operation: Operation, references: Mapping[tuple[Any, str], Schema]) -> Schema:
+def _responses(operation: Operation, references: References) -> Schema:
     envelope: Schema = {
         "type": "object",
         "required": ["resp_code", "resp_msg", "data", "warnings"],
@@ -149,28 +135,20 @@ def _responses(operation: Operation, references: Mapping[tuple[Any, str], Schema
         },
     }
     successes = {
-        str(int(status)): {
-            "description": status.phrase,
+        str(status): {
+            "description": HTTPStatus(status).phrase,
             "content": {"application/json": {"schema": envelope}},
         }
         for status in operation.success
     }
     failure = {"application/problem+json": {"schema": PROBLEM}}
     return successes | {
-        str(int(status)): {"description": title_of(status), "content": failure}
+        str(status): {"description": title_of(HTTPStatus(status)), "content": failure}
         for status in sorted(_failures(operation))
     }
 
 
-def _failures(operation: Operation) -> set[HTTPStatus]:
-    failures = {HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.SERVICE_UNAVAILABLE}
-    failures |= set(operation.statuses)
-    if not operation.is_open:
-        failures.add(HTTPStatus.UNAUTHORIZED)
-    if operation.body is not None:
-        failures |= {
-            HTTPStatus.BAD_REQUEST,
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        }
-    return failures
+def _failures(operation: Operation) -> set[int]:
+    with_key = set() if operation.is_open else {401}
+    with_body = set() if operation.body is None else {400, 413, 415}
+    return {403, 422, 503, *operation.statuses} | with_key | with_body

@@ -30,7 +30,7 @@ RESERVED = frozenset(
 """Error codes that Punctual alone sets; retry policies treat some of them specially (SPEC section 6)."""
 
 
-async def claim(request: ApiRequest) -> Response:
+async def claim_work(request: ApiRequest) -> Response:
     """`POST /queues/{name}/claim`: up to `max` items, after a wait of at most `waitSeconds`."""
     name, queues = request.path["name"], _queues(request.deps)
     if read_queue(f"queue://{name}") is None:
@@ -47,7 +47,7 @@ async def claim(request: ApiRequest) -> Response:
     return succeed({"items": [_item(one, now) for one in found]})
 
 
-async def renew(request: ApiRequest) -> Response:
+async def renew_lease(request: ApiRequest) -> Response:
     """`POST /leases/{lease}/renew`: its new end, and whether the work is cancelled."""
     lease, queues = request.path["lease"], _queues(request.deps)
     _, value = await request.json_object()
@@ -65,7 +65,7 @@ async def renew(request: ApiRequest) -> Response:
     )
 
 
-async def complete(request: ApiRequest) -> Response:
+async def complete_work(request: ApiRequest) -> Response:
     """`POST /leases/{lease}/complete`: the end of the part; a second, different end is 409 `lease_lost`."""
     lease, queues = request.path["lease"], _queues(request.deps)
     _, value = await request.json_object()

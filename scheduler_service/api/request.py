@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from http import HTTPStatus
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope
@@ -88,31 +88,40 @@ class ApiRequest:
         return await self.deps.keys.run_once(self.deps.store, remembered, work, is_final)
 
 
+@dataclass(frozen=True)
+class Body:
+    """The body of an operation: a model of the wire format, or `dict`, and an example that is accepted."""
+
+    model: Any
+    example: object = None
+    required: bool = False
+    is_array: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Operation:
     """One method of one path: its handler, the role that it needs, and its description in OpenAPI.
 
-    `route` is method and path, as in `GET /jobs/{jobId}`. `body` and `data` are models of the wire format;
-    None: there is none. `is_open`: no key is needed, since the request has a token of its own or the answer
-    is no secret. `is_busy`: its path is matched before those of other operations.
+    `route` is method and path, as in `GET /jobs/{jobId}`. `name` is the operation's id in OpenAPI, by
+    default that of its handler in camel case. `data` is a model of the wire format, or `dict`; None: there is
+    none. `success` and `statuses` are the statuses of success and of refusals that not every operation has.
+    `is_open`: no key is needed, since the request has a token of its own or the answer is no secret.
+    `is_busy`: its path is matched before those of other operations.
     """
 
     route: str
     handler: Callable[[ApiRequest], Awaitable[Response]]
     role: Role
-    name: str
     summary: str
+    name: str = ""
     tag: str = ""
     query: tuple[Parameter, ...] = ()
-    body: object = None
-    body_required: bool = False
-    body_example: object = None
-    data: object = None
-    statuses: tuple[HTTPStatus, ...] = ()
-    success: tuple[HTTPStatus, ...] = (HTTPStatus.OK,)
     headers: tuple[str, ...] = ()
+    body: Body | None = None
+    data: Any = None
+    success: tuple[int, ...] = (200,)
+    statuses: tuple[int, ...] = ()
     is_open: bool = False
-    is_array: bool = False
     is_busy: bool = False
 
     @cached_property
@@ -127,5 +136,10 @@ class Operation:
 
 
 def group(tag: str, *operations: Operation) -> tuple[Operation, ...]:
-    """The operations, listed below `tag` in OpenAPI."""
-    return tuple(replace(operation, tag=tag) for operation in operations)
+    """The operations, with their names, listed below `tag` in OpenAPI."""
+    return tuple(replace(one, tag=tag, name=one.name or _name_of(one.handler)) for one in operations)
+
+
+def _name_of(handler: Any) -> str:
+    first, *others = handler.__name__.split("_")
+    return str(first) + "".join(word.title() for word in others)

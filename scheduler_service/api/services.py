@@ -23,7 +23,7 @@ _DriftPlace = tuple[Literal["drift"], str]
 _NAME = re.compile(SERVICE_NAME[1:-1])
 
 
-async def put(request: ApiRequest) -> Response:
+async def put_service(request: ApiRequest) -> Response:
     """`PUT /services/{name}`: replaces the registration; 201 where the service is new.
 
     Without `timers` the declared ones stay; `[]` declares that there are none any more.
@@ -51,12 +51,12 @@ async def put(request: ApiRequest) -> Response:
     return await _show(request, registered, is_new=is_new, warnings=warnings)
 
 
-async def read(request: ApiRequest) -> Response:
+async def read_service(request: ApiRequest) -> Response:
     """`GET /services/{name}`: with its timers and instances."""
     return await _show(request, find_service(request))
 
 
-async def list_all(request: ApiRequest) -> Response:
+async def list_services(request: ApiRequest) -> Response:
     """`GET /services`, by name."""
     now = request.deps.clock.now()
     after, limit = _read_place(request.query["cursor"], _ServicePlace), request.query["limit"]
@@ -67,7 +67,7 @@ async def list_all(request: ApiRequest) -> Response:
     return succeed({"items": items, "nextCursor": place})
 
 
-async def remove(request: ApiRequest) -> Response:
+async def remove_service(request: ApiRequest) -> Response:
     """`DELETE /services/{name}`: its jobs are paused, and destroyed after its grace period."""
     name = name_of(request)
     if not await request.deps.registry.remove(request.caller.tenant, name):

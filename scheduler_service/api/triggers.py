@@ -19,7 +19,7 @@ from scheduler_service.ports.state import Remembered
 STATE_OF_RESET = {"failed": ExecutionState.TERMINATED, "succeeded": ExecutionState.SUCCEEDED}
 
 
-async def trigger(request: ApiRequest) -> Response:
+async def trigger_job(request: ApiRequest) -> Response:
     """`POST /jobs/{jobId}/trigger`: one execution, now or later; under a known key that execution."""
     job_id = request.job_id
     raw, _ = await request.json_object()

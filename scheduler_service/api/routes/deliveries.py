@@ -1,24 +1,18 @@
 """The routes of notifications."""
 
-from http import HTTPStatus
-
 from client_sdk.models import answers
 from scheduler_service.api import deliveries
 from scheduler_service.api.parameters import choice, paging, text
-from scheduler_service.api.request import Operation, group
+from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.security.callers import Role
-
-NOT_FOUND = HTTPStatus.NOT_FOUND
-CONFLICT = HTTPStatus.CONFLICT
 
 DELIVERIES = group(
     "deliveries",
     Operation(
         route="GET /deliveries",
-        handler=deliveries.list_all,
+        handler=deliveries.list_deliveries,
         role=Role.VIEWER,
-        name="listDeliveries",
         summary="List notifications",
         query=(
             text("jobId", "Only of this job."),
@@ -30,22 +24,20 @@ DELIVERIES = group(
     ),
     Operation(
         route="POST /deliveries/{deliveryId}/resend",
-        handler=deliveries.resend,
+        handler=deliveries.resend_delivery,
         role=Role.OPERATOR,
-        name="resendDelivery",
         summary="Try a notification again now",
-        body=dict,
+        body=Body(dict),
         data=answers.DeliveryRef,
-        statuses=(NOT_FOUND, CONFLICT),
+        statuses=(404, 409),
     ),
     Operation(
         route="POST /deliveries/{deliveryId}/dismiss",
-        handler=deliveries.dismiss,
+        handler=deliveries.dismiss_delivery,
         role=Role.OPERATOR,
-        name="dismissDelivery",
         summary="Give a notification up",
-        body=dict,
+        body=Body(dict),
         data=answers.DeliveryRef,
-        statuses=(NOT_FOUND, CONFLICT),
+        statuses=(404, 409),
     ),
 )

@@ -1,35 +1,29 @@
 """The routes that show firings, planned and past."""
 
-from http import HTTPStatus
-
 from client_sdk.models import answers
 from scheduler_service.api import firings
 from scheduler_service.api.parameters import integer, moment, paging
 from scheduler_service.api.request import Operation, group
 from scheduler_service.security.callers import Role
 
-NOT_FOUND = HTTPStatus.NOT_FOUND
-
 FIRINGS = group(
     "timers",
     Operation(
         route="GET /jobs/{jobId}/next",
-        handler=firings.show_next,
+        handler=firings.show_next_firings,
         role=Role.VIEWER,
-        name="showNextFirings",
         summary="Show a job's coming firings",
         query=(
             integer("count", "How many.", low=1, high=1_000, default=10),
             moment("until", "None after this moment."),
         ),
         data=answers.Preview,
-        statuses=(NOT_FOUND,),
+        statuses=(404,),
     ),
     Operation(
         route="GET /jobs/{jobId}/firings",
-        handler=firings.list_ledger,
+        handler=firings.list_firings,
         role=Role.VIEWER,
-        name="listFirings",
         summary="List what became of a job's planned firings",
         query=(
             moment("from", "Planned at this moment or later."),
@@ -37,13 +31,12 @@ FIRINGS = group(
             *paging(),
         ),
         data=answers.Listing[answers.FiringLine],
-        statuses=(NOT_FOUND,),
+        statuses=(404,),
     ),
     Operation(
         route="GET /upcoming",
         handler=firings.list_upcoming,
         role=Role.VIEWER,
-        name="listUpcoming",
         summary="List the planned firings of all jobs",
         query=(
             moment("from", "From this moment on; now, where it is not given."),

@@ -1,18 +1,13 @@
 """The routes of jobs."""
 
-from http import HTTPStatus
-
 from client_sdk.models import Activation, JobDefinition, answers
 from scheduler_service.api import bulk_jobs, examples, jobs, triggers
 from scheduler_service.api.parameters import choice, flag, integer, label, moment, number, paging, text
-from scheduler_service.api.request import Operation, group
+from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.domain.execution import JobState
 from scheduler_service.ports.catalogue import JobSort
 from scheduler_service.security.callers import Role
 
-CREATED = HTTPStatus.CREATED
-NOT_FOUND = HTTPStatus.NOT_FOUND
-CONFLICT = HTTPStatus.CONFLICT
 MAX_DELAY_SECONDS = 315_360_000
 MAX_PARTS = 100_000
 KINDS = ("one_time", "timing", "timeing", "cron", "external")
@@ -22,71 +17,58 @@ JOBS = group(
     "jobs",
     Operation(
         route="POST /jobs/{jobId}/trigger",
-        handler=triggers.trigger,
+        handler=triggers.trigger_job,
         role=Role.OPERATOR,
-        name="triggerJob",
         summary="Start one execution, now or later",
         query=(
             number("delaySeconds", "So much later.", high=MAX_DELAY_SECONDS),
             moment("at", "At this moment."),
             choice("reset", "Under a known key: start it afresh if it ended so.", ("failed", "succeeded")),
         ),
-        body=dict,
-        body_example=examples.PARAMETERS,
+        body=Body(dict, examples.PARAMETERS),
         data=answers.Triggered,
-        statuses=(NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS),
+        statuses=(404, 429),
         is_busy=True,
     ),
     Operation(
         route="POST /jobs/{jobId}/feedback/{requestCounts}",
         handler=triggers.report_feedback,
         role=Role.VIEWER,
-        name="reportFeedback",
         summary="Report the progress or the end of an attempt",
         query=(
             text("token", "The token of the feedback URL."),
             integer("shard", "The part of the step that reports, from 0.", low=0, high=MAX_PARTS),
         ),
-        body=dict,
-        body_required=True,
-        body_example=examples.FEEDBACK,
-        statuses=(HTTPStatus.FORBIDDEN, NOT_FOUND, CONFLICT),
+        body=Body(dict, examples.FEEDBACK, required=True),
+        statuses=(403, 404, 409),
         is_open=True,
         is_busy=True,
     ),
     Operation(
         route="POST /jobs/{jobId}",
-        handler=jobs.create,
+        handler=jobs.create_job,
         role=Role.EDITOR,
-        name="createJob",
         summary="Create a job",
-        body=JobDefinition,
-        body_required=True,
-        body_example=examples.DEFINITION,
+        body=Body(JobDefinition, examples.DEFINITION, required=True),
         data=answers.Job,
-        success=(CREATED, HTTPStatus.OK),
-        statuses=(CONFLICT,),
+        success=(201, 200),
+        statuses=(409,),
         is_busy=True,
     ),
     Operation(
         route="POST /jobs",
-        handler=bulk_jobs.create_all,
+        handler=bulk_jobs.create_jobs,
         role=Role.EDITOR,
-        name="createJobs",
         summary="Create or update up to 1,000 jobs, each on its own",
         query=(choice("onExisting", "What to do with another definition.", ("refuse", "update"), "refuse"),),
-        body=JobDefinition,
-        body_required=True,
-        body_example=examples.DEFINITIONS,
-        is_array=True,
+        body=Body(JobDefinition, examples.DEFINITIONS, required=True, is_array=True),
         data=answers.Results,
         is_busy=True,
     ),
     Operation(
         route="GET /jobs",
-        handler=jobs.list_all,
+        handler=jobs.list_jobs,
         role=Role.VIEWER,
-        name="listJobs",
         summary="List jobs",
         query=(
             choice("state", "Only in this state; without it all but the destroyed.", JobState),
@@ -105,18 +87,16 @@ JOBS = group(
     ),
     Operation(
         route="GET /jobs/{jobId}",
-        handler=jobs.read,
+        handler=jobs.read_job,
         role=Role.VIEWER,
-        name="readJob",
         summary="Read a job",
         data=answers.Job,
-        statuses=(NOT_FOUND,),
+        statuses=(404,),
     ),
     Operation(
         route="PUT /jobs/{jobId}",
-        handler=jobs.switch,
+        handler=jobs.switch_job,
         role=Role.OPERATOR,
-        name="switchJob",
         summary="Pause a job, or start it again",
         query=(
             flag("active", "0: take it offline; 1: start it again from now."),
@@ -125,50 +105,44 @@ JOBS = group(
                 "misfire", "What becomes of the pause's firings.", ("skip", "fire_once", "fire_all"), "skip"
             ),
         ),
-        body=Activation,
-        body_example={"active": 0},
+        body=Body(Activation, {"active": 0}),
         data=answers.Job,
-        statuses=(NOT_FOUND,),
+        statuses=(404,),
     ),
     Operation(
         route="POST /jobs/{jobId}/update",
-        handler=jobs.update,
+        handler=jobs.update_job,
         role=Role.EDITOR,
-        name="updateJob",
         summary="Replace a job's definition, and schedule it anew",
-        body=JobDefinition,
-        body_required=True,
-        body_example=examples.DEFINITION,
+        body=Body(JobDefinition, examples.DEFINITION, required=True),
         data=answers.Job,
-        statuses=(NOT_FOUND, HTTPStatus.PRECONDITION_FAILED),
+        statuses=(404, 412),
         headers=("If-Match",),
     ),
     Operation(
         route="DELETE /jobs/{jobId}",
-        handler=jobs.destroy,
+        handler=jobs.destroy_job,
         role=Role.EDITOR,
-        name="destroyJob",
         summary="Destroy a job",
         data=answers.Destroyed,
-        statuses=(NOT_FOUND,),
+        statuses=(404,),
     ),
     Operation(
         route="DELETE /job/{jobId}",
-        handler=jobs.destroy,
+        handler=jobs.destroy_job,
         role=Role.EDITOR,
         name="destroyJobBySourcePath",
         summary="Destroy a job",
         data=answers.Destroyed,
-        statuses=(NOT_FOUND,),
+        statuses=(404,),
     ),
     Operation(
         route="GET /jobs/{jobId}/revisions",
         handler=jobs.list_revisions,
         role=Role.VIEWER,
-        name="listRevisions",
         summary="List a job's definitions as they were",
         query=paging(),
         data=answers.Listing[answers.RevisionLine],
-        statuses=(NOT_FOUND,),
+        statuses=(404,),
     ),
 )

@@ -1,7 +1,5 @@
 """The routes under `/main`."""
 
-from http import HTTPStatus
-
 from client_sdk.models import answers
 from scheduler_service.api import executions, legacy_main
 from scheduler_service.api.parameters import flag, integer, text
@@ -9,15 +7,12 @@ from scheduler_service.api.request import Operation, group
 from scheduler_service.api.routes.executions import EXECUTION_FILTERS
 from scheduler_service.security.callers import Role
 
-NOT_FOUND = HTTPStatus.NOT_FOUND
-
 LEGACY_MAIN = group(
     "main",
     Operation(
         route="DELETE /main/schedule/clean",
-        handler=legacy_main.clean,
+        handler=legacy_main.clean_history,
         role=Role.EDITOR,
-        name="cleanHistory",
         summary="Remove the history of destroyed jobs and old executions",
         query=(
             flag("cleanDestroyJob", "Whether destroyed jobs go altogether.", default=True),
@@ -27,7 +22,7 @@ LEGACY_MAIN = group(
     ),
     Operation(
         route="GET /main/execution",
-        handler=executions.list_all,
+        handler=executions.list_executions,
         role=Role.VIEWER,
         name="listExecutionsBySourcePath",
         summary="List the executions of a job",
@@ -38,7 +33,6 @@ LEGACY_MAIN = group(
         route="GET /main/getChildJobLogs",
         handler=legacy_main.read_child_logs,
         role=Role.VIEWER,
-        name="readChildLogs",
         summary="Read the newest execution of each child of an execution",
         query=(
             text("parentJobId", "The parent.", required=True),
@@ -48,22 +42,20 @@ LEGACY_MAIN = group(
     ),
     Operation(
         route="GET /main/getChildJobLogsByExecutionId",
-        handler=legacy_main.read_child_logs_of_execution,
+        handler=legacy_main.read_child_logs_by_execution,
         role=Role.VIEWER,
-        name="readChildLogsByExecution",
         summary="The same by the execution's id",
         query=(text("executionId", "The parent's execution.", required=True),),
         data=answers.Listing[answers.ExecutionInFull],
-        statuses=(NOT_FOUND,),
+        statuses=(404,),
     ),
     Operation(
         route="DELETE /main/destroyByParentJob",
         handler=legacy_main.destroy_family,
         role=Role.EDITOR,
-        name="destroyFamily",
         summary="Destroy a job and all that it started",
         query=(text("parentJobId", "The parent.", required=True),),
         data=answers.Family,
-        statuses=(NOT_FOUND,),
+        statuses=(404,),
     ),
 )

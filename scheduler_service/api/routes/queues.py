@@ -1,50 +1,38 @@
 """The routes of pull queues."""
 
-from http import HTTPStatus
-
 from client_sdk.models import Claim, Completion, Renewal, answers
 from scheduler_service.api import examples, queues
-from scheduler_service.api.request import Operation, group
+from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
-
-CONFLICT = HTTPStatus.CONFLICT
 
 QUEUES = group(
     "queues",
     Operation(
         route="POST /queues/{name}/claim",
-        handler=queues.claim,
+        handler=queues.claim_work,
         role=Role.OPERATOR,
-        name="claimWork",
         summary="Claim work, waiting for it",
-        body=Claim,
-        body_required=True,
-        body_example=examples.CLAIM,
+        body=Body(Claim, examples.CLAIM, required=True),
         data=answers.Claimed,
         is_busy=True,
     ),
     Operation(
         route="POST /leases/{lease}/renew",
-        handler=queues.renew,
+        handler=queues.renew_lease,
         role=Role.OPERATOR,
-        name="renewLease",
         summary="Say that the work goes on",
-        body=Renewal,
-        body_example=examples.RENEWAL,
+        body=Body(Renewal, examples.RENEWAL),
         data=answers.Renewed,
-        statuses=(CONFLICT,),
+        statuses=(409,),
         is_busy=True,
     ),
     Operation(
         route="POST /leases/{lease}/complete",
-        handler=queues.complete,
+        handler=queues.complete_work,
         role=Role.OPERATOR,
-        name="completeWork",
         summary="Say how the work ended",
-        body=Completion,
-        body_required=True,
-        body_example=examples.COMPLETION,
-        statuses=(CONFLICT,),
+        body=Body(Completion, examples.COMPLETION, required=True),
+        statuses=(409,),
         is_busy=True,
     ),
 )

@@ -75,3 +75,17 @@ async def test_no_example_names_a_machine(document: Any) -> None:
     assert not re.search(
         r"(?<!127\.0\.0\.1)\b(?:\d{1,3}\.){3}\d{1,3}\b", str(document).replace("127.0.0.1", "")
     )
+
+
+def test_the_ids_of_operations_stay() -> None:
+    """Generated clients name their methods after them."""
+    assert " ".join(sorted(operation.name for operation in OPERATIONS)) == (
+        "cancelExecution claimWork cleanHistory completeWork createJob createJobs destroyFamily "
+        "destroyJob destroyJobBySourcePath dismissDelivery listDeliveries listExecutions "
+        "listExecutionsBySourcePath listExecutionsOfJob listFirings listJobs listNodes listRevisions "
+        "listServices listUpcoming previewTemplate previewTimer putInstance putService readChildLogs "
+        "readChildLogsByExecution readExecution readJob readLog readService releaseExecution "
+        "removeInstance removeService renewLease replayExecution reportFeedback resendDelivery sayAlive "
+        "sayReady showDrift showNextFirings showRetryPlan showSettings showStatistics switchJob "
+        "takeHeartbeat triggerJob updateJob"
+    )
