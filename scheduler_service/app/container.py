@@ -20,7 +20,7 @@ from scheduler_service.app.builders import (
 )
 from scheduler_service.app.egress import admit_of
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.sharding import make_jobs, make_merged_store, make_offload, worker_configs
+from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.store_opening import StoreWatch
 from scheduler_service.app.surroundings import TENANT, Compiler
 from scheduler_service.app.system_jobs import NAMES
@@ -31,14 +31,12 @@ from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.host import EmbeddedHost
-from scheduler_service.hosts.processes.merged_store import ServiceStore
+from scheduler_service.hosts.processes.build import Processes, build_processes
 from scheduler_service.hosts.processes.parent_service import ParentService
-from scheduler_service.hosts.processes.shard import OwnShard, RemoteShard
 from scheduler_service.hosts.processes.sharding import ShardOf
-from scheduler_service.hosts.processes.shards import Shards
-from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.hosts.processes.shards import OwnShard, Shards
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
-from scheduler_service.hosts.processes.worker_supervisor import WorkerProcesses
+from scheduler_service.hosts.processes.worker_supervisor import WorkerContext, WorkerProcesses
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -64,7 +62,7 @@ class ContainerBase(msgspec.Struct, frozen=True, kw_only=True):
     surroundings: Surroundings
     compiler: Compiler
     watch: StoreWatch
-    home: ShardOf
+    shard_of: ShardOf
     store: OpenStore
     database: HistoryDatabase
     clock: Timekeeper
@@ -73,7 +71,7 @@ class ContainerBase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Container:
-    """One service; `launched` are its worker processes, one for each share but its own."""
+    """One service; `launched` are its worker processes, one for each shard but its own."""
 
     def __init__(self, *, base: ContainerBase, launched: Sequence[WorkerProcess]) -> None:
         self._base = base
@@ -90,8 +88,8 @@ class Container:
         await self.services.attach(
             deliver=self.jobs.deliver,
             read_job=self.jobs.read,
-            catalogue=self.whole.catalogue,
-            definition=self.whole.definition,
+            catalogue=self.processes.store.catalogue,
+            definition=self.processes.store.definition,
             compile_text=self.compiler.stored,
         )
 
@@ -114,7 +112,7 @@ class Container:
 
     @cached_property
     def host(self) -> EmbeddedHost:
-        """Takes the turns of the service's own share."""
+        """Takes the turns of the service's own shard."""
         base = self._base
         settings = base.loaded.settings
         ground = EmbeddedParts(
@@ -137,26 +135,31 @@ class Container:
     @cached_property
     def jobs(self) -> OwnShard | Shards:
         """All jobs, whichever process has them."""
-        own = OwnShard(host=self.host, history=self.writer)
-        return make_jobs(own, self._remotes, self._base.home)
+        return self.processes.jobs(OwnShard(host=self.host, history=self.writer))
 
     @cached_property
-    def whole(self) -> ServiceStore:
-        """All stores as one."""
-        return make_merged_store(self.store, self._remotes, self._base.home)
+    def processes(self) -> Processes:
+        """The stores of all processes as one, and the way to the worker processes."""
+        return build_processes(
+            count=1 + len(self._launched),
+            store=self.store,
+            shard_of=self._base.shard_of,
+            compiler=self.compiler.stored,
+        )
 
     @cached_property
     def workers(self) -> WorkerProcesses:
         """The worker processes."""
         base = self._base
-        return WorkerProcesses(
-            branches=self._branches,
-            launched=self._launched,
-            give=worker_configs(base.loaded, base.surroundings, base.served, self.store.node_id, base.clock),
-            hosting=self._host_worker,
-            back=self._take_up_share,
+        context = WorkerContext(
+            config_for=worker_configs(
+                base.loaded, base.surroundings, base.served, self.store.node_id, base.clock
+            ),
+            new_parent=self._new_parent,
+            on_restart=self._recover_queues,
             log=base.log,
         )
+        return WorkerProcesses(workers=self.processes.workers, launched=self._launched, context=context)
 
     @cached_property
     def services(self) -> ServiceRegistry:
@@ -182,8 +185,8 @@ class Container:
             compile_definition=self.compiler.posted,
             compile_cache=self.compiler.compile_cache,
             surroundings=base.surroundings,
-            catalogue=self.whole.catalogue,
-            store=self.whole,
+            catalogue=self.processes.store.catalogue,
+            store=self.processes.store,
             history=self.reads,
             outbox=self.jobs,
             clean=self._cleaner,
@@ -195,7 +198,7 @@ class Container:
             flush=self.jobs.flush,
             ready=self._list_missing,
             nodes=self._list_nodes,
-            offload=make_offload(self._remotes, base.home),
+            offload=self.processes.offload,
             version=__version__,
             admit=admit_of(base.loaded),
             heartbeat_seconds=settings.services.heartbeat_seconds,
@@ -206,39 +209,33 @@ class Container:
         )
 
     @cached_property
-    def _branches(self) -> list[WorkerHandle]:
-        return [WorkerHandle(share=share) for share, _ in enumerate(self._launched, 1)]
-
-    @cached_property
-    def _remotes(self) -> list[RemoteShard]:
-        return [RemoteShard(branch=branch, compiler=self.compiler.stored) for branch in self._branches]
-
-    @cached_property
     def _queues(self) -> PullQueues:
-        return PullQueues(table=self.whole.queues, clock=self._base.clock, log=self._base.log)
+        return PullQueues(table=self.processes.store.queues, clock=self._base.clock, log=self._base.log)
 
     @cached_property
     def _cleaner(self) -> Cleanup:
         base = self._base
-        return make_cleanup(base.loaded.settings, self.whole, self.writer, base.clock)
+        return make_cleanup(base.loaded.settings, self.processes.store, self.writer, base.clock)
 
     @cached_property
     def _began(self) -> str:
         return rfc3339(self._base.clock.now().wall)
 
-    def _take_up_share(self, share: int) -> None:
-        self._queues.recover(self._remotes[share - 1].queues)
+    def _recover_queues(self, shard: int) -> None:
+        self._queues.recover(self.processes.remotes[shard - 1].queues)
 
-    def _host_worker(self) -> ParentService:
+    def _new_parent(self) -> ParentService:
         services = self.services
-        return ParentService(router=services.router, address=services.locate, stir=self._queues.wake)
+        return ParentService(
+            router=services.router, address_of=services.locate, wake_claimers=self._queues.wake
+        )
 
     async def _list_missing(self) -> Sequence[str]:
         return [*self.jobs.missing, *self.watch.missing]
 
     async def _list_nodes(self) -> Sequence[Mapping[str, object]]:
         """This service, as one node, whatever the number of its processes."""
-        standing = await self.jobs.standing()
+        status = await self.jobs.status()
         return [
             {
                 "nodeId": self.store.node_id,
@@ -247,8 +244,8 @@ class Container:
                 "state": "draining" if self.host.is_draining else "running",
                 "startedAt": self._began,
                 "lastHeartbeat": rfc3339(self._base.clock.now().wall),
-                "jobsHeld": standing.held,
-                "running": standing.running,
+                "jobsHeld": status.held,
+                "running": status.running,
             }
         ]
 

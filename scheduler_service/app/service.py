@@ -14,7 +14,7 @@ from scheduler_service.app.store_opening import StoreWatch, data_folder, open_st
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import install
 from scheduler_service.hosts.clock import SystemClock, Timekeeper
-from scheduler_service.hosts.processes.worker_process import WorkerProcess, launch
+from scheduler_service.hosts.processes.worker_process import WorkerProcess
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.log import Log
@@ -45,7 +45,7 @@ class Service:
         await rooms.host.start()
         await rooms.services.start_queues(rooms.jobs.deliver)
         await install(rooms.host, rooms.compiler, self._loaded.settings)
-        self._log("ready", jobsHeld=(await rooms.jobs.standing()).held)
+        self._log("ready", jobsHeld=(await rooms.jobs.status()).held)
 
     async def breaks(self) -> str:
         """Returns, in words, when the service cannot go on."""
@@ -89,7 +89,7 @@ async def open_service(
     launched: list[WorkerProcess] = []
     try:
         while len(launched) < settings.server.workers - 1:
-            launched.append(await launch())
+            launched.append(await WorkerProcess.launch())
         base = await _open_base(loaded, served, log, wrap, carry, faults, keep_time)
         rooms = Container(base=base, launched=launched)
         await rooms.attach()
@@ -116,8 +116,8 @@ async def _open_base(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )
     watch = StoreWatch(log=log)
-    home = shard_of(settings.server.workers)
-    store = await open_store(settings, watch=watch, faults=faults, home=home, log=log)
+    job_shard = shard_of(settings.server.workers)
+    store = await open_store(settings, watch=watch, faults=faults, shard_of=job_shard, log=log)
     database = await asyncio.to_thread(
         HistoryDatabase,
         url=history_address(settings, data_folder(settings)),
@@ -131,7 +131,7 @@ async def _open_base(
         surroundings=surroundings,
         compiler=compiler,
         watch=watch,
-        home=home,
+        shard_of=job_shard,
         store=store,
         database=database,
         clock=keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew),

@@ -65,9 +65,9 @@ def data_folder(settings: Settings) -> Path | None:
 
 
 async def open_store(
-    settings: Settings, *, watch: StoreWatch, faults: FaultPoints | None, home: ShardOf, log: Log
+    settings: Settings, *, watch: StoreWatch, faults: FaultPoints | None, shard_of: ShardOf, log: Log
 ) -> OpenStore:
-    """The store, which this process alone writes to from now on: the whole of it, or its first share.
+    """The store, which this process alone writes to from now on: the whole of it, or its first shard.
 
     Files that were divided among another number of processes are divided anew before. Raises StoreError,
     SettingsError.
@@ -88,7 +88,7 @@ async def open_store(
     lock = await asyncio.to_thread(FolderLock.claim, folder)
     try:
         plan = ReshardPlan(
-            folder=folder, shards=shards, shard_of=home, durability=settings.store.durability, log=log
+            folder=folder, shards=shards, shard_of=shard_of, durability=settings.store.durability, log=log
         )
         await asyncio.to_thread(reshard, plan)
         return await opening(shards=shards, lock=lock)

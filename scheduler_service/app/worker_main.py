@@ -1,7 +1,7 @@
-"""A worker process: an embedded host over one share of the jobs, at the end of a line to its service.
+"""The main program of a worker process: an embedded host over one shard of the jobs, driven by the service.
 
 `python -m scheduler_service.app.worker_main DESCRIPTOR` is started by the service alone
-(`hosts.processes.worker_supervisor`).
+(`hosts.processes.worker_process`).
 """
 
 import asyncio
@@ -46,44 +46,50 @@ DONE = rpc_methods.START.write_result(None)
 
 
 def main() -> None:
-    """Works until the line to the service is cut."""
-    # The service is told to stop, and tells its worker processes: signals of a terminal reach all of them.
+    """Works until the connection to the service is cut."""
+    # Signals of a terminal reach all processes: the service alone acts on them, and stops the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     uvloop.run(work(socket.socket(fileno=int(sys.argv[1])), log=stderr_log(), end=os._exit))
 
 
 async def work(socket_: socket.socket, *, log: Log, end: Callable[[int], None]) -> None:
-    """Serves one share over a connected socket; `end` is called with an exit code when it is cut.
+    """Serves one shard over a connected socket; `end` is called with an exit code when it is cut.
 
-    A cut without a word before it is the death of the service: then nothing may be begun any more.
+    A cut before `stop` is the death of the service: then nothing may be begun any more.
     """
     worker = WorkerMain(log=log)
-    worker.line = await RpcConnection.open(
+    worker.connection = await RpcConnection.open(
         socket_,
         serve=worker.serve,
-        hear=lambda method, argument: None,
-        lost=lambda: end(0 if worker.is_stopped else 1),
+        on_notice=lambda method, argument: None,
+        on_lost=lambda: end(0 if worker.is_stopped else 1),
         log=log,
     )
     await asyncio.get_running_loop().create_future()
 
 
-class ShardParts(msgspec.Struct, frozen=True):
-    """What a worker process holds open."""
+class OpenShard(msgspec.Struct, frozen=True):
+    """What a worker process has open."""
 
     host: EmbeddedHost
     sender: Sender
     database: HistoryDatabase
-    calls: WorkerService
+    service: WorkerService
+
+    async def stop(self, grace: int) -> None:
+        """Drains for at most `grace` ms, then closes everything."""
+        await self.host.stop(grace)
+        await self.sender.close()
+        self.database.close()
 
 
 class WorkerMain:
-    """Opens, starts and stops its share when the service says so; in between it answers calls."""
+    """Opens, starts and stops the shard when the service says so; in between it answers calls."""
 
-    line: RpcConnection
+    connection: RpcConnection
     is_stopped = False
-    _parts: ShardParts | None = None
+    _shard: OpenShard | None = None
 
     def __init__(self, *, log: Log) -> None:
         self._log = log
@@ -92,63 +98,46 @@ class WorkerMain:
         """Answers one call. Raises StoreError, CursorError."""
         match method:
             case rpc_methods.OPEN.name:
-                await self._open(rpc_methods.OPEN.read_argument(argument))
+                config = rpc_methods.OPEN.read_argument(argument)
+                self._log = bind(self._log, worker=config.shard)
+                self._shard = await open_shard(config, connection=self.connection, log=self._log)
             case rpc_methods.START.name:
-                await self._start()
+                assert self._shard is not None, "opened before"
+                await self._shard.host.start()
+                freeze_memory()
             case rpc_methods.STOP.name:
-                await self._stop(rpc_methods.STOP.read_argument(argument))
+                self.is_stopped = True
+                if self._shard is not None:
+                    await self._shard.stop(rpc_methods.STOP.read_argument(argument))
             case rpc_methods.PING.name:
                 pass
             case _:
-                return await self._call(method, argument)
+                if self._shard is None:
+                    raise StoreUnavailable("this worker process is not open")
+                return await self._shard.service.serve(method, argument)
         return DONE
 
-    async def _call(self, method: str, argument: bytes) -> bytes:
-        if self._parts is None:
-            raise StoreUnavailable("this worker process is not open")
-        return await self._parts.calls.serve(method, argument)
 
-    async def _open(self, orders: WorkerConfig) -> None:
-        """Opens the share's files; nothing fires yet. Raises StoreError."""
-        self._log = bind(self._log, worker=orders.share)
-        self._parts = await open_shard(orders, line=self.line, log=self._log)
-
-    async def _start(self) -> None:
-        """Recovers, then takes firings. Raises StoreError."""
-        assert self._parts is not None, "opened before"
-        await self._parts.host.start()
-        freeze_memory()
-
-    async def _stop(self, grace: int) -> None:
-        """Drains for at most `grace` ms, then closes everything."""
-        self.is_stopped = True
-        if self._parts is None:
-            return
-        await self._parts.host.stop(grace)
-        await self._parts.sender.close()
-        self._parts.database.close()
-
-
-def bind(log: Log, **known: object) -> Log:
-    """The log with `known` in every line."""
+def bind(log: Log, **bound: object) -> Log:
+    """The log with `bound` in every line."""
 
     def write(event: str, /, **keys: object) -> None:
-        log(event, **known, **keys)
+        log(event, **bound, **keys)
 
     return write
 
 
-async def open_shard(orders: WorkerConfig, *, line: RpcConnection, log: Log) -> ShardParts:
-    """The host of one share over its own file. Raises StoreError."""
-    settings = Settings.model_validate_json(orders.settings)
-    loaded = Loaded(settings, orders.sources, orders.has_file)
+async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Log) -> OpenShard:
+    """The host of one shard over its own file; nothing fires before its `start`. Raises StoreError."""
+    settings = Settings.model_validate_json(config.settings)
+    loaded = Loaded(settings, config.sources, config.has_file)
     folder = Path(settings.store.data)
     store = await SqliteStateStore.open(
-        folder=folder, durability=settings.store.durability, node_id=orders.node, shard=orders.share
+        folder=folder, durability=settings.store.durability, node_id=config.node, shard=config.shard
     )
     surroundings = msgspec.structs.replace(
-        make_surroundings(settings.model_copy(update={"env_file": None}), orders.served),
-        environment=orders.environment,
+        make_surroundings(settings.model_copy(update={"env_file": None}), config.served),
+        environment=config.environment,
     )
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
@@ -156,20 +145,20 @@ async def open_shard(orders: WorkerConfig, *, line: RpcConnection, log: Log) -> 
     database = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
-    directory = ParentDirectory(line=line)
+    directory = ParentDirectory(connection=connection)
     sender = LookupSender(
-        sender=make_sender(loaded, orders.served, directory=directory, system={}), directory=directory
+        sender=make_sender(loaded, config.served, directory=directory, system={}), directory=directory
     )
     writer = open_writer(store, database, log)
-    clock = SystemClock(skew=orders.skew, on_step=store.save_clock_skew)
+    clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
     host = build_embedded_host(
         EmbeddedParts(
             core=make_core(compiler),
             store=store,
             history=writer,
             sender=sender,
-            router=RemoteRouter(line=line),
-            stir=lambda write: wake_parent_claimers(line, write),
+            router=RemoteRouter(connection=connection),
+            stir=lambda write: wake_parent_claimers(connection, write),
             clock=clock,
             redact=make_masking(settings).redact_all,
             count=count_missed,
@@ -179,7 +168,7 @@ async def open_shard(orders: WorkerConfig, *, line: RpcConnection, log: Log) -> 
             limits=limits_of(settings),
         )
     )
-    calls = WorkerService(
+    service = WorkerService(
         host=host,
         store=store,
         history=writer,
@@ -187,7 +176,7 @@ async def open_shard(orders: WorkerConfig, *, line: RpcConnection, log: Log) -> 
         compile_cache=compiler.compile_cache,
         clock=clock,
     )
-    return ShardParts(host=host, sender=sender, database=database, calls=calls)
+    return OpenShard(host=host, sender=sender, database=database, service=service)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A service of three processes: jobs of all shares, and what a death of any of them costs."""
+"""A service of three processes: jobs of all shards, and what a death of any of them costs."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from tests.wire.target import HELD, Target
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 PATIENCE = 60.0
 LOOK = 0.05
-SHARES = 3
+SHARDS = 3
 JOBS = [f"job-{number}" for number in range(12)]
 ENDED = {"succeeded", "terminated", "cancelled", "skipped"}
 
@@ -35,7 +35,7 @@ class Service:
         self.killed: list[Process] = []
         self.client = httpx.AsyncClient(trust_env=False, timeout=30)
 
-    async def start(self, workers: int = SHARES) -> None:
+    async def start(self, workers: int = SHARDS) -> None:
         """Returns when it answers and fires."""
         self.process = serve(self.data, "--workers", str(workers))
         self.client.base_url = httpx.URL(await asyncio.to_thread(self.process.wait_for_url))
@@ -133,17 +133,17 @@ async def has_ended(service: Service, execution: str) -> Any:
     return await until(look, f"{execution} has ended")
 
 
-def test_the_jobs_lie_in_all_shares() -> None:
+def test_the_jobs_lie_in_all_shards() -> None:
     """Otherwise the tests here would show little."""
-    assert set(map(shard_of(SHARES), JOBS)) == set(range(SHARES))
+    assert set(map(shard_of(SHARDS), JOBS)) == set(range(SHARDS))
 
 
 async def test_several_processes_answer_as_one(tmp_path: Path) -> None:
-    """Created, listed, triggered, changed, read and removed, whichever share a job is in
+    """Created, listed, triggered, changed, read and removed, whichever shard a job is in
     (SPEC section 10)."""
     async with opened(tmp_path) as service:
         await service.start()
-        assert len(service.workers) == SHARES - 1
+        assert len(service.workers) == SHARDS - 1
         hook = {"url": f"{service.target.url}/hook", "stateEquals": ["finalSucceed"], "guarantee": "outbox"}
         await service.create(*(define(job, service.target, notification=[hook]) for job in JOBS))
         assert [one["jobId"] for one in await service.listed("/jobs")] == sorted(JOBS)
@@ -183,7 +183,7 @@ async def test_several_processes_answer_as_one(tmp_path: Path) -> None:
         assert await service.stop() == 0
 
 
-async def test_a_key_of_an_array_is_known_whatever_shares_it_fills(tmp_path: Path) -> None:
+async def test_a_key_of_an_array_is_known_whatever_shards_it_fills(tmp_path: Path) -> None:
     """The same array under the same key is answered alike, and nothing is done again (SPEC section 10)."""
     async with opened(tmp_path) as service:
         await service.start()
@@ -202,7 +202,7 @@ async def test_a_worker_process_that_dies_comes_back(tmp_path: Path) -> None:
         members = {"timer": timer, "overlapPolicy": "queue"}
         await service.create(*(define(job, service.target, **members) for job in JOBS))
         for round_ in range(4):
-            victim = (await until(lambda: _workers(service), "both are there"))[round_ % (SHARES - 1)]
+            victim = (await until(lambda: _workers(service), "both are there"))[round_ % (SHARDS - 1)]
             await asyncio.sleep(0.3)
             os.kill(victim, signal.SIGKILL)
             for job in JOBS:
@@ -264,8 +264,8 @@ async def test_the_service_dies_and_its_worker_processes_with_it(tmp_path: Path)
         assert await service.stop() == 0
 
 
-async def test_work_of_all_shares_is_claimed_as_from_one_queue(tmp_path: Path) -> None:
-    """By priority and within a capacity; what a lease holds outlives the death of its share's process."""
+async def test_work_of_all_shards_is_claimed_as_from_one_queue(tmp_path: Path) -> None:
+    """By priority and within a capacity; what a lease holds outlives the death of its shard's process."""
     async with opened(tmp_path) as service:
         await service.start()
         for number, job in enumerate(JOBS):
@@ -279,7 +279,7 @@ async def test_work_of_all_shares_is_claimed_as_from_one_queue(tmp_path: Path) -
         ]
         for victim in service.workers:
             os.kill(victim, signal.SIGKILL)
-        await service.back(SHARES - 1)
+        await service.back(SHARDS - 1)
         for item in items:
             said = {"status": "succeed", "data": {"done": True}}
             await service.ask("POST", f"/leases/{item['lease']}/complete", json=said)
@@ -287,7 +287,7 @@ async def test_work_of_all_shares_is_claimed_as_from_one_queue(tmp_path: Path) -
         assert await service.stop() == 0
 
 
-async def test_capacities_hold_over_all_shares(tmp_path: Path) -> None:
+async def test_capacities_hold_over_all_shards(tmp_path: Path) -> None:
     """An instance that takes two calls at a time is given two, whichever processes call it
     (SPEC section 13)."""
     async with opened(tmp_path) as service:
@@ -337,7 +337,7 @@ async def test_a_stop_lets_run_what_runs(tmp_path: Path) -> None:
         assert await service.stop() == 0
 
 
-async def test_a_process_that_stands_still_holds_up_its_own_share(tmp_path: Path) -> None:
+async def test_a_process_that_stands_still_holds_up_its_own_shard(tmp_path: Path) -> None:
     """Jobs of others are read as ever, and `/health/ready` names it after a few seconds, until it goes on."""
     async with opened(tmp_path) as service:
         await service.start()
@@ -346,7 +346,7 @@ async def test_a_process_that_stands_still_holds_up_its_own_share(tmp_path: Path
         os.kill(frozen, signal.SIGSTOP)
         try:
             for job in JOBS:
-                if shard_of(SHARES)(job) != 1:
+                if shard_of(SHARDS)(job) != 1:
                     await service.ask("GET", f"/jobs/{job}", timeout=5)
                     await service.ask("POST", f"/jobs/{job}/trigger", timeout=5)
             await service.ask("GET", "/nodes", timeout=10)
@@ -367,8 +367,8 @@ async def test_a_process_that_stands_still_holds_up_its_own_share(tmp_path: Path
         assert await service.stop() == 0
 
 
-async def test_a_frozen_process_keeps_its_share(tmp_path: Path) -> None:
-    """A folder of which a frozen process of an earlier service holds a share is refused, by its number."""
+async def test_a_frozen_process_keeps_its_shard(tmp_path: Path) -> None:
+    """A folder of which a frozen process of an earlier service holds a shard is refused, by its number."""
     async with opened(tmp_path) as service:
         await service.start(2)
         (frozen,) = service.workers
@@ -395,7 +395,7 @@ def _runs(pid: int) -> bool:
 
 async def _workers(service: Service) -> list[int] | None:
     found = service.workers
-    return found if len(found) == SHARES - 1 else None
+    return found if len(found) == SHARDS - 1 else None
 
 
 async def _pause(service: Service, job: str) -> bool:

@@ -1,1 +1,1 @@
-"""One service in several processes: each of them has a share of the jobs (docs/decisions/0018)."""
+"""One service in several processes, each with one shard of the jobs (docs/decisions/0018)."""

@@ -1,4 +1,4 @@
-"""Several shares asked at once; where only one is asked there is no task."""
+"""Calls to several shards at once; a call to one alone makes no task."""
 
 import asyncio
 import contextlib
@@ -10,16 +10,16 @@ from scheduler_service.ports.errors import StoreError, StoreUncertain
 Answer = TypeVar("Answer")
 
 
-async def all_of(asked: Sequence[Awaitable[Answer]]) -> list[Answer]:
-    """The answers of all, in their order. An error of one is the error of all, when all have answered."""
-    return accept(await settle(asked))
+async def all_of(calls: Sequence[Awaitable[Answer]]) -> list[Answer]:
+    """All answers in order. Raises the StoreError of a call after all have ended."""
+    return accept(await settle(calls))
 
 
-async def one_of(asked: Sequence[Awaitable[Answer]]) -> Answer:
-    """The answer of the first one that has any; where nobody has, an error of one is the error of all."""
-    if len(asked) == 1:
-        return await asked[0]
-    tasks = [asyncio.ensure_future(one) for one in asked]
+async def one_of(calls: Sequence[Awaitable[Answer]]) -> Answer:
+    """The first true answer, else a false one. Raises StoreError where none is true and a call failed."""
+    if len(calls) == 1:
+        return await calls[0]
+    tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         for next_one in asyncio.as_completed(tasks):
             with contextlib.suppress(StoreError):
@@ -32,15 +32,15 @@ async def one_of(asked: Sequence[Awaitable[Answer]]) -> Answer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def settle(asked: Sequence[Awaitable[Answer]]) -> list[Answer | StoreError]:
-    """For each its answer or its StoreError, in their order; any other error is raised."""
-    if len(asked) == 1:
+async def settle(calls: Sequence[Awaitable[Answer]]) -> list[Answer | StoreError]:
+    """For each call its answer or its StoreError, in order; any other error is raised."""
+    if len(calls) == 1:
         try:
-            return [await asked[0]]
+            return [await calls[0]]
         except StoreError as error:
             return [error]
     answers: list[Answer | StoreError] = []
-    for answer in await asyncio.gather(*asked, return_exceptions=True):
+    for answer in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(answer, BaseException) and not isinstance(answer, StoreError):
             raise answer
         answers.append(answer)
@@ -48,7 +48,7 @@ async def settle(asked: Sequence[Awaitable[Answer]]) -> list[Answer | StoreError
 
 
 def accept(answers: Sequence[Answer | StoreError]) -> list[Answer]:
-    """The answers, where no share failed. Raises the StoreError that says least of what is written now."""
+    """The answers, where no shard failed. Raises the least certain of the errors otherwise."""
     errors = [answer for answer in answers if isinstance(answer, StoreError)]
     uncertain = [error for error in errors if isinstance(error, StoreUncertain)]
     for error in uncertain or errors:

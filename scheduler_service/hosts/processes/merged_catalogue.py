@@ -1,11 +1,12 @@
-"""The catalogues of several shares as one (SPEC section 10)."""
+"""The catalogues of several shards as one (SPEC section 10)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.hosts.processes.fan_out import all_of, one_of
+from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.pagination import cut_page, value_of
 from scheduler_service.ports.catalogue import (
     Catalogue,
@@ -18,25 +19,25 @@ from scheduler_service.ports.catalogue import (
 
 
 class MergedCatalogue:
-    """state.catalogue.Catalogue over those of all shares; `home` is the number of the share of a job.
+    """`ports.catalogue.Catalogue` over those of all shards, by number.
 
-    A share that does not answer makes a list fail: no list is shorter without saying so.
+    Where a shard does not answer, a list fails: it is never shorter than it should be.
     """
 
-    def __init__(self, *, catalogues: Sequence[Catalogue], home: Callable[[str], int]) -> None:
+    def __init__(self, *, catalogues: Sequence[Catalogue], shard_of: ShardOf) -> None:
         self._catalogues = catalogues
-        self._home = home
+        self._shard_of = shard_of
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
-        return await self._catalogues[self._home(job_id)].get(job_id)
+        return await self._catalogues[self._shard_of(job_id)].get(job_id)
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
-        """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
-        shares: dict[int, list[str]] = {}
+        """The entries of those `job_ids` that exist, destroyed ones too. Raises StoreUnavailable."""
+        shards: dict[int, list[str]] = {}
         for job_id in job_ids:
-            shares.setdefault(self._home(job_id), []).append(job_id)
-        answers = await all_of([self._catalogues[number].some(ids) for number, ids in shares.items()])
+            shards.setdefault(self._shard_of(job_id), []).append(job_id)
+        answers = await all_of([self._catalogues[number].some(ids) for number, ids in shards.items()])
         return {job_id: entry for found in answers for job_id, entry in found.items()}
 
     async def find(self, uid: str) -> CatalogueEntry | None:
@@ -49,13 +50,13 @@ class MergedCatalogue:
         filled = [page for page in pages if page.items]
         if len(filled) <= 1:
             return filled[0] if filled else JobPage(items=())
-        # A list that goes on has filled its page: with the jobs of another one there is one more than asked.
+        # A shard whose list goes on has filled its page: with another's jobs there is more than a page.
         return cut_page(query, _arrange(query, (entry for page in filled for entry in page.items)))
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""
-        asked = [catalogue.revisions(uid, after=after, limit=limit) for catalogue in self._catalogues]
-        return await one_of(asked)
+        calls = [catalogue.revisions(uid, after=after, limit=limit) for catalogue in self._catalogues]
+        return await one_of(calls)
 
     async def children(
         self, parent_job: str, parent_execution: int | None = None, *, after: str = "", limit: int = 500
@@ -80,7 +81,7 @@ class MergedCatalogue:
         return sorted(found, key=lambda entry: (entry.next_fire or 0, entry.job_id))[:limit]
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
-        """How many jobs and executions stand where. Raises StoreUnavailable."""
+        """How many jobs and executions are in which state. Raises StoreUnavailable."""
         answers = await all_of([catalogue.counts(now, tenant=tenant) for catalogue in self._catalogues])
         states: dict[JobState, int] = {}
         for counts in answers:
@@ -95,20 +96,19 @@ class MergedCatalogue:
 
 
 def _arrange(query: JobQuery, entries: Iterable[CatalogueEntry]) -> Sequence[CatalogueEntry]:
-    """The order of a list: jobs that have the value, then those that have none, each by id where equal.
+    """The order of a list: by the value, then by id; jobs without a value come last.
 
-    Texts follow each other by their characters' numbers, which is the order of their bytes in UTF-8, and so
-    that of the shares.
+    Texts are ordered by code points, which is the order of their bytes in UTF-8, and so that of each shard.
     """
-    having, rest = [], []
+    with_value, without = [], []
     for entry in entries:
         value = value_of(entry, query.sort)
         if value is None:
-            rest.append(entry)
+            without.append(entry)
         else:
-            having.append((value, entry.job_id, entry))
-    having.sort(key=itemgetter(0, 1), reverse=query.descending)
-    return [entry for *_, entry in having] + sorted(rest, key=_by_id, reverse=query.descending)
+            with_value.append((value, entry.job_id, entry))
+    with_value.sort(key=itemgetter(0, 1), reverse=query.descending)
+    return [entry for *_, entry in with_value] + sorted(without, key=_by_id, reverse=query.descending)
 
 
 def _by_id(entry: CatalogueEntry) -> str:

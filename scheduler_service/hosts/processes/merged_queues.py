@@ -1,121 +1,179 @@
-"""The queues of several shares as one (SPEC section 13)."""
+"""The queues of several shards as one (SPEC section 13)."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
+import msgspec
+
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept, order_of, rank_of
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.hosts.processes.fan_out import accept, all_of, settle
-from scheduler_service.hosts.processes.merged_claim import MergedClaim
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.queues import Queues, ShardQueues
 
-PAGE = 500
-AGAIN = SECOND
-"""When a share whose leases could not be swept is looked at again."""
+ENDED_PAGE = 500
+SWEEP_RETRY_MS = SECOND
+"""The pause until a shard whose leases could not be swept is swept again."""
 
-KnownCompletion = TypeVar("KnownCompletion")
+Answer = TypeVar("Answer")
+ClaimLocks = WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
 
 
 class MergedQueues:
-    """`ports.instances.Queues` over those of all shares, by number.
+    """`ports.queues.Queues` over those of all shards, by number; nothing else claims from these shards.
 
-    A lease ends with `.K`, where K is the share that gave it. That is a hint: the jobs may be divided anew
-    between two starts, so where that share does not know the lease, or the name has no such end, all others
+    A lease ends with `.K`, where K is the shard that gave it. That is a hint: the jobs may be divided anew
+    between two starts, so where that shard does not know the lease, or the name has no such end, all others
     are asked.
     """
 
-    def __init__(self, *, shares: Sequence[ShardQueues]) -> None:
-        self._shares = shares
-        self._claiming = MergedClaim(shares=shares)
-        self._hints = {str(number): share for number, share in enumerate(shares)}
-        self._untold: set[int] = set()
+    def __init__(self, *, shards: Sequence[ShardQueues]) -> None:
+        self._shards = shards
+        self._by_suffix = {str(number): shard for number, shard in enumerate(shards)}
+        self._claim_locks: ClaimLocks = WeakValueDictionary()
+        self._unacknowledged: set[int] = set()
 
-    def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
-        """As in the port."""
-        return self._claiming.claim(claim)
+    async def claim(self, claim: Claim) -> tuple[Leased, ...]:
+        """Leases what one store with all parts would give, the best first; without parts nothing is written.
+
+        Raises StoreUnavailable where a shard is away and the others have given nothing yet. Raises
+        StoreUncertain where a shard cannot say whether it wrote: the parts that others gave come back when
+        their leases end, as after a caller that hangs up.
+        """
+        if claim.capacity is None:
+            return await self._claim(claim)
+        # Its leases are counted in all shards before one of them writes, so its claims run one at a time.
+        key = (claim.tenant, claim.queue, claim.instance)
+        async with self._claim_locks.setdefault(key, asyncio.Lock()):
+            return await self._claim(claim)
 
     async def renew(self, lease: str, now: int) -> Renewed | None:
-        """As in the port."""
-        return await self._ask(lease, lambda share: share.renew(lease, now))
+        """The lease goes on from `now`; None where it is lost."""
+        return await self._first_that_knows(lease, lambda shard: shard.renew(lease, now))
 
     async def complete(self, lease: str, end: PartEnd, now: int) -> EndedPart | bool:
-        """As in the port.
+        """Ends a part, in the shard that knows its lease.
 
-        A share that does not know the lease says False, as does one that refuses the end. The others are
-        asked in both cases, and none of them can overrule a refusal: a lease is known to one share, in which
+        A shard that does not know the lease returns False, as does one that refuses the end. The others are
+        asked in both cases, and none of them can overrule a refusal: a lease is known to one shard, in which
         it was made and completed, or to several that were given the same fact when the jobs were divided.
         """
-        return await self._ask(lease, lambda share: share.complete(lease, end, now))
+        return await self._first_that_knows(lease, lambda shard: shard.complete(lease, end, now))
 
     async def sweep(self, now: int) -> Swept:
-        """As in the port, of each share 500 at a time; one that is away is looked at again in a second.
+        """Sweeps each shard, 500 leases at a time; one that is away is swept again in a second.
 
-        What it ended before, unheard, is told then. Raises StoreError where all are away.
+        The next sweep of a shard after an error returns all its unacknowledged ends. Raises StoreError where
+        all are away.
         """
-        asked = range(len(self._shares))
-        answers = await settle([self._sweep(number, now) for number in asked])
+        answers = await settle([self._sweep(number, now) for number in range(len(self._shards))])
         swept = [answer for answer in answers if isinstance(answer, Swept)]
         if not swept:
             accept(answers)
         looks = [one.next_look for one in swept if one.next_look is not None]
         if len(swept) < len(answers):
-            looks.append(now + AGAIN)
+            looks.append(now + SWEEP_RETRY_MS)
         return Swept(tuple(ended for one in swept for ended in one.ended), min(looks, default=None))
 
     async def extend(self, now: int) -> None:
-        """As in the port."""
-        await all_of([share.extend(now) for share in self._shares])
+        """After a downtime: no lease ends sooner than its whole length from `now`."""
+        await all_of([shard.extend(now) for shard in self._shards])
 
     async def drop(self, part_id: str) -> None:
-        """As in the port. All are asked: a part's id does not tell its job, and few are dropped.
+        """Removes an ended part in all shards: a part's id does not name its job, and few are dropped.
 
-        A share that is away has its turn when it is back: then its ends are told once more.
+        A shard that is away keeps it until it is back and returns its unacknowledged ends once more.
         """
-        answers = await settle([share.drop(part_id) for share in self._shares])
+        answers = await settle([shard.drop(part_id) for shard in self._shards])
         if all(isinstance(answer, StoreError) for answer in answers):
             accept(answers)
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
-        """As in the port."""
-        pages = await all_of([share.ended(after, limit) for share in self._shares])
+        """Parts whose end may not have reached their job, in order of their ids."""
+        pages = await all_of([shard.ended(after, limit) for shard in self._shards])
         return sorted((one for page in pages for one in page), key=lambda one: one.part_id)[:limit]
 
-    async def _ask(self, lease: str, ask: Callable[[Queues], Awaitable[KnownCompletion]]) -> KnownCompletion:
-        """What the share says that knows the lease; an error counts where nobody else knows it."""
-        answers: list[KnownCompletion | StoreError] = []
-        for share in self._in_order(lease):
-            (answer,) = await settle([ask(share)])
+    async def _claim(self, claim: Claim) -> tuple[Leased, ...]:
+        taken: list[Leased] = []
+        try:
+            # This ends: a shard gives less than it showed only where another claim got the part.
+            while await self._is_overtaken(claim, taken):
+                claim = _without(claim, taken)
+        except StoreUnavailable:
+            if not taken:
+                raise
+        return tuple(taken)
+
+    async def _is_overtaken(self, claim: Claim, taken: list[Leased]) -> bool:
+        """Adds to `taken` what the shards give; True: another claim was faster, so that there may be more."""
+        claims = divide(claim, await all_of([shard.look(claim) for shard in self._shards]))
+        answers = await settle([self._shards[number].claim(some) for number, some in claims.items()])
+        given = [leased for answer in answers if isinstance(answer, tuple) for leased in answer]
+        taken += sorted(given, key=lambda leased: order_of(rank_of(leased.part)))
+        accept(answers)
+        return len(given) < sum(len(some.leases) for some in claims.values())
+
+    async def _first_that_knows(self, lease: str, call: Callable[[Queues], Awaitable[Answer]]) -> Answer:
+        """The answer of the shard that knows the lease. Raises StoreError where none does and one failed."""
+        answers: list[Answer | StoreError] = []
+        for shard in self._in_order(lease):
+            (answer,) = await settle([call(shard)])
             if answer and not isinstance(answer, StoreError):
                 return answer
             answers.append(answer)
         return accept(answers)[0]
 
     def _in_order(self, lease: str) -> Iterable[Queues]:
-        """All shares, that of the name's end first."""
-        hinted = self._hints.get(lease.rpartition(".")[2])
+        """All shards, first the one that the lease's suffix names."""
+        hinted = self._by_suffix.get(lease.rpartition(".")[2])
         if hinted is not None:
             yield hinted
-        yield from (share for share in self._shares if share is not hinted)
+        yield from (shard for shard in self._shards if shard is not hinted)
 
     async def _sweep(self, number: int, now: int) -> Swept:
-        """What the share's leases leave behind, and after an error all that nobody may have heard of."""
-        share = self._shares[number]
+        """Sweeps one shard; after an error, all its ended parts: earlier ends may not have been delivered."""
+        shard = self._shards[number]
         try:
-            swept = await share.sweep(now)
-            if number in self._untold:
-                swept = Swept(tuple(await _all_ended(share)), swept.next_look)
+            swept = await shard.sweep(now)
+            if number in self._unacknowledged:
+                swept = Swept(tuple(await _all_ended(shard)), swept.next_look)
         except StoreError:
-            self._untold.add(number)
+            self._unacknowledged.add(number)
             raise
-        self._untold.discard(number)
+        self._unacknowledged.discard(number)
         return swept
 
 
-async def _all_ended(share: Queues) -> list[EndedPart]:
-    found = page = await share.ended("", PAGE)
-    while len(page) == PAGE:
-        page = await share.ended(page[-1].part_id, PAGE)
+def divide(claim: Claim, sights: Sequence[Sight]) -> dict[int, Claim]:
+    """The claim of each shard, so that together they take the best parts of all within the capacity.
+
+    Each lease gets the number of its shard as a suffix, `.K`.
+    """
+    free = len(claim.leases)
+    if claim.capacity is not None:
+        free = max(min(free, claim.capacity - sum(sight.held for sight in sights)), 0)
+    shown = sorted((order_of(rank), number) for number, sight in enumerate(sights) for rank in sight.ranks)
+    claims: dict[int, Claim] = {}
+    names = iter(claim.leases)
+    for number, count in Counter(number for _, number in shown[:free]).items():
+        leases = tuple(f"{next(names)}.{number}" for _ in range(count))
+        claims[number] = msgspec.structs.replace(claim, leases=leases, capacity=None)
+    return claims
+
+
+def _without(claim: Claim, taken: Sequence[Leased]) -> Claim:
+    """The claim with the lease names that no part has yet."""
+    used = {leased.lease.rpartition(".")[0] for leased in taken}
+    return msgspec.structs.replace(claim, leases=tuple(name for name in claim.leases if name not in used))
+
+
+async def _all_ended(shard: Queues) -> list[EndedPart]:
+    found = page = await shard.ended("", ENDED_PAGE)
+    while len(page) == ENDED_PAGE:
+        page = await shard.ended(page[-1].part_id, ENDED_PAGE)
         found = [*found, *page]
     return found

@@ -1,12 +1,11 @@
-"""What a worker process asks of the service: who is called, and who waits for work.
+"""What a worker process asks of the service's process: the instances of services, and their addresses.
 
-The instances of services, their places and their lines are known to the service alone, so that capacities and
-rates hold over all shares.
+Instances, their capacities and their wait queues are in the service's process alone, so that capacities and
+rates hold over all shards.
 """
 
 import asyncio
 import re
-from typing import TypeVar
 
 import msgspec
 
@@ -15,83 +14,80 @@ from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.hosts.processes.rpc_methods import Method
-from scheduler_service.hosts.processes.worker_handle import call_method
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import MayGo, Sender, always
 
 _NAME = re.compile(r"(?i:service)://([^/?#{]+)")
-Argument = TypeVar("Argument")
 
 
 class RemoteRouter:
-    """ports.instances.Router of the service."""
+    """`ports.services.Router` of the service's process."""
 
-    def __init__(self, *, line: RpcConnection) -> None:
-        self._line = line
+    def __init__(self, *, connection: RpcConnection) -> None:
+        self._connection = connection
         self._entering: dict[Token, asyncio.Future[bytes]] = {}
 
     async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
-        """As in the port."""
-        return await call_method(self._line, rpc_methods.RESOLVE, search)
+        """The chosen instances, and how they were chosen."""
+        return await rpc_methods.RESOLVE.call(self._connection, search)
 
     def take_place(self, call: CallPart) -> bool:
-        """Never; but it asks at once, before the search gives up the place that it holds for the call."""
-        self._entering[call.token] = self._ask(call)
+        """Always False; but `enter` is sent at once, before the search gives up the place that it has."""
+        self._entering[call.token] = self._enter(call)
         return False
 
     async def enter(self, call: CallPart) -> None:
-        """As in the port."""
-        await (self._entering.pop(call.token, None) or self._ask(call))
+        """Returns when the call has a place at its instance."""
+        await (self._entering.pop(call.token, None) or self._enter(call))
 
     def leave(self, token: Token) -> None:
-        """As in the port."""
-        asked = self._entering.pop(token, None)
-        if asked is not None:
-            asked.cancel()
-        _tell(self._line, rpc_methods.LEAVE, token)
+        """Gives the place back, or stops waiting for one."""
+        entering = self._entering.pop(token, None)
+        if entering is not None:
+            entering.cancel()
+        rpc_methods.LEAVE.notify(self._connection, token)
 
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:
-        """As in the port."""
-        _tell(self._line, rpc_methods.MARK_DRAINING, (tenant, service, instance))
+        """The instance is chosen no more."""
+        rpc_methods.MARK_DRAINING.notify(self._connection, (tenant, service, instance))
 
-    def _ask(self, call: CallPart) -> asyncio.Future[bytes]:
+    def _enter(self, call: CallPart) -> asyncio.Future[bytes]:
         bare = msgspec.structs.replace(call.request, headers=(), body=None)
         packed = rpc_methods.ENTER.write_argument(msgspec.structs.replace(call, request=bare))
-        return self._line.call(rpc_methods.ENTER.name, packed)
+        return self._connection.call(rpc_methods.ENTER.name, packed)
 
 
 class ParentDirectory:
-    """transport.services.Directory by what the service said last; each question renews the answer."""
+    """`transport.service_urls.Directory` by the service's latest answers."""
 
-    def __init__(self, *, line: RpcConnection) -> None:
-        self._line = line
+    def __init__(self, *, connection: RpcConnection) -> None:
+        self._connection = connection
         self._known: dict[str, tuple[str | None, bool]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def address(self, name: str) -> str | None:
-        """The base address of a service, as it was learnt last."""
+        """The base address of a service, as of the latest answer."""
         return self._known.get(name, (None, False))[0]
 
     def awaits_instances(self, name: str) -> bool:
         """Whether instances may live that have not registered since the service's start."""
         awaits = self._known.get(name, (None, False))[1]
-        if awaits:  # who waits for them asks again in a moment
+        if awaits:  # the sender asks again in a moment: by then the answer is renewed
             task = asyncio.ensure_future(self.learn(name))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return awaits
 
     async def learn(self, name: str) -> None:
-        """Asks the service. Raises nothing: where it does not answer, what is known stays."""
+        """Renews the answer. Raises nothing: where the service does not answer, the latest one stays."""
         try:
-            self._known[name] = await call_method(self._line, rpc_methods.ADDRESS, name)
+            self._known[name] = await rpc_methods.ADDRESS.call(self._connection, name)
         except StoreError:
-            return  # the line is cut, and this process about to end
+            return  # the connection is cut, and this process about to end
 
 
 class LookupSender:
-    """ports.Sender that learns where a service is before it sends there."""
+    """`ports.sending.Sender` that asks for the address of a service before it sends there."""
 
     def __init__(self, *, sender: Sender, directory: ParentDirectory) -> None:
         self._sender = sender
@@ -106,17 +102,13 @@ class LookupSender:
         return await self._sender.send(request, may_go)
 
     async def close(self) -> None:
-        """Closes what it stands on."""
+        """Closes the sender behind it."""
         await self._sender.close()
 
 
-def wake_parent_claimers(line: RpcConnection, write: QueueWrite) -> None:
-    """A turn of this share has written into queues: those who wait for work look again."""
-    keys = None
+def wake_parent_claimers(connection: RpcConnection, write: QueueWrite) -> None:
+    """After a turn of this shard has written into queues: claims that wait for work look again."""
+    queues = None
     if isinstance(write, PublishParts):
-        keys = sorted({(part.tenant, part.queue) for part in write.parts})
-    _tell(line, rpc_methods.STIR, keys)
-
-
-def _tell(line: RpcConnection, method: Method[Argument, None], argument: Argument) -> None:
-    line.tell(method.name, method.write_argument(argument))
+        queues = sorted({(part.tenant, part.queue) for part in write.parts})
+    rpc_methods.WAKE_CLAIMERS.notify(connection, queues)

@@ -1,4 +1,4 @@
-"""What the service does for its worker processes: instances for calls, and who waits for work."""
+"""What the service's process does for its worker processes (`parent_client`)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,62 +8,60 @@ from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.ports.services import Router
 
-Address = Callable[[str], tuple[str | None, bool]]
-"""Where a service is, and whether instances of it may come back in a moment."""
 T = TypeVar("T")
-WakeQueues = Callable[[Sequence[tuple[str, str]] | None], None]
-"""Wakes who waits for work of these queues; None: of all."""
+AddressOf = Callable[[str], tuple[str | None, bool]]
+"""The address of a service, and whether instances of it may come back in a moment."""
+WakeClaimers = Callable[[Sequence[tuple[str, str]] | None], None]
+"""Wakes claims that wait for work of these queues (tenant, name); None: of all."""
 
 
 class ParentService:
-    """Answers one start of a worker process; what it held is given back when it ends."""
+    """Answers one start of a worker process; the places that it has are given back when it ends."""
 
-    def __init__(self, *, router: Router, address: Address, stir: WakeQueues) -> None:
+    def __init__(self, *, router: Router, address_of: AddressOf, wake_claimers: WakeClaimers) -> None:
         self._router = router
-        self._address = address
-        self._stir = stir
-        self._held: dict[Token, asyncio.Task[object] | None] = {}
+        self._address_of = address_of
+        self._wake_claimers = wake_claimers
+        self._places: dict[Token, asyncio.Task[object] | None] = {}
 
     async def serve(self, method: str, argument: bytes) -> bytes:
-        """Answers one call. Raises KeyError for a method that it does not know."""
+        """Answers one call. Raises KeyError for an unknown method."""
         if method == rpc_methods.RESOLVE.name:
             search = rpc_methods.RESOLVE.read_argument(argument)
-            return rpc_methods.RESOLVE.write_result(
-                await self._wait(search.token, self._router.resolve(search))
-            )
+            chosen = await self._enter(search.token, self._router.resolve(search))
+            return rpc_methods.RESOLVE.write_result(chosen)
         if method == rpc_methods.ENTER.name:
             call = rpc_methods.ENTER.read_argument(argument)
-            await self._wait(call.token, self._router.enter(call))
+            await self._enter(call.token, self._router.enter(call))
             return rpc_methods.ENTER.write_result(None)
         if method == rpc_methods.ADDRESS.name:
-            return rpc_methods.ADDRESS.write_result(
-                self._address(rpc_methods.ADDRESS.read_argument(argument))
-            )
+            address = self._address_of(rpc_methods.ADDRESS.read_argument(argument))
+            return rpc_methods.ADDRESS.write_result(address)
         raise KeyError(method)
 
-    def hear(self, method: str, argument: bytes) -> None:
-        """Takes what it is told; what it does not know is left."""
+    def take_notice(self, method: str, argument: bytes) -> None:
+        """Handles one notice; unknown ones are ignored."""
         if method == rpc_methods.LEAVE.name:
             self._leave(rpc_methods.LEAVE.read_argument(argument))
         elif method == rpc_methods.MARK_DRAINING.name:
             self._router.mark_draining(*rpc_methods.MARK_DRAINING.read_argument(argument))
-        elif method == rpc_methods.STIR.name:
-            self._stir(rpc_methods.STIR.read_argument(argument))
+        elif method == rpc_methods.WAKE_CLAIMERS.name:
+            self._wake_claimers(rpc_methods.WAKE_CLAIMERS.read_argument(argument))
 
     def end(self) -> None:
-        """The process has ended: nobody is left who could give its places back."""
-        for token in list(self._held):
+        """The process has ended: gives all its places back."""
+        for token in list(self._places):
             self._leave(token)
 
-    async def _wait(self, token: Token, place: Awaitable[T]) -> T:
-        """What it waits for, unless whoever asked leaves before."""
-        self._held[token] = asyncio.current_task()
+    async def _enter(self, token: Token, place: Awaitable[T]) -> T:
+        """The result of `place`, unless the process leaves before."""
+        self._places[token] = asyncio.current_task()
         found = await place
-        self._held[token] = None
+        self._places[token] = None
         return found
 
     def _leave(self, token: Token) -> None:
-        waiting = self._held.pop(token, None)
+        waiting = self._places.pop(token, None)
         if waiting is not None:
             waiting.cancel()
         self._router.leave(token)

@@ -1,30 +1,30 @@
-"""A line to another process of the service: calls with answers in both directions, over one socket."""
+"""A connection between the service and a worker process: calls and notices both ways over one socket.
+
+A frame is its length in 4 bytes and one message in msgpack.
+"""
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import cast
 
+import msgspec
+
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.hosts.processes.rpc_frames import (
-    Frame,
-    FrameReader,
-    RpcAnswer,
-    RpcCall,
-    RpcFailure,
-    RpcNotice,
-    write_frame,
-)
 from scheduler_service.persistence.common.cursor import CursorError
 from scheduler_service.ports.errors import StoreConflict, StoreRefused, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.log import Log
 
+LENGTH_BYTES = 4
+NOT_CONNECTED = "a worker process is starting again; ask again in a moment"
+CUT_OFF = "a worker process ended over this; look before you repeat it"
+
 Serve = Callable[[str, bytes], Awaitable[bytes]]
 """Answers a call by its method and packed argument. May raise what `ERRORS` has."""
-Hear = Callable[[str, bytes], None]
-"""Hears what is told. Raises nothing."""
+OnNotice = Callable[[str, bytes], None]
+"""Takes a notice by its method and packed argument. Raises nothing."""
 
-# The first that fits names an error on its way over the line.
+# The first one that fits names an error on the wire.
 ERRORS: dict[str, type[Exception]] = {
     "conflict": StoreConflict,
     "uncertain": StoreUncertain,
@@ -35,106 +35,171 @@ ERRORS: dict[str, type[Exception]] = {
 FAULT = "fault"
 
 
+class RpcCall(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="c"):
+    """Asks for an answer under `number`; the `argument` is that of the method, packed."""
+
+    number: int
+    method: str
+    argument: bytes
+
+
+class RpcNotice(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="t"):
+    """A message without an answer."""
+
+    method: str
+    argument: bytes
+
+
+class RpcAnswer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="a"):
+    """The result of a call, packed."""
+
+    number: int
+    result: bytes
+
+
+class RpcFailure(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="f"):
+    """A call raised `error`, one of the names in `ERRORS` or `FAULT`; `text` is its message."""
+
+    number: int
+    error: str
+    text: str
+
+
+Frame = RpcCall | RpcNotice | RpcAnswer | RpcFailure
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Frame).decode
+
+
+def write_frame(frame: Frame) -> bytes:
+    """The bytes of a frame."""
+    content = _encode(frame)
+    return len(content).to_bytes(LENGTH_BYTES) + content
+
+
+class FrameReader:
+    """Cuts frames out of a stream of bytes."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are complete with `data`. Raises msgspec.DecodeError for what is not one."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        try:
+            while len(buffer) - start >= LENGTH_BYTES:
+                end = start + LENGTH_BYTES + int.from_bytes(buffer[start : start + LENGTH_BYTES])
+                if len(buffer) < end:
+                    return
+                content = bytes(buffer[start + LENGTH_BYTES : end])
+                start = end
+                yield _decode(content)
+        finally:
+            del buffer[:start]
+
+
 class OtherProcessFault(PunctualError):
-    """A call met a fault of ours in the other process, whose log says which."""
+    """A call met a bug in the other process; its log has the details."""
 
 
 class RpcConnection(asyncio.Protocol):
-    """One end of a line, until it is cut: then `lost` is called once, and calls that wait are uncertain.
+    """One end of a connection. When it is cut, `on_lost` is called once and pending calls are uncertain.
 
     What is sent within one round of the event loop leaves as one write.
     """
 
-    def __init__(self, *, serve: Serve, hear: Hear, lost: Callable[[], None], log: Log) -> None:
+    def __init__(self, *, serve: Serve, on_notice: OnNotice, on_lost: Callable[[], None], log: Log) -> None:
         self._serve = serve
-        self._hear = hear
-        self._lost = lost
+        self._on_notice = on_notice
+        self._on_lost = on_lost
         self._log = log
         self._reader = FrameReader()
-        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._pending: dict[int, asyncio.Future[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._outgoing: list[bytes] = []
-        self._next = 0
+        self._last_number = 0
         self._transport: asyncio.WriteTransport | None = None
         self._loop = asyncio.get_running_loop()
 
     @classmethod
     async def open(
-        cls, end: socket.socket, *, serve: Serve, hear: Hear, lost: Callable[[], None], log: Log
+        cls, end: socket.socket, *, serve: Serve, on_notice: OnNotice, on_lost: Callable[[], None], log: Log
     ) -> "RpcConnection":
         """Takes over a connected socket."""
         loop = asyncio.get_running_loop()
-        _, line = await loop.create_connection(
-            lambda: cls(serve=serve, hear=hear, lost=lost, log=log), sock=end
+        _, connection = await loop.create_connection(
+            lambda: cls(serve=serve, on_notice=on_notice, on_lost=on_lost, log=log), sock=end
         )
-        return line
+        return connection
 
     def call(self, method: str, argument: bytes) -> asyncio.Future[bytes]:
-        """Asks at once; the future has the other process's answer.
+        """Sends a call at once; the future has the other process's answer.
 
-        It raises what the call raised there; StoreUnavailable: it was not sent; StoreUncertain: the line was
-        cut over it.
+        It raises what the call raised there; StoreUnavailable: it was not sent; StoreUncertain: the
+        connection was cut before the answer.
         """
-        place: asyncio.Future[bytes] = self._loop.create_future()
+        answer: asyncio.Future[bytes] = self._loop.create_future()
         if self._transport is None:
-            place.set_exception(StoreUnavailable(_GONE))
-            return place
-        self._next += 1
-        number = self._next
-        self._waiting[number] = place
-        place.add_done_callback(lambda _: self._waiting.pop(number, None))
+            answer.set_exception(StoreUnavailable(NOT_CONNECTED))
+            return answer
+        self._last_number += 1
+        number = self._last_number
+        self._pending[number] = answer
+        answer.add_done_callback(lambda _: self._pending.pop(number, None))
         self._send(RpcCall(number, method, argument))
-        return place
+        return answer
 
-    def tell(self, method: str, argument: bytes) -> None:
-        """Says something, if anybody is there to hear it."""
+    def notify(self, method: str, argument: bytes) -> None:
+        """Sends a notice; does nothing where the connection is cut."""
         if self._transport is not None:
             self._send(RpcNotice(method, argument))
 
     def close(self) -> None:
-        """Cuts the line; what was handed in before leaves first."""
+        """Cuts the connection, after everything that was sent before."""
         if self._transport is not None:
             self._flush()
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is ours."""
-        # That of uvloop is one without saying so.
+        """Called by the loop with the socket's transport."""
+        # uvloop's transport can write, but is not declared as a WriteTransport.
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Takes whatever is complete."""
+        """Handles each frame that is complete."""
         for frame in self._reader.feed(data):
-            self._take(frame)
+            self._receive(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
+        """Fails pending calls and cancels those that are served."""
         self._transport = None
-        waiting, self._waiting = self._waiting, {}
-        for place in waiting.values():
-            if not place.done():
-                place.set_exception(StoreUncertain(_CUT))
+        pending, self._pending = self._pending, {}
+        for answer in pending.values():
+            if not answer.done():
+                answer.set_exception(StoreUncertain(CUT_OFF))
         for task in self._tasks:
             task.cancel()
-        self._lost()
+        self._on_lost()
 
-    def _take(self, frame: Frame) -> None:
+    def _receive(self, frame: Frame) -> None:
         match frame:
             case RpcCall():
                 task = self._loop.create_task(self._answer(frame))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             case RpcNotice(method, argument):
-                # After the first step of what was called before it: what is said may be about that.
-                self._loop.call_soon(self._hear, method, argument)
+                # After the first step of each call that came before it: the notice may be about that call.
+                self._loop.call_soon(self._on_notice, method, argument)
             case RpcAnswer(number, result):
-                place = self._waiting.get(number)
-                if place is not None and not place.done():
-                    place.set_result(result)
+                answer = self._pending.get(number)
+                if answer is not None and not answer.done():
+                    answer.set_result(result)
             case RpcFailure(number, error, text):
-                place = self._waiting.get(number)
-                if place is not None and not place.done():
-                    place.set_exception(ERRORS.get(error, OtherProcessFault)(text))
+                answer = self._pending.get(number)
+                if answer is not None and not answer.done():
+                    answer.set_exception(ERRORS.get(error, OtherProcessFault)(text))
 
     async def _answer(self, call: RpcCall) -> None:
         try:
@@ -142,7 +207,7 @@ class RpcConnection(asyncio.Protocol):
         except tuple(ERRORS.values()) as error:
             name = next(name for name, kind in ERRORS.items() if isinstance(error, kind))
             self._send(RpcFailure(call.number, name, str(error)))
-        except Exception as error:  # noqa: BLE001 - who waits must be told; the fault itself stands in our log
+        except Exception as error:  # noqa: BLE001 - the caller needs an answer; the fault itself is in our log
             self._log("call_broke", method=call.method, error=repr(error))
             self._send(
                 RpcFailure(call.number, FAULT, "a fault in another process; it is in the service's log")
@@ -159,7 +224,3 @@ class RpcConnection(asyncio.Protocol):
         outgoing, self._outgoing = self._outgoing, []
         if self._transport is not None and outgoing:
             self._transport.write(b"".join(outgoing))
-
-
-_GONE = "a worker process is starting again; ask again in a moment"
-_CUT = "a worker process ended over this; look before you repeat it"

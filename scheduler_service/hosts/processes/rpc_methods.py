@@ -1,4 +1,4 @@
-"""What the service and its worker processes ask of each other: each method with its argument and result."""
+"""The methods that the service and its worker processes call on each other, each with its types."""
 
 from typing import Any, Generic, TypeVar
 
@@ -9,6 +9,7 @@ from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, S
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import Chosen, PartEnd
 from scheduler_service.domain.wire import Token
+from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
 
 Argument = TypeVar("Argument")
@@ -18,38 +19,46 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Method(Generic[Argument, Result]):
-    """A method by its name; arguments and results are packed as `argument` and `result` say."""
+    """A method by its name on the wire; `argument` and `result` are the types that are packed."""
 
     def __init__(self, name: str, argument: Any, result: Any) -> None:
         self.name = name
         self._argument: msgspec.msgpack.Decoder[Argument] = msgspec.msgpack.Decoder(argument)
         self._result: msgspec.msgpack.Decoder[Result] = msgspec.msgpack.Decoder(result)
 
+    async def call(self, connection: RpcConnection, argument: Argument) -> Result:
+        """The result from the other end. Raises what the method raises there, StoreError."""
+        return self.read_result(await connection.call(self.name, self.write_argument(argument)))
+
+    def notify(self, connection: RpcConnection, argument: Argument) -> None:
+        """Sends a notice, which has no answer."""
+        connection.notify(self.name, self.write_argument(argument))
+
     def write_argument(self, argument: Argument) -> bytes:
-        """An argument as it travels."""
+        """Packs an argument."""
         return _encode(argument)
 
     def read_argument(self, packed: bytes) -> Argument:
-        """The argument that was sent."""
+        """Unpacks an argument."""
         return self._argument.decode(packed)
 
     def write_result(self, result: Result) -> bytes:
-        """A result as it travels."""
+        """Packs a result."""
         return _encode(result)
 
     def read_result(self, packed: bytes) -> Result:
-        """The result that was answered."""
+        """Unpacks a result."""
         return self._result.decode(packed)
 
 
-class WorkerConfig(msgspec.Struct, frozen=True):
-    """What a worker process has to know: `settings` is the whole tree as JSON, `sources` where it came from.
+class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
+    """What a worker process needs: `settings` is the whole tree as JSON, `sources` where each came from.
 
-    `share` is its own; `environment` is what the service has read for templates, `skew` that of its clock,
-    `node` its name, `served` its base address.
+    `shard` is its number; `environment` is what the service has read for templates, `skew` that of the
+    service's clock, `node` its name, `served` its base address.
     """
 
-    share: int
+    shard: int
     settings: bytes
     sources: dict[str, str]
     has_file: bool
@@ -60,14 +69,14 @@ class WorkerConfig(msgspec.Struct, frozen=True):
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
-    """How a worker process is."""
+    """How many jobs a process holds in memory, and how many of them run."""
 
     held: int = 0
     running: int = 0
 
 
 class TakeRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A message of `hosts.messages` for a job."""
+    """A message (`hosts.messages`) for a job."""
 
     job_id: str
     message: bytes
@@ -91,12 +100,12 @@ class ChildrenOf(msgspec.Struct, frozen=True, array_like=True):
     limit: int
 
 
-# What the service asks of a worker process: its life, …
+# Called by the service: the life of a worker process, …
 OPEN: Method[WorkerConfig, None] = Method("open", WorkerConfig, None)
 START: Method[None, None] = Method("start", None, None)
 STOP: Method[int, None] = Method("stop", int, None)
 PING: Method[None, None] = Method("ping", None, None)
-STANDING: Method[None, ShardStatus] = Method("standing", None, ShardStatus)
+STATUS: Method[None, ShardStatus] = Method("standing", None, ShardStatus)
 
 # … jobs, …
 TAKE: Method[TakeRequest, bytes] = Method("take", TakeRequest, bytes)
@@ -135,7 +144,7 @@ EXTEND: Method[int, None] = Method("extend", int, None)
 DROP: Method[str, None] = Method("drop", str, None)
 ENDED: Method[tuple[str, int], list[EndedPart]] = Method("ended", tuple[str, int], list[EndedPart])
 
-# What a worker process asks of the service, which alone knows instances and who waits for work.
+# Called by a worker process: instances and claims that wait for work are in the service's process alone.
 RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str]] = Method(
     "resolve", ResolveInstances, tuple[tuple[Chosen, ...], str]
 )
@@ -143,4 +152,4 @@ ENTER: Method[CallPart, None] = Method("enter", CallPart, None)
 LEAVE: Method[Token, None] = Method("leave", Token, None)
 MARK_DRAINING: Method[tuple[str, str, str], None] = Method("mark_draining", tuple[str, str, str], None)
 ADDRESS: Method[str, tuple[str | None, bool]] = Method("address", str, tuple[str | None, bool])
-STIR: Method[list[tuple[str, str]] | None, None] = Method("stir", list[tuple[str, str]] | None, None)
+WAKE_CLAIMERS: Method[list[tuple[str, str]] | None, None] = Method("stir", list[tuple[str, str]] | None, None)

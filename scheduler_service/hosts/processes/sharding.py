@@ -1,34 +1,34 @@
-"""In which share a job lives: that follows from its id alone, so nobody has to keep it."""
+"""The shard of a job follows from its id alone, so that no table of it is needed."""
 
 from collections.abc import Callable, Collection, Iterable
 from zlib import crc32
 
 ShardOf = Callable[[str], int]
-"""The number of the share in which a job lives."""
+"""The number of the shard in which a job lives."""
 
 _MIX = 0x9E3779B1
 _BITS = 0xFFFFFFFF
 
 
-def make_shard_of(shares: int, pinned: Collection[str] = ()) -> ShardOf:
-    """Divides ids evenly among `shares`; those of `pinned` live in share 0, whose process serves them.
+def make_shard_of(shards: int, pinned: Collection[str] = ()) -> ShardOf:
+    """Divides ids evenly among `shards`; those of `pinned` live in shard 0, in the service's own process.
 
-    It never changes: files are divided by it, and are read by later versions.
+    The rule never changes: files are divided by it, and read by later versions.
     """
     first = frozenset(pinned)
 
-    def home(job_id: str) -> int:
-        if shares == 1 or job_id in first:
+    def shard_of(job_id: str) -> int:
+        if shards == 1 or job_id in first:
             return 0
         # Ids that differ in little differ in few bits of the sum: the upper bits of a product have them all.
-        return ((crc32(job_id.encode("utf-8", "surrogatepass")) * _MIX & _BITS) >> 16) % shares
+        return ((crc32(job_id.encode("utf-8", "surrogatepass")) * _MIX & _BITS) >> 16) % shards
 
-    return home
+    return shard_of
 
 
-def positions_by_shard(job_ids: Iterable[str], home: ShardOf) -> dict[int, list[int]]:
-    """At which places of `job_ids` the jobs of each share stand, in their order."""
-    places: dict[int, list[int]] = {}
-    for place, job_id in enumerate(job_ids):
-        places.setdefault(home(job_id), []).append(place)
-    return places
+def positions_by_shard(job_ids: Iterable[str], shard_of: ShardOf) -> dict[int, list[int]]:
+    """For each shard the positions in `job_ids` of its jobs, in their order."""
+    positions: dict[int, list[int]] = {}
+    for position, job_id in enumerate(job_ids):
+        positions.setdefault(shard_of(job_id), []).append(position)
+    return positions

@@ -1,76 +1,137 @@
-"""All shares of a service together: what is asked of a job goes to the share in which it lives."""
+"""The jobs of a service: one shard in its own process, or several, with each job in the shard of its id."""
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes.fan_out import all_of, one_of
 from scheduler_service.hosts.processes.rpc_methods import ShardStatus
-from scheduler_service.hosts.processes.shard import Shard
 from scheduler_service.hosts.processes.sharding import ShardOf, positions_by_shard
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.history import History
+
+
+class Shard(Protocol):
+    """The jobs of a shard, their notifications and their history. All raise StoreError."""
+
+    async def deliver(self, job_id: str, command: Command) -> Reply:
+        """Takes one turn and returns its reply after its commit (`ports.Deliver`)."""
+
+    def peek(self, job_id: str) -> CatalogueEntry | None:
+        """The job's entry after its latest commit, where it is in memory; else the catalogue has it."""
+
+    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
+        """Takes the turn Created for each, the writes of one shard as one group. Never raises StoreError."""
+
+    async def read(self, job_id: str) -> Job | None:
+        """The job after its latest turn, contexts of qos 0 as well."""
+
+    async def resend(self, delivery_id: str) -> bool:
+        """Tries a notification at once; False: there is none."""
+
+    async def dismiss(self, delivery_id: str) -> bool:
+        """Gives a notification up; False: there is none."""
+
+    async def resend_outbox(self) -> int:
+        """Tries all notifications in the outbox; returns how many."""
+
+    async def flush(self) -> None:
+        """Returns when the history has all that was recorded so far."""
+
+    async def status(self) -> ShardStatus:
+        """How many jobs are in memory, and how many of them run, in all processes that answer."""
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """What is not ready, as text."""
+
+
+class OwnShard:
+    """The shard of the service's own process."""
+
+    def __init__(self, *, host: EmbeddedHost, history: History) -> None:
+        self._host = host
+        self.deliver = host
+        self.peek = host.peek
+        self.create_all = host.create_all
+        self.read = host.read
+        self.resend = host.courier.resend
+        self.dismiss = host.courier.dismiss
+        self.resend_outbox = host.courier.resend_outbox
+        self.flush = history.flush
+
+    async def status(self) -> ShardStatus:
+        """The host's figures."""
+        return ShardStatus(held=self._host.jobs_held, running=self._host.running)
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """The host, until it has recovered."""
+        return [] if self._host.is_ready else ["host"]
 
 
 class Shards:
-    """What is asked of the jobs of a service, in several shares; `home` says where each job lives."""
+    """Several shards as one `Shard`; `shard_of` has the number of each job's."""
 
-    def __init__(self, *, shares: Sequence[Shard], home: ShardOf) -> None:
-        self._shares = shares
-        self._home = home
+    def __init__(self, *, shards: Sequence[Shard], shard_of: ShardOf) -> None:
+        self._shards = shards
+        self._shard_of = shard_of
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
-        """Takes one turn in the job's share and returns its reply after its commit. Raises StoreError."""
-        return await self._of(job_id).deliver(job_id, command)
+        """Takes one turn in the job's shard."""
+        return await self._shard(job_id).deliver(job_id, command)
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
-        """The job's line as its latest commit left it, where it is at hand; else ask the catalogue."""
-        return self._of(job_id).peek(job_id)
+        """The job's entry, where it is in this process's memory."""
+        return self._shard(job_id).peek(job_id)
 
     async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
-        """Takes the turn Created for each, the writes of one share as one group. Never raises StoreError."""
-        places = positions_by_shard((one.program.job_id for one in definitions), self._home)
-        answers: dict[int, Reply | StoreError] = {}
+        """Takes the turn Created for each, in all shards at once."""
+        positions = positions_by_shard((one.program.job_id for one in definitions), self._shard_of)
+        replies: dict[int, Reply | StoreError] = {}
 
-        async def create(number: int, some: list[int]) -> None:
-            found = await self._shares[number].create_all([definitions[place] for place in some])
-            answers.update(zip(some, found, strict=True))
+        async def create(shard: int, some: list[int]) -> None:
+            created = await self._shards[shard].create_all([definitions[position] for position in some])
+            replies.update(zip(some, created, strict=True))
 
-        await asyncio.gather(*(create(number, some) for number, some in places.items()))
-        return [answers[place] for place in range(len(definitions))]
+        await asyncio.gather(*(create(shard, some) for shard, some in positions.items()))
+        return [replies[position] for position in range(len(definitions))]
 
     async def read(self, job_id: str) -> Job | None:
-        """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError."""
-        return await self._of(job_id).read(job_id)
+        """The job after its latest turn."""
+        return await self._shard(job_id).read(job_id)
 
     async def resend(self, delivery_id: str) -> bool:
-        """As `hosts.notification_sender.Courier.resend`."""
-        return await one_of([share.resend(delivery_id) for share in self._shares])
+        """Tries a notification at once: its id does not name its shard, so all are asked."""
+        return await one_of([shard.resend(delivery_id) for shard in self._shards])
 
     async def dismiss(self, delivery_id: str) -> bool:
-        """As `hosts.notification_sender.Courier.dismiss`."""
-        return await one_of([share.dismiss(delivery_id) for share in self._shares])
+        """Gives a notification up, in whichever shard it is."""
+        return await one_of([shard.dismiss(delivery_id) for shard in self._shards])
 
     async def resend_outbox(self) -> int:
-        """As `hosts.notification_sender.Courier.resend_outbox`."""
-        return sum(await all_of([share.resend_outbox() for share in self._shares]))
+        """Tries the notifications in the outboxes of all shards."""
+        return sum(await all_of([shard.resend_outbox() for shard in self._shards]))
 
     async def flush(self) -> None:
-        """Returns when the history has what all shares recorded so far. Raises StoreUnavailable."""
-        await all_of([share.flush() for share in self._shares])
+        """Returns when the history has all that all shards recorded so far."""
+        await all_of([shard.flush() for shard in self._shards])
 
-    async def standing(self) -> ShardStatus:
-        """How many jobs are in memory and how many run, in all processes that answer."""
-        found = await asyncio.gather(*(share.standing() for share in self._shares), return_exceptions=True)
-        told = [one for one in found if isinstance(one, ShardStatus)]
-        return ShardStatus(held=sum(one.held for one in told), running=sum(one.running for one in told))
+    async def status(self) -> ShardStatus:
+        """The sum over the processes that answer."""
+        answers = await asyncio.gather(*(shard.status() for shard in self._shards), return_exceptions=True)
+        known = [one for one in answers if isinstance(one, ShardStatus)]
+        return ShardStatus(held=sum(one.held for one in known), running=sum(one.running for one in known))
 
     @property
     def missing(self) -> list[str]:
-        """What is not ready, in words."""
-        return [name for share in self._shares for name in share.missing]
+        """What is not ready in any shard."""
+        return [name for shard in self._shards for name in shard.missing]
 
-    def _of(self, job_id: str) -> Shard:
-        return self._shares[self._home(job_id)]
+    def _shard(self, job_id: str) -> Shard:
+        return self._shards[self._shard_of(job_id)]

@@ -1,4 +1,4 @@
-"""A worker process as the service sees it: the same handle from one start of it to the next."""
+"""A worker process as the service sees it: one handle for all starts of the process of a shard."""
 
 from typing import TypeVar
 
@@ -11,38 +11,34 @@ Result = TypeVar("Result")
 
 
 class WorkerHandle:
-    """Calls go to the worker process of `share` while there is one that has started."""
+    """Passes calls to the worker process of `shard` while one is started."""
 
-    def __init__(self, *, share: int) -> None:
-        self.share = share
+    def __init__(self, *, shard: int) -> None:
+        self.shard = shard
         self.is_silent = False  # it has not answered for a while
-        self._line: RpcConnection | None = None
+        self._connection: RpcConnection | None = None
 
     @property
     def is_up(self) -> bool:
-        """Whether it takes calls."""
-        return self._line is not None
+        """Whether the process takes calls."""
+        return self._connection is not None
 
-    def join(self, line: RpcConnection) -> None:
+    def connect(self, connection: RpcConnection) -> None:
         """A start of the process takes calls from now on."""
         self.is_silent = False
-        self._line = line
+        self._connection = connection
 
-    def leave(self) -> None:
-        """It takes none any more."""
-        self._line = None
+    def disconnect(self) -> None:
+        """The process takes no more calls."""
+        self._connection = None
 
     async def call(self, method: Method[Argument, Result], argument: Argument) -> Result:
-        """The method's result. Raises what it raises there; StoreUnavailable: the process is not there;
-        StoreUncertain: it ended over the call.
+        """The method's result. Raises what the method raises in the process; StoreUnavailable: the process is
+        not there; StoreUncertain: it ended during the call.
         """
-        if self._line is None:
+        if self._connection is None:
             raise StoreUnavailable(
-                f"worker process {self.share}, in whose share this lies, is starting; ask again in a moment"
+                f"worker process {self.shard}, which has the shard of this job, is starting; "
+                "ask again in a moment"
             )
-        return await call_method(self._line, method, argument)
-
-
-async def call_method(line: RpcConnection, method: Method[Argument, Result], argument: Argument) -> Result:
-    """The result of a method at the other end of `line`. Raises what it raises there, StoreError."""
-    return method.read_result(await line.call(method.name, method.write_argument(argument)))
+        return await method.call(self._connection, argument)

@@ -1,9 +1,10 @@
-"""What a worker process does for the service: the other end of `share` and `remote`."""
+"""What a worker process does for the service: the other end of `remote_shard`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
+from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, read_members
 from scheduler_service.hosts.embedded.host import EmbeddedHost
@@ -24,7 +25,7 @@ from scheduler_service.hosts.processes.rpc_methods import (
     TakeRequest,
     UpcomingSpan,
 )
-from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery, Revision
+from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError
@@ -33,12 +34,12 @@ from scheduler_service.ports.history import History
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 Handler = Callable[[bytes], Awaitable[bytes]]
-AT_ONCE = 50
-"""So many definitions are compiled before other work has its turn."""
+COMPILE_BATCH = 50
+"""So many definitions are compiled before other tasks may run."""
 
 
 class WorkerService:
-    """Answers the service's calls out of one share: its host, its store and its history."""
+    """Answers the service's calls from one shard: its host, its store and its history."""
 
     def __init__(
         self,
@@ -58,11 +59,11 @@ class WorkerService:
         catalogue, queues, courier = store.catalogue, store.queues, host.courier
         self._handlers: Mapping[str, Handler] = dict(
             [
-                _handler(rpc_methods.STANDING, self._stand),
+                _handler(rpc_methods.STATUS, self._status),
                 _handler(rpc_methods.TAKE, self._take),
                 _handler(rpc_methods.CREATE, self._create),
                 _handler(rpc_methods.OFFER, self._offer),
-                _handler(rpc_methods.DEFINITION, lambda asked: store.definition(*asked)),
+                _handler(rpc_methods.DEFINITION, lambda argument: store.definition(*argument)),
                 _handler(rpc_methods.FORGET, store.forget),
                 _handler(rpc_methods.FLUSH, lambda _: history.flush()),
                 _handler(rpc_methods.RESEND, courier.resend),
@@ -75,15 +76,15 @@ class WorkerService:
                 _handler(rpc_methods.REVISIONS, self._revisions),
                 _handler(rpc_methods.CHILDREN, self._children),
                 _handler(rpc_methods.UPCOMING, self._upcoming),
-                _handler(rpc_methods.COUNTS, lambda asked: catalogue.counts(asked[0], tenant=asked[1])),
+                _handler(rpc_methods.COUNTS, self._counts),
                 _handler(rpc_methods.LOOK, queues.look),
                 _handler(rpc_methods.CLAIM, queues.claim),
-                _handler(rpc_methods.RENEW, lambda asked: queues.renew(*asked)),
-                _handler(rpc_methods.COMPLETE, lambda asked: queues.complete(*asked)),
+                _handler(rpc_methods.RENEW, lambda argument: queues.renew(*argument)),
+                _handler(rpc_methods.COMPLETE, lambda argument: queues.complete(*argument)),
                 _handler(rpc_methods.SWEEP, queues.sweep),
                 _handler(rpc_methods.EXTEND, queues.extend),
                 _handler(rpc_methods.DROP, queues.drop),
-                _handler(rpc_methods.ENDED, lambda asked: queues.ended(*asked)),
+                _handler(rpc_methods.ENDED, lambda argument: queues.ended(*argument)),
             ]
         )
 
@@ -91,45 +92,45 @@ class WorkerService:
         """Answers one call. Raises StoreError, CursorError."""
         return await self._handlers[method](argument)
 
-    async def _stand(self, _: None) -> ShardStatus:
+    async def _status(self, _: None) -> ShardStatus:
         return ShardStatus(held=self._host.jobs_held, running=self._host.running)
 
-    async def _take(self, asked: TakeRequest) -> bytes:
-        """One turn, or a look at the job; a StoreError is an answer."""
+    async def _take(self, request: TakeRequest) -> bytes:
+        """Takes a turn, or reads the job; a StoreError is an answer."""
         try:
-            ask = read_ask(asked.message)
+            ask = read_ask(request.message)
             event = event_of(ask)
             if event is None:
-                job = await self._host.read(asked.job_id)
+                job = await self._host.read(request.job_id)
                 return write_document(None if job is None else job.document)
             text = ask.definition
             definition = None if text is None else Definition(text, self._compile(text))
-            reply = await self._host(asked.job_id, Command(event, definition, ask.remembered, write_kept))
+            reply = await self._host(request.job_id, Command(event, definition, ask.remembered, write_kept))
         except StoreError as error:
             return write_error(error)
         return write_reply(reply)
 
     async def _create(self, texts: list[bytes]) -> list[bytes]:
         definitions: list[Definition] = []
-        for place, text in enumerate(texts):
+        for position, text in enumerate(texts):
             definitions.append(Definition(text, self._compile(text)))
-            if place % AT_ONCE == AT_ONCE - 1:
+            if position % COMPILE_BATCH == COMPILE_BATCH - 1:
                 await asyncio.sleep(0)
         return [_write(answer) for answer in await self._host.create_all(definitions)]
 
     async def _offer(self, texts: list[bytes]) -> list[bytes | None]:
-        """Creates those that are known, and of which nothing is worth saying; None for each of the others."""
+        """Creates those that the compile cache has, without warnings; None for each of the others."""
         lookup = BatchLookup(cache=self._compile_cache, now=self._clock.now().wall)
-        known: dict[int, Definition] = {}
-        for place, text in enumerate(texts):
+        found: dict[int, Definition] = {}
+        for position, text in enumerate(texts):
             cached = lookup.find(read_members(text) or {})
             if cached is not None and not cached.warnings:
-                known[place] = Definition(text, cached.program)
-            if place % AT_ONCE == AT_ONCE - 1:
+                found[position] = Definition(text, cached.program)
+            if position % COMPILE_BATCH == COMPILE_BATCH - 1:
                 await asyncio.sleep(0)
-        answers = await self._host.create_all(list(known.values()))
-        told = dict(zip(known, map(_write, answers), strict=True))
-        return [told.get(place) for place in range(len(texts))]
+        answers = await self._host.create_all(list(found.values()))
+        replies = dict(zip(found, map(_write, answers), strict=True))
+        return [replies.get(position) for position in range(len(texts))]
 
     async def _some(self, job_ids: list[str]) -> dict[str, CatalogueEntry]:
         return dict(await self._store.catalogue.some(job_ids))
@@ -137,8 +138,12 @@ class WorkerService:
     async def _list(self, query: JobQuery) -> JobPage:
         return await self._store.catalogue.list(query)
 
-    async def _revisions(self, asked: tuple[str, int, int]) -> list[Revision]:
-        uid, after, limit = asked
+    async def _counts(self, argument: tuple[Now, str | None]) -> JobCounts:
+        now, tenant = argument
+        return await self._store.catalogue.counts(now, tenant=tenant)
+
+    async def _revisions(self, argument: tuple[str, int, int]) -> list[Revision]:
+        uid, after, limit = argument
         return list(await self._store.catalogue.revisions(uid, after=after, limit=limit))
 
     async def _children(self, family: ChildrenOf) -> list[CatalogueEntry]:

@@ -1,4 +1,4 @@
-"""The worker processes of a service: started, looked after, started again where one dies, stopped."""
+"""The worker processes of a service: started, watched, started again where one dies, stopped."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -11,67 +11,67 @@ from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
-from scheduler_service.hosts.processes.worker_handle import WorkerHandle, call_method
-from scheduler_service.hosts.processes.worker_process import EXIT_LIMIT, WorkerProcess, launch
+from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.hosts.processes.worker_process import EXIT_TIMEOUT_SECONDS, WorkerProcess
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.log import Log
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+FIRST_RESTART_PAUSE_SECONDS = 0.1
+LONGEST_RESTART_PAUSE_SECONDS = 5.0
 
 
 class WatchLimits(msgspec.Struct):
-    """With a worker process, in seconds.
+    """How a worker process is watched, in seconds.
 
-    `watch`: how often it is asked whether it is there. After `silent` without an answer it is not ready;
-    after `hangs` it is better started again, with the turns of its share.
+    It is pinged every `ping_interval`. After `silent` without an answer it is not ready; after `hangs` it is
+    killed and started again, with the turns of its shard.
     """
 
-    watch: float = 3.0
+    ping_interval: float = 3.0
     silent: float = 3.0
     hangs: float = 30.0
 
 
-ConfigFor = Callable[[int], WorkerConfig]
-"""The orders for the next start of a share's process."""
-NewParentService = Callable[[], ParentService]
+class WorkerContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What the service gives its worker processes.
+
+    `config_for` makes the configuration for the next start of a shard's process, `new_parent` what answers
+    its calls. `on_restart` is called with the shard of a process that had died and takes calls again.
+    """
+
+    config_for: Callable[[int], WorkerConfig]
+    new_parent: Callable[[], ParentService]
+    on_restart: Callable[[int], None]
+    log: Log
+    limits: WatchLimits = msgspec.field(default_factory=WatchLimits)
 
 
 class WorkerProcesses:
-    """All of them, the first starts of whose processes are `launched`.
-
-    `back` is called with the share of one that had died and takes calls again.
-    """
+    """All worker processes of a service; `launched` are their first starts, which wait to be opened."""
 
     def __init__(
-        self,
-        *,
-        branches: Sequence[WorkerHandle],
-        launched: Sequence[WorkerProcess],
-        give: ConfigFor,
-        hosting: NewParentService,
-        back: Callable[[int], None],
-        log: Log,
+        self, *, workers: Sequence[WorkerHandle], launched: Sequence[WorkerProcess], context: WorkerContext
     ) -> None:
-        self._keepers = [
-            WorkerSupervisor(branch=branch, launched=one, give=give, hosting=hosting, back=back, log=log)
-            for branch, one in zip(branches, launched, strict=True)
+        self._supervisors = [
+            WorkerSupervisor(worker=worker, process=process, context=context)
+            for worker, process in zip(workers, launched, strict=True)
         ]
 
     async def open(self) -> None:
-        """Has each process open its share. Raises StoreError: then all have ended."""
+        """Has each process open its shard. Raises StoreError: then all have ended."""
         try:
-            await _together(keeper.open() for keeper in self._keepers)
+            await _together(supervisor.open() for supervisor in self._supervisors)
         except BaseException:
-            await asyncio.gather(*(keeper.end() for keeper in self._keepers))
+            await asyncio.gather(*(supervisor.end() for supervisor in self._supervisors))
             raise
 
     async def start(self) -> None:
         """Has each recover and take firings; one that dies is started again. Raises StoreError."""
-        await _together(keeper.start() for keeper in self._keepers)
+        await _together(supervisor.start() for supervisor in self._supervisors)
 
     async def stop(self, grace: int) -> None:
         """Drains each for at most `grace` ms; returns when all have ended."""
-        await asyncio.gather(*(keeper.stop(grace) for keeper in self._keepers))
+        await asyncio.gather(*(supervisor.stop(grace) for supervisor in self._supervisors))
 
 
 async def _together(work: Iterable[Awaitable[None]]) -> None:
@@ -82,97 +82,95 @@ async def _together(work: Iterable[Awaitable[None]]) -> None:
 
 
 class WorkerSupervisor:
-    """Keeps one worker process alive."""
+    """Keeps the process of one shard running."""
 
-    def __init__(
-        self,
-        *,
-        branch: WorkerHandle,
-        launched: WorkerProcess,
-        give: ConfigFor,
-        hosting: NewParentService,
-        back: Callable[[int], None],
-        log: Log,
-        patience: WatchLimits | None = None,
-    ) -> None:
-        self._patience = patience or WatchLimits()
-        self._branch = branch
-        self._give = give
-        self._hosting = hosting
-        self._back = back
-        self._log = log
-        self._launched = launched
-        self._line: RpcConnection | None = None
-        self._keeping: asyncio.Task[None] | None = None
+    def __init__(self, *, worker: WorkerHandle, process: WorkerProcess, context: WorkerContext) -> None:
+        self._worker = worker
+        self._process = process
+        self._context = context
+        self._limits = context.limits
+        self._log = context.log
+        self._connection: RpcConnection | None = None
+        self._running: asyncio.Task[None] | None = None
         self._cut = asyncio.Event()
 
     async def open(self) -> None:
-        """Has the process open its share. Raises StoreError."""
+        """Has the process open its shard. Raises StoreError."""
         cut = self._cut = asyncio.Event()
-        hosting = self._hosting()
+        parent = self._context.new_parent()
 
         def lose() -> None:
-            self._branch.leave()
-            hosting.end()
+            self._worker.disconnect()
+            parent.end()
             cut.set()
 
-        end = self._launched.hand_over()
-        line = self._line = await RpcConnection.open(
-            end, serve=hosting.serve, hear=hosting.hear, lost=lose, log=self._log
+        connection = self._connection = await RpcConnection.open(
+            self._process.hand_over(),
+            serve=parent.serve,
+            on_notice=parent.take_notice,
+            on_lost=lose,
+            log=self._log,
         )
-        await self._alive(call_method(line, rpc_methods.OPEN, self._give(self._branch.share)))
+        config = self._context.config_for(self._worker.shard)
+        await self._while_alive(rpc_methods.OPEN.call(connection, config))
 
     async def start(self) -> None:
-        """Has the share recover, and takes calls for it. Raises StoreError."""
-        await self._join()
-        self._keeping = asyncio.create_task(self._keep())
+        """Has the shard recover, then passes calls to it. Raises StoreError."""
+        await self._connect()
+        self._running = asyncio.create_task(self._run())
 
     async def stop(self, grace: int) -> None:
-        """Drains the share for at most `grace` ms and ends the process."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
-        if self._line is not None and not self._cut.is_set():
+        """Drains the shard for at most `grace` ms and ends the process."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        if self._connection is not None and not self._cut.is_set():
             try:
-                async with asyncio.timeout(grace / SECOND + EXIT_LIMIT):
-                    await call_method(self._line, rpc_methods.STOP, grace)
+                async with asyncio.timeout(grace / SECOND + EXIT_TIMEOUT_SECONDS):
+                    await rpc_methods.STOP.call(self._connection, grace)
             except (StoreError, TimeoutError) as error:
-                self._log("worker_not_stopped", worker=self._branch.share, error=str(error))
+                self._log("worker_not_stopped", worker=self._worker.shard, error=str(error))
         await self.end()
 
-    async def _join(self) -> None:
-        line = self._line
-        assert line is not None, "opened before"
-        await self._alive(call_method(line, rpc_methods.START, None))
+    async def end(self) -> int:
+        """Cuts the connection and returns the exit code of the process, which ends then or is killed."""
+        if self._connection is not None:
+            self._connection.close()
+        return await self._process.end()
+
+    async def _connect(self) -> None:
+        connection = self._connection
+        assert connection is not None, "opened before"
+        await self._while_alive(rpc_methods.START.call(connection, None))
         if self._cut.is_set():
             raise self._ended
-        self._branch.join(line)
+        self._worker.connect(connection)
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         """Starts the process again whenever it has died."""
         while True:
             await self._watch()
-            self._log("worker_lost", worker=self._branch.share, exit=await self.end())
-            await self._come_back()
-            self._log("worker_back", worker=self._branch.share)
+            self._log("worker_lost", worker=self._worker.shard, exit=await self.end())
+            await self._restart()
+            self._log("worker_back", worker=self._worker.shard)
 
     async def _watch(self) -> None:
         """Returns when the process has died; one that does not answer is killed."""
         while not self._cut.is_set():
             try:
-                async with asyncio.timeout(self._patience.watch):
+                async with asyncio.timeout(self._limits.ping_interval):
                     await self._cut.wait()
             except TimeoutError:
-                await self._knock()
+                await self._ping()
 
-    async def _alive(self, work: Coroutine[Any, Any, None]) -> None:
-        """Returns with `work`, however long that takes, while the process answers. Raises StoreError."""
+    async def _while_alive(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for `work`, however long it takes, while the process answers pings. Raises StoreError."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
-                await asyncio.wait({task}, timeout=self._patience.watch)
+                await asyncio.wait({task}, timeout=self._limits.ping_interval)
                 if not task.done():
-                    await self._knock()
+                    await self._ping()
             await task
         except StoreUncertain as error:
             if not self._cut.is_set():
@@ -183,45 +181,40 @@ class WorkerSupervisor:
 
     @property
     def _ended(self) -> StoreUnavailable:
-        share = self._branch.share
-        return StoreUnavailable(f"worker process {share} ended before it was ready; the log says why")
+        shard = self._worker.shard
+        return StoreUnavailable(f"worker process {shard} ended before it was ready; the log says why")
 
-    async def _knock(self) -> None:
-        assert self._line is not None, "opened before"
-        silent, hangs = self._patience.silent, self._patience.hangs
-        asked = asyncio.ensure_future(call_method(self._line, rpc_methods.PING, None))
+    async def _ping(self) -> None:
+        """Returns with the answer, or when a process that does not answer has been killed."""
+        assert self._connection is not None, "opened before"
+        silent, hangs = self._limits.silent, self._limits.hangs
+        answer = asyncio.ensure_future(rpc_methods.PING.call(self._connection, None))
         try:
-            await asyncio.wait({asked}, timeout=silent)
-            self._branch.is_silent = not asked.done()
-            await asyncio.wait({asked}, timeout=hangs - silent)
-            if asked.done():
-                self._branch.is_silent = False
-                asked.exception()  # it has died: the line says so
+            await asyncio.wait({answer}, timeout=silent)
+            self._worker.is_silent = not answer.done()
+            await asyncio.wait({answer}, timeout=hangs - silent)
+            if answer.done():
+                self._worker.is_silent = False
+                answer.exception()  # the process has died: the connection reports it
                 return
         finally:
-            asked.cancel()
-        self._log("worker_hangs", worker=self._branch.share, seconds=hangs)
-        self._launched.kill()
+            answer.cancel()
+        self._log("worker_hangs", worker=self._worker.shard, seconds=hangs)
+        self._process.kill()
         await self._cut.wait()
 
-    async def _come_back(self) -> None:
-        pause = FIRST_PAUSE
+    async def _restart(self) -> None:
+        pause = FIRST_RESTART_PAUSE_SECONDS
         while True:
             try:
-                self._launched = await launch()
+                self._process = await WorkerProcess.launch()
                 await self.open()
-                await self._join()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the share must not stay away for it
-                self._log("worker_not_started", worker=self._branch.share, error=str(error) or repr(error))
+                await self._connect()
+            except Exception as error:  # noqa: BLE001 - no error may leave the shard without a process
+                self._log("worker_not_started", worker=self._worker.shard, error=str(error) or repr(error))
                 await self.end()
             else:
-                self._back(self._branch.share)
+                self._context.on_restart(self._worker.shard)
                 return
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
-
-    async def end(self) -> int:
-        """The exit code of the process: one whose line is cut ends by itself, or has to."""
-        if self._line is not None:
-            self._line.close()
-        return await self._launched.end()
+            pause = min(pause * 2, LONGEST_RESTART_PAUSE_SECONDS)

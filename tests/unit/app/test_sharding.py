@@ -1,4 +1,4 @@
-"""Which services may have worker processes, and what these are told."""
+"""Which services may have worker processes, and their configuration."""
 
 import time
 
@@ -29,7 +29,7 @@ def test_one_process_alone_may_use_what_it_cannot_share(members: dict[str, objec
 
 def test_system_jobs_live_where_their_functions_are() -> None:
     """In the service's own process, however many there are (SPEC section 11)."""
-    assert {shard_of(shares)(name) for shares in (1, 2, 5, 32) for name in NAMES} == {0}
+    assert {shard_of(shards)(name) for shards in (1, 2, 5, 32) for name in NAMES} == {0}
 
 
 def test_a_worker_process_has_all_settings_and_the_steady_line_of_its_service() -> None:
@@ -47,8 +47,8 @@ def test_a_worker_process_has_all_settings_and_the_steady_line_of_its_service() 
     clock = ManualClock(wall=1_000, skew=400)
     before = round(time.time() * 1_000)
     surroundings = make_surroundings(settings, "http://here")
-    orders = worker_configs(loaded, surroundings, "http://here", "node-1", clock)(2)
-    assert Settings.model_validate_json(orders.settings) == settings
-    assert (orders.share, orders.node, orders.served, orders.has_file) == (2, "node-1", "http://here", True)
-    assert (orders.sources, orders.environment) == (loaded.sources, {"HOST": "h"})
-    assert before - 600 <= orders.skew <= round(time.time() * 1_000) - 600
+    config = worker_configs(loaded, surroundings, "http://here", "node-1", clock)(2)
+    assert Settings.model_validate_json(config.settings) == settings
+    assert (config.shard, config.node, config.served, config.has_file) == (2, "node-1", "http://here", True)
+    assert (config.sources, config.environment) == (loaded.sources, {"HOST": "h"})
+    assert before - 600 <= config.skew <= round(time.time() * 1_000) - 600

@@ -14,7 +14,7 @@ from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
-from tests.unit.hosts.processes.shares import Shares
+from tests.unit.hosts.processes.memory_shards import MemoryShards
 from tests.unit.persistence.servers import make_database, postgres_server
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
@@ -36,7 +36,7 @@ OPENERS: dict[str, Opener] = {
 }
 # These have a catalogue, or queues, that keep what the suites promise, but are not whole stores.
 PARTIAL_OPENERS: dict[str, Callable[[pytest.FixtureRequest, Path], Awaitable[Any]]] = {
-    "shards": lambda _, __: Shares.open(),
+    "shards": lambda _, __: MemoryShards.open(),
     "sql cluster, sqlite": lambda _, __: ClusterStore.open("sqlite://"),
     "sql cluster, postgresql": lambda request, _: ClusterStore.open(
         make_database(request.getfixturevalue("postgres_server"))

@@ -1,4 +1,4 @@
-"""The processes of one service within a test: a host each, over stores in memory, joined by real lines."""
+"""The processes of one service within a test: a host each over stores in memory, with real connections."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import httpx
 
 from client_sdk.models import JobDefinition
 from scheduler_service.app.builders import make_core
-from scheduler_service.app.sharding import make_jobs, make_offload, shard_of
+from scheduler_service.app.sharding import shard_of
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.compile import Compiled
@@ -18,9 +18,9 @@ from scheduler_service.engine.compile_cache import CachedDefinition, CompileCach
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.processes.build import build_processes
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.hosts.processes.shard import OwnShard, RemoteShard
-from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.hosts.processes.shards import OwnShard
 from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.security.masking import Masking
@@ -69,7 +69,7 @@ class CountingCompiler(Compiler):
         return super().posted(definition, surroundings)
 
 
-class Share:
+class FleetShard:
     """What one process has. `serve` answers the service, `asked` names the methods that it was asked."""
 
     def __init__(self, store: SqliteStateStore) -> None:
@@ -121,40 +121,42 @@ class Share:
 class Fleet:
     """A service of several processes; the first one has the API (`world`)."""
 
-    def __init__(self, shares: list[Share], **settings: Any) -> None:
-        self.shares = shares
-        self.home = shard_of(len(shares))
-        self.branches = [WorkerHandle(share=number) for number in range(1, len(shares))]
-        self._lines: list[RpcConnection] = []
-        own = shares[0]
-        remotes = [RemoteShard(branch=branch, compiler=own.compiler.stored) for branch in self.branches]
-        jobs = make_jobs(OwnShard(host=own.host, history=own.history), remotes, self.home)
+    def __init__(self, shards: list[FleetShard], **settings: Any) -> None:
+        self.shards = shards
+        self.shard_of = shard_of(len(shards))
+        self._connections: list[RpcConnection] = []
+        own = shards[0]
+        processes = build_processes(
+            count=len(shards), store=own.store, shard_of=self.shard_of, compiler=own.compiler.stored
+        )
+        self.workers = processes.workers
+        jobs = processes.jobs(OwnShard(host=own.host, history=own.history))
         self.world = World(
             deliver=jobs.deliver,
             create_all=jobs.create_all,
             compile_definition=own.compiler.posted,
             compile_cache=own.compiler.compile_cache,
-            offload=make_offload(remotes, self.home),
+            offload=processes.offload,
             **settings,
         )
 
     async def join(self, number: int, serve: Serve | None = None) -> RpcConnection:
-        """The process of a share is there from now on; what answers is its own end of the line."""
+        """The process of a shard is there from now on; returns its own end of the connection."""
         ends = []
         for answer, socket_ in zip(
-            (_refuse, serve or self.shares[number].serve), socket.socketpair(), strict=True
+            (_refuse, serve or self.shards[number].serve), socket.socketpair(), strict=True
         ):
             socket_.setblocking(False)
-            line = await RpcConnection.open(
+            connection = await RpcConnection.open(
                 socket_,
                 serve=answer,
-                hear=lambda method, argument: None,
-                lost=lambda: None,
+                on_notice=lambda method, argument: None,
+                on_lost=lambda: None,
                 log=lambda event, /, **keys: None,
             )
-            ends.append(line)
-        self._lines += ends
-        self.branches[number - 1].join(ends[0])
+            ends.append(connection)
+        self._connections += ends
+        self.workers[number - 1].connect(ends[0])
         return ends[1]
 
     async def post(self, *items: object, status: int = 200, **options: Any) -> list[dict[str, Any]]:
@@ -167,19 +169,19 @@ class Fleet:
     async def jobs(self, *job_ids: str) -> dict[str, tuple[object, ...]]:
         """The jobs as all processes keep them."""
         found: dict[str, tuple[object, ...]] = {}
-        for number, share in enumerate(self.shares):
-            kept = await share.jobs(*job_ids)
-            assert {self.home(job_id) for job_id in kept} <= {number}
+        for number, shard in enumerate(self.shards):
+            kept = await shard.jobs(*job_ids)
+            assert {self.shard_of(job_id) for job_id in kept} <= {number}
             found |= kept
         return found
 
     async def close(self) -> None:
-        """All ends of all lines."""
-        for line in self._lines:
-            line.close()
+        """Cuts all connections."""
+        for connection in self._connections:
+            connection.close()
         await asyncio.sleep(0)
-        for share in self.shares:
-            await share.host.stop(0)
+        for shard in self.shards:
+            await shard.host.stop(0)
 
 
 async def _refuse(method: str, argument: bytes) -> bytes:
@@ -189,8 +191,8 @@ async def _refuse(method: str, argument: bytes) -> bytes:
 @contextlib.asynccontextmanager
 async def fleet(processes: int, **settings: Any) -> AsyncIterator[Fleet]:
     """A service of so many processes, all of them there."""
-    shares = [Share(await SqliteStateStore.open(folder=None)) for _ in range(processes)]
-    opened = Fleet(shares, **settings)
+    shards = [FleetShard(await SqliteStateStore.open(folder=None)) for _ in range(processes)]
+    opened = Fleet(shards, **settings)
     try:
         for number in range(1, processes):
             await opened.join(number)

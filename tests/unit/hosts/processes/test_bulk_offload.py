@@ -33,9 +33,9 @@ async def service() -> AsyncIterator[Fleet]:
     """A service of three processes that know the plain definition, each from a job of its own."""
     async with fleet(PROCESSES) as opened:
         await opened.post(*map(named, KNOWN))
-        for share in opened.shares:
-            share.asked.clear()
-            share.compiler.counted.lookups = share.compiler.counted.added = share.compiler.compiled = 0
+        for shard in opened.shards:
+            shard.asked.clear()
+            shard.compiler.counted.lookups = shard.compiler.counted.added = shard.compiler.compiled = 0
         yield opened
 
 
@@ -53,7 +53,7 @@ def codes(items: list[dict[str, Any]]) -> dict[str, str]:
     return {item["jobId"]: item["problem"]["errors"][0]["code"] for item in items if item["problem"]}
 
 
-def test_the_jobs_lie_in_all_shares() -> None:
+def test_the_jobs_lie_in_all_shards() -> None:
     """Otherwise the tests here would show little."""
     for ids in (IDS, KNOWN):
         assert set(map(shard_of(PROCESSES), ids)) == set(range(PROCESSES))
@@ -62,11 +62,11 @@ def test_the_jobs_lie_in_all_shares() -> None:
 async def test_the_service_looks_at_its_own_definitions_alone(service: Fleet) -> None:
     """What another process has cached is neither compiled nor looked up a second time."""
     assert told(await service.post(*map(named, IDS))) == ["created"] * len(IDS)
-    homes = [service.home(job_id) for job_id in IDS]
-    for number, share in enumerate(service.shares):
-        counted = share.compiler.counted
-        assert (counted.lookups, counted.added, share.compiler.compiled) == (homes.count(number), 0, 0)
-        assert share.asked == ([rpc_methods.OFFER.name] if number else [])
+    numbers = [service.shard_of(job_id) for job_id in IDS]
+    for number, shard in enumerate(service.shards):
+        counted = shard.compiler.counted
+        assert (counted.lookups, counted.added, shard.compiler.compiled) == (numbers.count(number), 0, 0)
+        assert shard.asked == ([rpc_methods.OFFER.name] if number else [])
     assert sorted(await service.jobs(*IDS)) == sorted(IDS)
 
 
@@ -74,12 +74,12 @@ async def test_what_nobody_knows_is_compiled_and_known_from_then_on(service: Fle
     """A definition that was compiled is cached where it is created, also with a default."""
     first = [named(job_id, maxRetries=7) for job_id in IDS[:6]]
     assert told(await service.post(*first)) == ["created"] * 6
-    assert [share.asked for share in service.shares[1:]] == [
+    assert [shard.asked for shard in service.shards[1:]] == [
         [rpc_methods.OFFER.name, rpc_methods.CREATE.name]
     ] * 2
     second = [named(job_id, maxRetries=7) for job_id in IDS[6:]]
     assert told(await service.post(*second)) == ["created"] * 6
-    assert [share.asked[2:] for share in service.shares[1:]] == [[rpc_methods.OFFER.name]] * 2
+    assert [shard.asked[2:] for shard in service.shards[1:]] == [[rpc_methods.OFFER.name]] * 2
 
 
 async def test_two_of_one_job_are_taken_in_their_order(service: Fleet) -> None:
@@ -111,7 +111,7 @@ async def test_who_has_the_admin_key_is_the_creator() -> None:
             assert told(await service.post(*items, headers=headers)) == ["created"] * 9
         kept = await service.jobs(*(f"job{number}" for number in range(9)))
         assert {one[1] for one in kept.values()} == {"admin"}
-        assert [share.asked[-1] for share in service.shares[1:]] == [rpc_methods.OFFER.name] * 2
+        assert [shard.asked[-1] for shard in service.shards[1:]] == [rpc_methods.OFFER.name] * 2
 
 
 @pytest.mark.parametrize("wrong", [b'{"jobName": nul}', b'"\xff"', b"1e999", b"[" * 64 + b"]" * 64])
@@ -122,14 +122,14 @@ async def test_what_is_no_json_creates_nothing_anywhere(service: Fleet, wrong: b
         status, _ = await send(client, b"[%s, %s]" % (known, wrong), {})
     assert status in (400, 422)
     assert await service.jobs(*IDS) == {}
-    assert [share.asked for share in service.shares] == [[]] * PROCESSES
+    assert [shard.asked for shard in service.shards] == [[]] * PROCESSES
 
 
 async def test_a_process_that_is_away_fails_its_own_jobs_alone(service: Fleet) -> None:
     """503 for them, 422 for what is wrong all the same; under a key they are tried again
     (SPEC section 10)."""
-    away = [job_id for job_id in IDS if service.home(job_id) == 1]
-    service.branches[0].leave()
+    away = [job_id for job_id in IDS if service.shard_of(job_id) == 1]
+    service.workers[0].disconnect()
     items = [named(job_id, **({"qos": 7} if job_id == away[0] else {})) for job_id in IDS]
     headers = {"Idempotency-Key": "k"}
     first = codes(await service.post(*items, headers=headers))
@@ -155,7 +155,7 @@ async def test_a_process_that_ends_over_an_array_leaves_its_jobs_unknown(service
     posted = asyncio.ensure_future(service.post(*map(named, IDS)))
     await asked.wait()
     line.close()
-    lost = [job_id for job_id in IDS if service.home(job_id) == 2]
+    lost = [job_id for job_id in IDS if service.shard_of(job_id) == 2]
     assert codes(await posted) == dict.fromkeys(lost, "unknown")
     await service.join(2)
     assert set(told(await service.post(*map(named, lost)))) == {"created"}
@@ -168,7 +168,7 @@ async def test_a_fault_in_a_process_leaves_its_jobs_unknown(service: Fleet) -> N
         raise RuntimeError("a fault of ours")
 
     await service.join(1, break_down)
-    lost = [job_id for job_id in IDS if service.home(job_id) == 1]
+    lost = [job_id for job_id in IDS if service.shard_of(job_id) == 1]
     assert codes(await service.post(*map(named, IDS))) == dict.fromkeys(lost, "unknown")
     await service.join(1)
     assert set(told(await service.post(*map(named, IDS)))) == {"created", "unchanged"}

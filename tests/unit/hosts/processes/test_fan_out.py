@@ -1,4 +1,4 @@
-"""Several shares asked at once."""
+"""Several shards asked at once."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ async def _fail(error: Exception) -> str:
 
 
 async def test_who_knows_is_not_kept_waiting_by_who_hangs() -> None:
-    """One share that does not answer must not stop what another one has answered."""
+    """One shard that does not answer must not stop what another one has answered."""
     assert await asyncio.wait_for(one_of([_hang(), _say(""), _say("known")]), 5) == "known"
 
 

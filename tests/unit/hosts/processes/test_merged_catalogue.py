@@ -1,4 +1,4 @@
-"""The catalogues of several shares answer as one (SPEC section 10): lists, pages, figures, and errors."""
+"""The catalogues of several shards answer as one (SPEC section 10): lists, pages, figures, and errors."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,15 +13,15 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import Catalogue, JobPage, JobQuery, JobSort
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.unit.hosts.processes.shares import Shares
+from tests.unit.hosts.processes.memory_shards import MemoryShards
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[Shares]:
-    store = await Shares.open()
+async def store() -> AsyncIterator[MemoryShards]:
+    store = await MemoryShards.open()
     yield store
     await store.close()
 
@@ -83,14 +83,14 @@ async def read_more(catalogue: Catalogue, query: JobQuery) -> list[object]:
 
 
 async def compare(jobs: dict[str, dict[str, Any]], homes: dict[str, int], queries: list[JobQuery]) -> None:
-    """One store and three shares, with the same jobs."""
-    alone, shares = await SqliteStateStore.open(folder=None), await Shares.open()
-    shares.homes = homes
+    """One store and three shards, with the same jobs."""
+    alone, shards = await SqliteStateStore.open(folder=None), await MemoryShards.open()
+    shards.pinned = homes
     try:
         for job_id, values in jobs.items():
-            for store in (alone, shares):
+            for store in (alone, shards):
                 await store.commit(commit(job_id, definition=b"{}", **values))
-        one, merged = alone.catalogue, shares.catalogue
+        one, merged = alone.catalogue, shards.catalogue
         for query in queries:
             assert await pages(merged, query) == await pages(one, query)
             assert await read_more(merged, query) == await read_more(one, query)
@@ -103,7 +103,7 @@ async def compare(jobs: dict[str, dict[str, Any]], homes: dict[str, int], querie
         assert await merged.some(IDS) == await one.some(IDS)
     finally:
         await alone.close()
-        await shares.close()
+        await shards.close()
 
 
 @settings(deadline=None, max_examples=25)
@@ -112,16 +112,16 @@ async def compare(jobs: dict[str, dict[str, Any]], homes: dict[str, int], querie
     homes=HOMES,
     queries=st.lists(QUERIES, min_size=3, max_size=6),
 )
-def test_shares_answer_as_one_store_does(
+def test_shards_answer_as_one_store_does(
     jobs: dict[str, dict[str, Any]], homes: dict[str, int], queries: list[JobQuery]
 ) -> None:
     """Every kind of question, page by page, whatever jobs there are and wherever they live."""
     asyncio.run(compare(jobs, homes, queries))
 
 
-async def test_equal_moments_follow_by_id(store: Shares) -> None:
-    """Whichever share they live in, and where the list is cut."""
-    store.homes = {"a": 2, "b": 1, "c": 0, "d": 1}
+async def test_equal_moments_follow_by_id(store: MemoryShards) -> None:
+    """Whichever shard they live in, and where the list is cut."""
+    store.pinned = {"a": 2, "b": 1, "c": 0, "d": 1}
     for job_id, moment in (("c", 5), ("b", 5), ("a", 5), ("d", 4)):
         await store.commit(commit(job_id, next_fire=moment))
     for limit, wanted in ((4, "dabc"), (3, "dab"), (2, "da")):
@@ -129,10 +129,10 @@ async def test_equal_moments_follow_by_id(store: Shares) -> None:
         assert [entry.job_id for entry in found] == list(wanted)
 
 
-async def test_a_share_that_is_away_makes_a_list_fail(store: Shares) -> None:
-    """Never a part of a list that looks like the whole; what lives in another share is still found."""
-    store.homes = {"a": 0, "b": 1, "c": 2}
-    for job_id in store.homes:
+async def test_a_shard_that_is_away_makes_a_list_fail(store: MemoryShards) -> None:
+    """Never a part of a list that looks like the whole; what lives in another shard is still found."""
+    store.pinned = {"a": 0, "b": 1, "c": 2}
+    for job_id in store.pinned:
         await store.commit(commit(job_id, definition=b"{}", parent_job="a"))
     await store.stores[1].close()
     merged = store.catalogue
@@ -155,7 +155,7 @@ async def test_a_share_that_is_away_makes_a_list_fail(store: Shares) -> None:
     assert len(await merged.revisions("uid-c")) == 1
 
 
-async def test_one_share_is_asked_without_a_task(store: Shares) -> None:
+async def test_one_shard_is_asked_without_a_task(store: MemoryShards) -> None:
     """What concerns one job costs no more than in a store of its own."""
     await store.commit(commit("a"))
     tasks: list[Any] = []

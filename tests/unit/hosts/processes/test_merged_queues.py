@@ -1,4 +1,4 @@
-"""The queues of several shares are those of one store (SPEC section 13): claims, leases, ends, and errors."""
+"""The queues of several shards are those of one store (SPEC section 13): claims, leases, ends, and errors."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from scheduler_service.domain.effects import WithdrawParts
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Swept
 from scheduler_service.domain.parts import PartEnd, write_part_id
-from scheduler_service.hosts.processes.merged_queues import AGAIN
+from scheduler_service.hosts.processes.merged_queues import SWEEP_RETRY_MS
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
-from tests.unit.hosts.processes.shares import Shares
+from tests.unit.hosts.processes.memory_shards import MemoryShards
 from tests.unit.persistence.queue_bench import DONE, Bench
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[Shares]:
-    store = await Shares.open()
+async def store() -> AsyncIterator[MemoryShards]:
+    store = await MemoryShards.open()
     yield store
     await store.close()
 
@@ -32,8 +32,8 @@ def bench(store: Any) -> Bench:
     return Bench(store)
 
 
-def asked(store: Shares, name: str) -> list[int]:
-    """How often each share was asked so."""
+def asked(store: MemoryShards, name: str) -> list[int]:
+    """How often each shard was asked so."""
     return [calls.made.count(name) for calls in store.calls]
 
 
@@ -83,10 +83,10 @@ class Life:
 
 
 async def compare(acts: list[tuple[Any, ...]], places: list[int]) -> None:
-    """One store and three shares live through the same."""
-    alone, shares = await SqliteStateStore.open(folder=None), await Shares.open()
-    shares.place = lambda execution: places[execution % len(places)]
-    lives = [Life(Bench(alone)), Life(Bench(shares))]  # type: ignore[arg-type]
+    """One store and three shards live through the same."""
+    alone, shards = await SqliteStateStore.open(folder=None), await MemoryShards.open()
+    shards.place = lambda execution: places[execution % len(places)]
+    lives = [Life(Bench(alone)), Life(Bench(shards))]  # type: ignore[arg-type]
     try:
         for act in acts:
             one, merged = [await life.act(*act) for life in lives]
@@ -95,17 +95,17 @@ async def compare(acts: list[tuple[Any, ...]], places: list[int]) -> None:
         assert ends[0] == ends[1]
     finally:
         await alone.close()
-        await shares.close()
+        await shards.close()
 
 
 @settings(deadline=None, max_examples=50)
 @given(acts=ACTS, places=st.lists(st.integers(0, 2), min_size=1, max_size=7))
-def test_shares_give_what_one_store_gives(acts: list[tuple[Any, ...]], places: list[int]) -> None:
+def test_shards_give_what_one_store_gives(acts: list[tuple[Any, ...]], places: list[int]) -> None:
     """The same parts in the same order, whatever their priorities, names, ages, steps and capacities."""
     asyncio.run(compare(acts, places))
 
 
-async def test_two_claims_of_one_instance_never_pass_its_capacity(store: Shares, bench: Bench) -> None:
+async def test_two_claims_of_one_instance_never_pass_its_capacity(store: MemoryShards, bench: Bench) -> None:
     """However many ask at once; another instance, or one without a limit, waits for nobody."""
     for _ in range(12):
         await bench.publish()
@@ -126,7 +126,7 @@ async def test_parts_are_in_one_hand_whoever_asks_at_once(bench: Bench) -> None:
     assert len({one.lease for some in given for one in some}) == 9
 
 
-async def test_who_was_overtaken_looks_again(store: Shares, bench: Bench) -> None:
+async def test_who_was_overtaken_looks_again(store: MemoryShards, bench: Bench) -> None:
     """Between the look and the claim somebody else has taken the best: the next ones are there."""
     store.place = lambda execution: 0 if execution < 3 else 1
     for _ in range(4):
@@ -137,8 +137,8 @@ async def test_who_was_overtaken_looks_again(store: Shares, bench: Bench) -> Non
     assert await bench.executions_of("c", most=9) == [4]
 
 
-async def test_where_nothing_is_shown_nothing_is_written(store: Shares, bench: Bench) -> None:
-    """A look is a read; where one share shows something, that one alone is asked for it, once."""
+async def test_where_nothing_is_shown_nothing_is_written(store: MemoryShards, bench: Bench) -> None:
+    """A look is a read; where one shard shows something, that one alone is asked for it, once."""
     assert await bench.claim("a", most=3) == ()
     assert (asked(store, "look"), asked(store, "claim")) == ([1, 1, 1], [0, 0, 0])
     await bench.publish()
@@ -146,8 +146,8 @@ async def test_where_nothing_is_shown_nothing_is_written(store: Shares, bench: B
     assert (asked(store, "look"), asked(store, "claim")) == ([2, 2, 2], [0, 1, 0])
 
 
-async def test_a_lease_tells_its_share(store: Shares, bench: Bench) -> None:
-    """Nobody else is asked for it as long as its share knows it."""
+async def test_a_lease_tells_its_shard(store: MemoryShards, bench: Bench) -> None:
+    """Nobody else is asked for it as long as its shard knows it."""
     store.place = lambda execution: 2
     await bench.publish()
     (leased,) = await bench.claim()
@@ -180,7 +180,9 @@ async def test_an_odd_lease_is_lost_and_no_error(bench: Bench, lease: str) -> No
 
 
 @pytest.mark.parametrize("lease", ["old", "old.0", "old.1", "old.2", "old.31"])
-async def test_a_lease_is_known_wherever_its_part_lives_now(store: Shares, bench: Bench, lease: str) -> None:
+async def test_a_lease_is_known_wherever_its_part_lives_now(
+    store: MemoryShards, bench: Bench, lease: str
+) -> None:
     """The jobs were divided anew, or the lease is older than its end: it goes on all the same."""
     store.place = lambda execution: 1
     await bench.publish()
@@ -194,8 +196,8 @@ async def test_a_lease_is_known_wherever_its_part_lives_now(store: Shares, bench
     assert await bench.queues.complete(lease, PartEnd(error="no"), 4) is False
 
 
-async def test_a_lease_is_known_while_another_share_is_away(store: Shares, bench: Bench) -> None:
-    """Its own share decides; where that one is away nobody says that the lease is lost."""
+async def test_a_lease_is_known_while_another_shard_is_away(store: MemoryShards, bench: Bench) -> None:
+    """Its own shard decides; where that one is away nobody says that the lease is lost."""
     store.place = lambda execution: execution
     for _ in range(2):
         await bench.publish()
@@ -209,12 +211,12 @@ async def test_a_lease_is_known_while_another_share_is_away(store: Shares, bench
 
 
 async def unsure() -> None:
-    raise StoreUncertain("Whether it was written is unknown: the share went away.")
+    raise StoreUncertain("Whether it was written is unknown: the shard went away.")
 
 
 @pytest.mark.parametrize("lease", ["old.0", "old.1"])
 async def test_a_completion_of_which_nobody_knows_is_uncertain(
-    store: Shares, bench: Bench, lease: str
+    store: MemoryShards, bench: Bench, lease: str
 ) -> None:
     """It may be durable, whoever else is away and whoever is asked first: said again, it is."""
     store.place = lambda execution: 1
@@ -227,7 +229,7 @@ async def test_a_completion_of_which_nobody_knows_is_uncertain(
     assert await bench.queues.complete(lease, DONE, 1) is True
 
 
-async def test_a_claim_fails_where_a_share_is_away(store: Shares, bench: Bench) -> None:
+async def test_a_claim_fails_where_a_shard_is_away(store: MemoryShards, bench: Bench) -> None:
     """What it holds there, and what is better there, is unknown. What others gave already is not lost."""
     for _ in range(3):
         await bench.publish()
@@ -238,7 +240,9 @@ async def test_a_claim_fails_where_a_share_is_away(store: Shares, bench: Bench) 
         await bench.claim("a", most=3)
 
 
-async def test_a_claim_of_which_a_share_cannot_say_whether_it_wrote(store: Shares, bench: Bench) -> None:
+async def test_a_claim_of_which_a_shard_cannot_say_whether_it_wrote(
+    store: MemoryShards, bench: Bench
+) -> None:
     """An error, so that whoever asked looks at the leases: all of it comes back when they end."""
     for _ in range(3):
         await bench.publish(lease=1_000, delay=0)
@@ -251,7 +255,7 @@ async def test_a_claim_of_which_a_share_cannot_say_whether_it_wrote(store: Share
 
 
 async def leased_everywhere(bench: Bench) -> None:
-    """A part of each share in somebody's hands, which ends with its lease."""
+    """A part of each shard in somebody's hands, which ends with its lease."""
     for _ in range(3):
         await bench.publish(lease=1_000, retries=0)
     await bench.claim("a", most=3)
@@ -270,20 +274,20 @@ async def test_a_sweep_ends_leases_everywhere(bench: Bench) -> None:
     assert await bench.queues.sweep(1_000) == Swept((), 7_000)
 
 
-async def test_a_sweep_tells_what_ended_while_a_share_is_away(store: Shares, bench: Bench) -> None:
-    """These ends are durable and would not be found again; the other share is looked at again soon."""
+async def test_a_sweep_tells_what_ended_while_a_shard_is_away(store: MemoryShards, bench: Bench) -> None:
+    """These ends are durable and would not be found again; the other shard is looked at again soon."""
     await leased_everywhere(bench)
     await store.stores[1].close()
     swept = await bench.queues.sweep(1_000)
     assert sorted(one.job_id for one in swept.ended) == ["job-2", "job-3"]
-    assert swept.next_look == 1_000 + AGAIN
+    assert swept.next_look == 1_000 + SWEEP_RETRY_MS
     for number in (0, 2):
         await store.stores[number].close()
     with pytest.raises(StoreUnavailable):
         await bench.queues.sweep(2_000)
 
 
-async def test_what_a_share_ended_unheard_is_told(store: Shares, bench: Bench) -> None:
+async def test_what_a_shard_ended_unheard_is_told(store: MemoryShards, bench: Bench) -> None:
     """It went away after the write: with the next sweep that it answers, and once."""
     await leased_everywhere(bench)
     store.calls[1].after["sweep"] = unsure
@@ -296,8 +300,8 @@ async def test_what_a_share_ended_unheard_is_told(store: Shares, bench: Bench) -
     assert (await bench.queues.sweep(3_000)).ended == ()
 
 
-async def test_ends_are_merged_and_dropped_everywhere(store: Shares, bench: Bench) -> None:
-    """Pages in order of ids over all shares; a part is dropped wherever it lives."""
+async def test_ends_are_merged_and_dropped_everywhere(store: MemoryShards, bench: Bench) -> None:
+    """Pages in order of ids over all shards; a part is dropped wherever it lives."""
     names = [(await bench.publish())[0] for _ in range(7)]
     for leased in await bench.claim(most=7):
         await bench.queues.complete(leased.lease, DONE, 1)

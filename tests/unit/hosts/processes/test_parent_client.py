@@ -29,7 +29,7 @@ REQUEST = OutboundRequest("POST", "service://shop/x", (("a", "b"),), b"body")
 
 
 class Scene:
-    """A service with one instance that takes one call at a time, and a worker process at its line."""
+    """A service with one instance that takes one call at a time, and a connected worker process."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(wall=1_000_000)
@@ -37,8 +37,10 @@ class Scene:
         self.places = MemoryRouter(instances=self.instances, terms=lambda _, __: Terms(), clock=self.clock)
         self.addresses: dict[str, tuple[str | None, bool]] = {}
         self.asked: list[str] = []
-        self.stirred: list[Any] = []
-        self.hosting = ParentService(router=self.places, address=self.locate, stir=self.stirred.append)
+        self.woken: list[Any] = []
+        self.parent = ParentService(
+            router=self.places, address_of=self.locate, wake_claimers=self.woken.append
+        )
         self.instances.register(
             Instance("shop", "default", "i1", "http://i1.test", capacity=1, seen=self.clock.now().steady)
         )
@@ -53,20 +55,20 @@ class Scene:
     async def open(self) -> None:
         ours, theirs = socket.socketpair()
         self.lost = asyncio.Event()
-        self.service = await self._line(ours, self.hosting.serve, self.hosting.hear, self.hosting.end)
-        self.line = await self._line(theirs, _refuse, lambda method, argument: None, self.lost.set)
-        self.router = RemoteRouter(line=self.line)
+        self.service = await self._connect(ours, self.parent.serve, self.parent.take_notice, self.parent.end)
+        self.connection = await self._connect(theirs, _refuse, lambda method, argument: None, self.lost.set)
+        self.router = RemoteRouter(connection=self.connection)
 
-    async def _line(self, end: socket.socket, serve: Any, hear: Any, lost: Any) -> RpcConnection:
+    async def _connect(self, end: socket.socket, serve: Any, on_notice: Any, on_lost: Any) -> RpcConnection:
         end.setblocking(False)
         return await RpcConnection.open(
-            end, serve=serve, hear=hear, lost=lost, log=lambda event, /, **keys: None
+            end, serve=serve, on_notice=on_notice, on_lost=on_lost, log=lambda event, /, **keys: None
         )
 
     async def said(self) -> None:
         """Returns when all that was told has been heard."""
         self.addresses.setdefault("said", (None, False))
-        await ParentDirectory(line=self.line).learn("said")
+        await ParentDirectory(connection=self.connection).learn("said")
 
 
 async def _refuse(method: str, argument: bytes) -> bytes:
@@ -82,13 +84,13 @@ async def opened() -> AsyncIterator[Scene]:
     scene = Scene()
     await scene.open()
     yield scene
-    scene.line.close()
+    scene.connection.close()
     scene.service.close()
     await scene.lost.wait()
 
 
-async def test_a_place_is_held_for_a_share_and_given_back() -> None:
-    """Who is full is full for all shares: capacities are counted in one place (SPEC section 13)."""
+async def test_a_place_is_held_for_a_shard_and_given_back() -> None:
+    """Who is full is full for all shards: capacities are counted in one place (SPEC section 13)."""
     async with opened() as scene:
         assert (await scene.search(1))[0] == (Chosen("i1", "http://i1.test"),)
         second = asyncio.ensure_future(scene.search(2))
@@ -121,7 +123,7 @@ async def test_the_places_of_a_dead_process_are_free() -> None:
         await scene.search(1)
         waiting = asyncio.ensure_future(scene.search(2))
         await scene.said()
-        scene.line.close()
+        scene.connection.close()
         await scene.lost.wait()
         with pytest.raises(Exception, match="worker process ended"):
             await waiting
@@ -158,7 +160,7 @@ async def test_a_call_that_is_abandoned_before_it_enters_holds_nothing() -> None
 
 
 async def test_a_draining_instance_is_left_out_for_all() -> None:
-    """What one share hears of an instance counts for every share."""
+    """What one shard hears of an instance counts for every shard."""
     async with opened() as scene:
         scene.router.mark_draining("default", "shop", "i1")
         assert await scene.search(1) == ((), "random")
@@ -182,7 +184,7 @@ class Target(Sender):
 async def test_an_address_is_asked_for_each_call() -> None:
     """So it is what the service knows now; who has an address already, or is no service, is not asked for."""
     async with opened() as scene:
-        directory = ParentDirectory(line=scene.line)
+        directory = ParentDirectory(connection=scene.connection)
         target = Target(directory)
         sender = LookupSender(sender=target, directory=directory)
         await sender.send(REQUEST)
@@ -197,7 +199,7 @@ async def test_an_address_is_asked_for_each_call() -> None:
 async def test_who_waits_for_instances_learns_of_them() -> None:
     """Just after a start of the service its instances are not back yet."""
     async with opened() as scene:
-        directory = ParentDirectory(line=scene.line)
+        directory = ParentDirectory(connection=scene.connection)
         scene.addresses["shop"] = (None, True)
         await directory.learn("shop")
         assert directory.awaits_instances("shop")
@@ -213,7 +215,7 @@ async def test_work_for_queues_wakes_those_who_wait() -> None:
     async with opened() as scene:
         name = PartName("uid", 1, 1, 0, 0)
         part = QueuedPart(name, "resize", 1, REQUEST, QueueOptions(), 0, 0, "job", "default")
-        wake_parent_claimers(scene.line, PublishParts((part, part)))
-        wake_parent_claimers(scene.line, WithdrawParts("uid", 1, 1))
+        wake_parent_claimers(scene.connection, PublishParts((part, part)))
+        wake_parent_claimers(scene.connection, WithdrawParts("uid", 1, 1))
         await scene.said()
-        assert scene.stirred == [[("default", "resize")], None]
+        assert scene.woken == [[("default", "resize")], None]

@@ -1,4 +1,4 @@
-"""The line between the service and a worker process: calls, errors, what is told, and its end."""
+"""The connection between the service and a worker process: calls, errors, notices, and its end."""
 
 import asyncio
 import socket
@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault, RpcConnection
-from scheduler_service.hosts.processes.rpc_frames import (
+from scheduler_service.hosts.processes.rpc_connection import (
     Frame,
     FrameReader,
+    OtherProcessFault,
     RpcAnswer,
     RpcCall,
+    RpcConnection,
     RpcFailure,
     RpcNotice,
     write_frame,
@@ -27,23 +28,24 @@ Serve = Callable[[str, bytes], Awaitable[bytes]]
 
 
 class End:
-    """One end of a line, and what came to it."""
+    """One end of a connection, and what came to it."""
 
-    line: RpcConnection
+    connection: RpcConnection
 
     def __init__(self, serve: Serve) -> None:
         self.serve = serve
-        self.heard: list[tuple[str, bytes]] = []
+        self.notices: list[str] = []
+        self.take_notice: Callable[[str, bytes], None] = lambda method, argument: self.notices.append(method)
         self.log: list[str] = []
         self.lost = asyncio.Event()
 
     async def open(self, end: socket.socket) -> None:
         end.setblocking(False)
-        self.line = await RpcConnection.open(
+        self.connection = await RpcConnection.open(
             end,
             serve=self.serve,
-            hear=lambda method, argument: self.heard.append((method, argument)),
-            lost=self.lost.set,
+            on_notice=self.take_notice,
+            on_lost=self.lost.set,
             log=lambda event, /, **keys: self.log.append(event),
         )
 
@@ -64,13 +66,13 @@ async def echo(method: str, argument: bytes) -> bytes:
 
 @asynccontextmanager
 async def connected(serve: Serve = echo) -> AsyncIterator[tuple[End, End]]:
-    """Both ends of a line; both serve."""
+    """Both ends of a connection; both serve."""
     ours, theirs = End(serve), End(serve)
     for end, socket_ in zip((ours, theirs), socket.socketpair(), strict=True):
         await end.open(socket_)
     yield ours, theirs
     for end in (ours, theirs):
-        end.line.close()
+        end.connection.close()
         await end.lost.wait()
 
 
@@ -78,8 +80,8 @@ async def test_calls_go_both_ways_at_once() -> None:
     """Each gets its own answer, however many are under way."""
     async with connected() as (ours, theirs):
         texts = [str(number).encode() * number for number in range(200)]
-        there = asyncio.gather(*(ours.line.call("echo", text) for text in texts))
-        back = asyncio.gather(*(theirs.line.call("echo", text) for text in reversed(texts)))
+        there = asyncio.gather(*(ours.connection.call("echo", text) for text in texts))
+        back = asyncio.gather(*(theirs.connection.call("echo", text) for text in reversed(texts)))
         assert await there == texts
         assert await back == texts[::-1]
 
@@ -88,7 +90,7 @@ async def test_a_large_argument_arrives_whole() -> None:
     """An array of definitions may have 16 MiB."""
     async with connected() as (ours, _):
         text = bytes(range(256)) * (16 << 12)
-        assert await ours.line.call("echo", text) == text
+        assert await ours.connection.call("echo", text) == text
 
 
 @pytest.mark.parametrize(
@@ -101,12 +103,12 @@ async def test_a_large_argument_arrives_whole() -> None:
     ],
 )
 async def test_an_error_is_raised_where_it_was_asked(method: str, kind: type[Exception]) -> None:
-    """With its kind and its text; the line goes on."""
+    """With its kind and its text; the connection goes on."""
     async with connected() as (ours, theirs):
         with pytest.raises(kind) as caught:
-            await ours.line.call(method, b"")
+            await ours.connection.call(method, b"")
         assert str(caught.value) == str(await _raised(method))
-        assert await ours.line.call("echo", b"on") == b"on"
+        assert await ours.connection.call("echo", b"on") == b"on"
         assert theirs.log == []
 
 
@@ -122,7 +124,7 @@ async def test_a_fault_is_told_without_its_text() -> None:
     """What it was stands in the log of the process that met it."""
     async with connected() as (ours, theirs):
         with pytest.raises(OtherProcessFault) as caught:
-            await ours.line.call("fault", b"")
+            await ours.connection.call("fault", b"")
         assert "a secret" not in str(caught.value)
         assert theirs.log == ["call_broke"]
 
@@ -138,15 +140,15 @@ async def test_a_cut_line_leaves_calls_uncertain() -> None:
         return b""
 
     async with connected(hang) as (ours, theirs):
-        asked = asyncio.ensure_future(ours.line.call("echo", b""))
+        asked = asyncio.ensure_future(ours.connection.call("echo", b""))
         await heard.wait()
-        theirs.line.close()
+        theirs.connection.close()
         with pytest.raises(StoreUncertain):
             await asked
         await ours.lost.wait()
         with pytest.raises(StoreUnavailable):
-            await ours.line.call("echo", b"")
-        ours.line.tell("nobody", b"hears")
+            await ours.connection.call("echo", b"")
+        ours.connection.notify("nobody", b"hears")
 
 
 async def test_what_is_told_keeps_its_place() -> None:
@@ -158,11 +160,11 @@ async def test_what_is_told_keeps_its_place() -> None:
         return b""
 
     async with connected(note) as (ours, theirs):
-        theirs.line._hear = lambda method, argument: order.append(method)
-        first = asyncio.ensure_future(ours.line.call("one", b""))
+        theirs.notices = order
+        first = asyncio.ensure_future(ours.connection.call("one", b""))
         await asyncio.sleep(0)
-        ours.line.tell("two", b"")
-        await asyncio.gather(first, ours.line.call("three", b""))
+        ours.connection.notify("two", b"")
+        await asyncio.gather(first, ours.connection.call("three", b""))
         assert order == ["one", "two", "three"]
 
 

@@ -15,8 +15,8 @@ from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
-from scheduler_service.hosts.processes.worker_process import WorkerProcess, launch
-from scheduler_service.hosts.processes.worker_supervisor import WatchLimits, WorkerSupervisor
+from scheduler_service.hosts.processes.worker_process import WorkerProcess
+from scheduler_service.hosts.processes.worker_supervisor import WatchLimits, WorkerContext, WorkerSupervisor
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.services.instances import Instances
@@ -24,93 +24,91 @@ from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings import Loaded, Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
-SHARE = 1
+SHARD = 1
 SERVED = "http://here.test"
 SHORT = 0.2
 
 
-class Ward:
-    """One worker process in the care of its keeper, whose patience ends when it is told to."""
+class Supervised:
+    """One worker process under its supervisor, whose limits a test can shorten."""
 
-    def __init__(self, folder: Path, launched: WorkerProcess) -> None:
+    def __init__(self, folder: Path, process: WorkerProcess) -> None:
         settings = Settings.model_validate({"store": {"data": str(folder)}, "server": {"workers": 2}})
         clock = ManualClock(wall=1_000_000)
-        self.launched = launched
-        self.branch = WorkerHandle(share=SHARE)
-        self.patience = WatchLimits(watch=SHORT)
+        self.process = process
+        self.worker = WorkerHandle(shard=SHARD)
+        self.limits = WatchLimits(ping_interval=SHORT)
         self.log: list[str] = []
         self.exits: list[object] = []
-        self.back = asyncio.Event()
+        self.restarted = asyncio.Event()
         self._router = MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock)
-        self.keeper = WorkerSupervisor(
-            branch=self.branch,
-            launched=launched,
-            give=worker_configs(
-                Loaded(settings, {}), make_surroundings(settings, SERVED), SERVED, "node-1", clock
+        loaded, surroundings = Loaded(settings, {}), make_surroundings(settings, SERVED)
+        context = WorkerContext(
+            config_for=worker_configs(loaded, surroundings, SERVED, "node-1", clock),
+            new_parent=lambda: ParentService(
+                router=self._router, address_of=lambda _: (None, False), wake_claimers=lambda queues: None
             ),
-            hosting=lambda: ParentService(
-                router=self._router, address=lambda _: (None, False), stir=lambda queues: None
-            ),
-            back=lambda _: self.back.set(),
+            on_restart=lambda _: self.restarted.set(),
             log=self._write,
-            patience=self.patience,
+            limits=self.limits,
         )
+        self.supervisor = WorkerSupervisor(worker=self.worker, process=process, context=context)
 
     def freeze(self) -> None:
-        """The process goes on no more, and the keeper waits for it no longer than for a moment."""
-        os.kill(self.launched._process.pid, signal.SIGSTOP)
-        self.patience.silent, self.patience.hangs = SHORT, 2 * SHORT
+        """The process goes on no more, and the supervisor waits for it no longer than for a moment."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        self.limits.silent, self.limits.hangs = SHORT, 2 * SHORT
 
     def _write(self, event: str, /, **keys: object) -> None:
         self.log.append(event)
         if event == "worker_lost":
             self.exits.append(keys["exit"])
-            self.patience.silent, self.patience.hangs = 3.0, 30.0  # the next one may take its time to start
+            self.limits.silent, self.limits.hangs = 3.0, 30.0  # the next one may take its time to start
 
 
 @asynccontextmanager
-async def ward(folder: Path) -> AsyncIterator[Ward]:
+async def supervised(folder: Path) -> AsyncIterator[Supervised]:
     """A process that waits for its orders, over a folder whose history is there."""
     HistoryDatabase(url=f"sqlite:///{folder / 'history.db'}", durability="process").close()
-    one = Ward(folder, await launch())
+    one = Supervised(folder, await WorkerProcess.launch())
     try:
         yield one
     finally:
-        await one.keeper.stop(0)
+        await one.supervisor.stop(0)
 
 
 async def test_one_that_stands_still_before_it_has_opened(tmp_path: Path) -> None:
     """The service's start fails and says so, instead of waiting for ever."""
-    async with ward(tmp_path) as one:
+    async with supervised(tmp_path) as one:
         one.freeze()
         with pytest.raises(StoreUnavailable, match="ended before it was ready"):
-            await one.keeper.open()
+            await one.supervisor.open()
         assert one.log == ["worker_hangs"]
-        assert await one.keeper.end() == -signal.SIGKILL
+        assert await one.supervisor.end() == -signal.SIGKILL
 
 
 async def test_one_that_stands_still_before_it_has_started(tmp_path: Path) -> None:
     """The same while it recovers; it is never taken for one that takes calls."""
-    async with ward(tmp_path) as one:
-        await one.keeper.open()
+    async with supervised(tmp_path) as one:
+        await one.supervisor.open()
         one.freeze()
         with pytest.raises(StoreUnavailable, match="ended before it was ready"):
-            await one.keeper.start()
+            await one.supervisor.start()
         assert one.log == ["worker_hangs"]
-        assert not one.branch.is_up
-        assert await one.keeper.end() == -signal.SIGKILL
+        assert not one.worker.is_up
+        assert await one.supervisor.end() == -signal.SIGKILL
 
 
 async def test_one_that_stands_still_while_it_works(tmp_path: Path) -> None:
     """It is not ready at first, then killed, and a new one takes calls over the same file."""
-    async with ward(tmp_path) as one:
-        await one.keeper.open()
-        await one.keeper.start()
-        assert one.branch.is_up
+    async with supervised(tmp_path) as one:
+        await one.supervisor.open()
+        await one.supervisor.start()
+        assert one.worker.is_up
         one.freeze()
         with pytest.raises(StoreUncertain):
-            await one.branch.call(rpc_methods.STANDING, None)
-        await one.back.wait()
+            await one.worker.call(rpc_methods.STATUS, None)
+        await one.restarted.wait()
         assert one.log == ["worker_hangs", "worker_lost", "worker_back"]
         assert one.exits == [-signal.SIGKILL]
-        assert (await one.branch.call(rpc_methods.STANDING, None)).held >= 0
+        assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0

@@ -1,4 +1,4 @@
-"""Several stores in memory, each with a share of the jobs, and what makes them look like one."""
+"""Several stores in memory, each with a shard of the jobs, merged into one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ from scheduler_service.ports.queues import ShardQueues
 from scheduler_service.ports.state import Commit
 
 
-class Shares:
+class MemoryShards:
     """What the suites of a store ask of one: commits go where the job, or its parts, live.
 
     The parts of an execution live together; `place` says where, when it is given.
@@ -27,22 +27,24 @@ class Shares:
     def __init__(self, stores: list[SqliteStateStore]) -> None:
         self.stores = stores
         self.calls = [Calls(store.queues) for store in stores]
-        self.queues = MergedQueues(shares=self.calls)
-        self.catalogue = MergedCatalogue(catalogues=[store.catalogue for store in stores], home=self.home)
-        self.homes: dict[str, int] = {}
+        self.queues = MergedQueues(shards=self.calls)
+        self.catalogue = MergedCatalogue(
+            catalogues=[store.catalogue for store in stores], shard_of=self.shard_of
+        )
+        self.pinned: dict[str, int] = {}
         self.place: Callable[[int], int] = lambda execution: execution % len(stores)
 
     @classmethod
     async def open(cls, count: int = 3) -> Self:
         return cls([await SqliteStateStore.open(folder=None) for _ in range(count)])
 
-    def home(self, job_id: str) -> int:
-        return self.homes.get(job_id, crc32(job_id.encode()) % len(self.stores))
+    def shard_of(self, job_id: str) -> int:
+        return self.pinned.get(job_id, crc32(job_id.encode()) % len(self.stores))
 
     async def commit(self, commit: Commit) -> None:
-        """One turn; the parts that it brings are committed beside it, each in the share of its execution."""
+        """One turn; the parts that it brings are committed beside it, each in the shard of its execution."""
         if not commit.queued:
-            await self.stores[self.home(commit.entry.job_id)].commit(commit)
+            await self.stores[self.shard_of(commit.entry.job_id)].commit(commit)
             return
         for number, store in enumerate(self.stores):
             await store.commit(msgspec.structs.replace(commit, queued=tuple(self._of(commit, number))))
@@ -67,7 +69,7 @@ Hooks = dict[str, Callable[[], Awaitable[object]]]
 
 
 class Calls:
-    """The queues of a share, and what was asked of them; `before` and `after` a call something may happen."""
+    """The queues of a shard, and what was asked of them; `before` and `after` a call something may happen."""
 
     def __init__(self, queues: ShardQueues) -> None:
         self._queues = queues

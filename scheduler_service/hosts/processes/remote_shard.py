@@ -1,0 +1,231 @@
+"""The shard of a worker process, seen from the service: its jobs, its catalogue and its queues.
+
+Each method is that of its port, called in the worker process; all raise StoreError.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TypeVar
+
+from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.decision import Job
+from scheduler_service.engine.snapshot import decode
+from scheduler_service.engine.status import revisions
+from scheduler_service.hosts.messages import ReadReply, read_reply, write_ask
+from scheduler_service.hosts.processes import rpc_methods
+from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault
+from scheduler_service.hosts.processes.rpc_methods import (
+    ChildrenOf,
+    Method,
+    ShardStatus,
+    TakeRequest,
+    UpcomingSpan,
+)
+from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.hosts.program_cache import ProgramCache
+from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
+from scheduler_service.ports.delivery import Command, Compile, Definition
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+
+Result = TypeVar("Result")
+
+STATUS_TIMEOUT_SECONDS = 2.0
+NO_HOLDER = Holder("", "")
+"""The holder of a job that is only read."""
+
+
+class RemoteShard:
+    """The shard behind `worker`; implements `shards.Shard`."""
+
+    def __init__(self, *, worker: WorkerHandle, compiler: Compile) -> None:
+        self._worker = worker
+        self.catalogue = RemoteCatalogue(worker=worker)
+        self.queues = RemoteQueues(worker=worker)
+        self._programs = ProgramCache(store=self, compiler=compiler)
+
+    async def deliver(self, job_id: str, command: Command) -> Reply:
+        """Takes the turn. The bytes that are kept under an Idempotency-Key are the reply as JSON."""
+        reply = (await self._take(job_id, command)).reply
+        assert reply is not None, "an event has a reply"
+        return reply
+
+    def peek(self, job_id: str) -> CatalogueEntry | None:
+        """Nothing: the entry is in the worker process."""
+        return None
+
+    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
+        """Takes the turn Created for each, their writes as one group. Never raises StoreError."""
+        texts = [definition.text for definition in definitions]
+        try:
+            return [_reply_of(answer) for answer in await self._call_once(rpc_methods.CREATE, texts)]
+        except StoreError as error:
+            return [error] * len(texts)
+
+    async def offer(self, texts: Sequence[bytes]) -> Sequence[Reply | StoreError | None]:
+        """For each the reply of its turn Created, or its error; None: nothing was done. Never raises.
+
+        Only definitions that the worker process recognizes (`engine.compile_cache`) are taken.
+        """
+        try:
+            answers = await self._call_once(rpc_methods.OFFER, list(texts))
+        except StoreUnavailable:
+            return [None] * len(texts)
+        except StoreError as error:
+            return [error] * len(texts)
+        return [None if answer is None else _reply_of(answer) for answer in answers]
+
+    async def _call_once(self, method: Method[list[bytes], Result], texts: list[bytes]) -> Result:
+        """The method's result. Raises StoreError, also for a fault there: it leaves open what was done."""
+        try:
+            return await self._worker.call(method, texts)
+        except OtherProcessFault as fault:
+            raise StoreUncertain(str(fault)) from fault
+
+    async def read(self, job_id: str) -> Job | None:
+        """The job after its latest turn, contexts of qos 0 as well."""
+        packed = (await self._take(job_id, None)).document
+        if not packed:
+            return None
+        document = decode(packed)
+        programs = await self._programs.load(document.head.uid, revisions(document))
+        return Job(document, programs, NO_HOLDER)
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """A definition as posted, or None."""
+        return await self._worker.call(rpc_methods.DEFINITION, (uid, revision))
+
+    async def forget(self, job_id: str) -> bool:
+        """Removes a destroyed job; False: there is none."""
+        return await self._worker.call(rpc_methods.FORGET, job_id)
+
+    async def resend(self, delivery_id: str) -> bool:
+        """Tries a notification at once; False: there is none."""
+        return await self._worker.call(rpc_methods.RESEND, delivery_id)
+
+    async def dismiss(self, delivery_id: str) -> bool:
+        """Gives a notification up; False: there is none."""
+        return await self._worker.call(rpc_methods.DISMISS, delivery_id)
+
+    async def resend_outbox(self) -> int:
+        """Tries all notifications in the outbox; returns how many."""
+        return await self._worker.call(rpc_methods.RESEND_OUTBOX, None)
+
+    async def flush(self) -> None:
+        """Returns when the history has all that was recorded so far."""
+        await self._worker.call(rpc_methods.FLUSH, None)
+
+    async def status(self) -> ShardStatus:
+        """The figures of the process; zeros while it is not there, or does not answer within 2 s."""
+        if not self._worker.is_up:
+            return ShardStatus()
+        try:
+            async with asyncio.timeout(STATUS_TIMEOUT_SECONDS):
+                return await self._worker.call(rpc_methods.STATUS, None)
+        except TimeoutError:
+            return ShardStatus()
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """The process, while it starts or does not answer."""
+        is_ready = self._worker.is_up and not self._worker.is_silent
+        return [] if is_ready else [f"worker process {self._worker.shard}"]
+
+    async def _take(self, job_id: str, command: Command | None) -> ReadReply:
+        request = TakeRequest(job_id, write_ask(command))
+        return read_reply(await self._worker.call(rpc_methods.TAKE, request))
+
+
+class RemoteCatalogue:
+    """`ports.catalogue.Catalogue` of one worker process."""
+
+    def __init__(self, *, worker: WorkerHandle) -> None:
+        self._worker = worker
+
+    async def get(self, job_id: str) -> CatalogueEntry | None:
+        """The entry of a job, destroyed or not."""
+        return await self._worker.call(rpc_methods.GET, job_id)
+
+    async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
+        """The entries of several jobs."""
+        return await self._worker.call(rpc_methods.SOME, list(job_ids))
+
+    async def find(self, uid: str) -> CatalogueEntry | None:
+        """The entry of a life."""
+        return await self._worker.call(rpc_methods.FIND, uid)
+
+    async def list(self, query: JobQuery) -> JobPage:
+        """A page of jobs. Raises CursorError too."""
+        return await self._worker.call(rpc_methods.LIST, query)
+
+    async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
+        """The definitions of a life."""
+        return await self._worker.call(rpc_methods.REVISIONS, (uid, after, limit))
+
+    async def children(
+        self, parent_job: str, parent_execution: int | None = None, *, after: str = "", limit: int = 500
+    ) -> Sequence[CatalogueEntry]:
+        """Jobs made by a job, or by one of its executions."""
+        family = ChildrenOf(parent_job, parent_execution, after, limit)
+        return await self._worker.call(rpc_methods.CHILDREN, family)
+
+    async def upcoming(
+        self, start: int, end: int, limit: int, *, tenant: str | None = "default"
+    ) -> Sequence[CatalogueEntry]:
+        """Jobs that fire next in a span of time."""
+        return await self._worker.call(rpc_methods.UPCOMING, UpcomingSpan(start, end, limit, tenant))
+
+    async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
+        """The figures of all jobs."""
+        return await self._worker.call(rpc_methods.COUNTS, (now, tenant))
+
+
+class RemoteQueues:
+    """`ports.queues.ShardQueues` of one worker process."""
+
+    def __init__(self, *, worker: WorkerHandle) -> None:
+        self._worker = worker
+
+    async def look(self, claim: Claim) -> Sight:
+        """What may be claimed."""
+        return await self._worker.call(rpc_methods.LOOK, claim)
+
+    def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
+        """Leases parts."""
+        return self._worker.call(rpc_methods.CLAIM, claim)
+
+    def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
+        """Prolongs a lease."""
+        return self._worker.call(rpc_methods.RENEW, (lease, now))
+
+    def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
+        """Ends a part."""
+        return self._worker.call(rpc_methods.COMPLETE, (lease, end, now))
+
+    def sweep(self, now: int) -> Awaitable[Swept]:
+        """Ends or offers again the parts of expired leases."""
+        return self._worker.call(rpc_methods.SWEEP, now)
+
+    def extend(self, now: int) -> Awaitable[None]:
+        """Prolongs all leases after a start."""
+        return self._worker.call(rpc_methods.EXTEND, now)
+
+    def drop(self, part_id: str) -> Awaitable[None]:
+        """Removes an ended part."""
+        return self._worker.call(rpc_methods.DROP, part_id)
+
+    async def ended(self, after: str, limit: int) -> list[EndedPart]:
+        """Ended parts whose job has not acknowledged their end."""
+        return await self._worker.call(rpc_methods.ENDED, (after, limit))
+
+
+def _reply_of(message: bytes) -> Reply | StoreError:
+    try:
+        reply = read_reply(message).reply
+    except StoreError as error:
+        return error
+    assert reply is not None, "a creation has a reply"
+    return reply
