@@ -59,8 +59,7 @@ def this_process() -> Claimant:
 
 def is_dead(claimant: Claimant) -> bool:
     """Whether that process is dead for certain; False where this process cannot see it."""
-    me = this_process()
-    if not me.machine or (claimant.machine, claimant.space) != (me.machine, me.space):
+    if not is_near(claimant):
         return False
     try:
         return _began(claimant.pid) != claimant.began

@@ -70,12 +70,9 @@ class Reader:
         return await self._ask(partial(self._connection.run, name, *arguments))
 
     async def members(self, wanted: Range, limit: int) -> list[bytes]:
-        """The members of a range, at most `limit`."""
-        ends = (wanted.last, wanted.first) if wanted.is_back else (wanted.first, wanted.last)
-        direction = ("REV",) if wanted.is_back else ()
-        found: list[bytes] = await self.command(
-            "ZRANGE", wanted.index, *ends, "BYLEX", *direction, "LIMIT", 0, limit
-        )
+        """The members of a range in the index's order, at most `limit`."""
+        ends = (wanted.first, wanted.last)
+        found: list[bytes] = await self.command("ZRANGE", wanted.index, *ends, "BYLEX", "LIMIT", 0, limit)
         return found
 
     async def page(self, wanted: Range, limit: int, *, rows: str = "jobs", value: str = "0") -> Page:

@@ -38,6 +38,10 @@ from scheduler_service.ports.state import Remembered, StoredJob
 Release = Callable[[], None]
 
 
+def _ignore(*_: object) -> None:
+    return
+
+
 class Hooks(msgspec.Struct, frozen=True):
     """Reports from an open store. Each is called on the event loop and must not raise.
 
@@ -45,20 +49,12 @@ class Hooks(msgspec.Struct, frozen=True):
     when it can be reached again. `on_doubt`: what the server may fail to keep.
     """
 
-    on_lost: Callable[[str], None]
-    on_trouble: Callable[[str | None], None]
-    on_doubt: Callable[[str], None]
+    on_lost: Callable[[str], None] = _ignore
+    on_trouble: Callable[[str | None], None] = _ignore
+    on_doubt: Callable[[str], None] = _ignore
 
 
-def _ignore(_: object) -> None:
-    return
-
-
-def _release_nothing() -> None:
-    return
-
-
-_NO_HOOKS = Hooks(on_lost=_ignore, on_trouble=_ignore, on_doubt=_ignore)
+_NO_HOOKS = Hooks()
 
 
 class RedisStateStore(StoreWrites[Writer]):
@@ -110,7 +106,7 @@ class RedisStateStore(StoreWrites[Writer]):
         timeout: float = TIMEOUT_SECONDS,
         hooks: Hooks = _NO_HOOKS,
         faults: FaultPoints | None = None,
-        release: Release = _release_nothing,
+        release: Release = _ignore,
     ) -> Self:
         """Takes the store, making it where it is missing; waits for the lease of a process it cannot see.
 

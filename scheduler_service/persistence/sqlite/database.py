@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, read_version, transaction, upgrade
@@ -24,20 +26,14 @@ def open_writing(place: str, *, durability: str) -> sqlite3.Connection:
     """
     if durability not in SYNCHRONOUS:
         raise ValueError(f"store.durability is {durability!r}; it must be one of {', '.join(SYNCHRONOUS)}.")
-    connection: sqlite3.Connection | None = None
-    try:
+    with translated(place), ExitStack() as undo:
         _make_private(place)
-        connection = _connect(place)
+        connection = undo.enter_context(closing(_connect(place)))
         connection.execute("PRAGMA synchronous = FULL")
         upgrade(connection, place=place)
         # After the upgrade, which refuses other programs' files: this changes the file.
         _write_ahead(connection, place=place)
-    except sqlite3.Error as error:
-        _close(connection)
-        raise refusal(place, error) from error
-    except BaseException:
-        _close(connection)
-        raise
+        undo.pop_all()
     return connection
 
 
@@ -74,8 +70,22 @@ def count_start(connection: sqlite3.Connection, *, node_id: str) -> tuple[int, s
     return kept["boot"], kept["node_id"]
 
 
-def refusal(place: str, error: sqlite3.Error) -> StoreDamaged | FolderUnusable:
-    """The error to raise when the store at `place` does not open for `error`."""
+@contextmanager
+def translated(place: str) -> Iterator[None]:
+    """Raises a database error as a StoreRefused that names the file at `place`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _refusal(place, error) from error
+
+
+def inspect(place: str) -> tuple[int, int]:
+    """(format of the file at `place`, format of this program); changes nothing. Raises StoreRefused."""
+    with translated(place), closing(open_reading(place)) as connection:
+        return read_version(connection, place=place), len(MIGRATIONS)
+
+
+def _refusal(place: str, error: sqlite3.Error) -> StoreDamaged | FolderUnusable:
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
         return StoreDamaged(
             f"The file {place} cannot be read as a database: {error}. "
@@ -99,18 +109,6 @@ def _make_private(place: str) -> None:
         ) from error
 
 
-def inspect(place: str) -> tuple[int, int]:
-    """(format of the file at `place`, format of this program); changes nothing. Raises StoreRefused."""
-    connection: sqlite3.Connection | None = None
-    try:
-        connection = open_reading(place)
-        return read_version(connection, place=place), len(MIGRATIONS)
-    except sqlite3.Error as error:
-        raise refusal(place, error) from error
-    finally:
-        _close(connection)
-
-
 def _connect(place: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         place, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=5.0
@@ -129,8 +127,3 @@ def _write_ahead(connection: sqlite3.Connection, *, place: str) -> None:
             f"The file {place} cannot have a write-ahead log (its journal stays {mode!r}). "
             "Name a data folder on a local disk."
         )
-
-
-def _close(connection: sqlite3.Connection | None) -> None:
-    if connection is not None:
-        connection.close()

@@ -2,8 +2,7 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from scheduler_service.persistence.sqlite.database import (
     open_beside,
     open_reading,
     open_writing,
-    refusal,
     relax,
+    translated,
 )
-from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
+from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.journal import unload
 from scheduler_service.persistence.sqlite.schema import transaction
 from scheduler_service.persistence.sqlite.shard_files import (
@@ -37,11 +36,11 @@ class Files(msgspec.Struct, frozen=True):
     writing: sqlite3.Connection
     reading: sqlite3.Connection
     listing: sqlite3.Connection
-    checkpoints: Checkpoints | None
-    guard: AbstractContextManager[Any]
     boot: int
     node_id: str
-    release: Callable[[], None]
+    guard: AbstractContextManager[Any] = nullcontext()
+    checkpoints: Checkpoints | None = None
+    lock: FolderLock | None = None
 
     def close(self) -> None:
         """Closes the connections; the writing one, which empties the log, last."""
@@ -50,7 +49,8 @@ class Files(msgspec.Struct, frozen=True):
         self.reading.close()
         self.listing.close()
         self.writing.close()
-        self.release()
+        if self.lock is not None:
+            self.lock.release()
 
     def note_write(self) -> None:
         """The log has become longer."""
@@ -58,43 +58,42 @@ class Files(msgspec.Struct, frozen=True):
             self.checkpoints.note()
 
 
-class Opening(msgspec.Struct, frozen=True):
-    """The parameters of `SqliteStateStore.open` for a folder."""
-
-    folder: Path
-    durability: str
-    node_id: str = ""
-    shard: int = 0
-    shards: int = 1
-    lock: FolderLock | None = None
-    lock_wait: float = LOCK_WAIT_SECONDS
-
-
 def open_memory(durability: str, node_id: str) -> Files:
     """A store that keeps nothing."""
     connection = open_writing(":memory:", durability=durability)
     boot, node = count_start(connection, node_id=node_id)
-    return Files(
-        place=":memory:",
-        writing=connection,
-        reading=connection,
-        listing=connection,
-        checkpoints=None,
-        guard=threading.Lock(),
-        boot=boot,
-        node_id=node,
-        release=lambda: None,
-    )
+    return Files(":memory:", connection, connection, connection, boot, node, guard=threading.Lock())
 
 
-def open_shard(opening: Opening) -> Files:
-    """The files of a shard, under its lock, which is released on failure. Raises StoreRefused."""
-    lock = opening.lock or _claim(opening)
-    try:
-        return _open_file(opening, lock)
-    except BaseException:
-        lock.release()
-        raise
+def open_shard(
+    folder: Path,
+    *,
+    durability: str,
+    node_id: str,
+    shard: int,
+    shards: int,
+    lock: FolderLock | None,
+    lock_wait: float,
+) -> Files:
+    """The files of a shard, under its lock, which is released on failure; see `SqliteStateStore.open`."""
+    place = str(state_file(folder, shard))
+    with translated(place), ExitStack() as undo:
+        if lock is None and shard == 0:
+            lock = FolderLock.claim(folder)
+        elif lock is None:
+            lock = FolderLock.claim_shard(folder, shard, lock_wait=lock_wait)
+        undo.callback(lock.release)
+        writing = undo.enter_context(closing(open_writing(place, durability=durability)))
+        if shard == 0:
+            check_shards(writing, folder, shards)
+        boot, node = count_start(writing, node_id=node_id)
+        with transaction(writing):  # turns that an earlier process left in the journal
+            unload(writing)
+        relax(writing, durability=durability)
+        reading, listing = open_reading(place), open_reading(place)
+        checkpoints = Checkpoints(connection=open_beside(place))
+        undo.pop_all()
+    return Files(place, writing, reading, listing, boot, node, checkpoints=checkpoints, lock=lock)
 
 
 def upgrade_folder(folder: Path) -> None:
@@ -112,47 +111,10 @@ def upgrade_folder(folder: Path) -> None:
             lock.release()
 
 
-def _claim(opening: Opening) -> FolderLock:
-    if opening.shard == 0:
-        return FolderLock.claim(opening.folder)
-    return FolderLock.claim_shard(opening.folder, opening.shard, lock_wait=opening.lock_wait)
-
-
-def _open_file(opening: Opening, lock: FolderLock) -> Files:
-    place = str(state_file(opening.folder, opening.shard))
-    connection = open_writing(place, durability=opening.durability)
-    try:
-        if opening.shard == 0:
-            check_shards(connection, opening.folder, opening.shards)
-        boot, node = count_start(connection, node_id=opening.node_id)
-        with transaction(connection):  # turns that an earlier process left in the journal
-            unload(connection)
-        relax(connection, durability=opening.durability)
-        return Files(
-            place=place,
-            writing=connection,
-            reading=open_reading(place),
-            listing=open_reading(place),
-            checkpoints=Checkpoints(connection=open_beside(place)),
-            guard=nullcontext(),
-            boot=boot,
-            node_id=node,
-            release=lock.release,
-        )
-    except sqlite3.Error as error:
-        connection.close()
-        raise refusal(place, error) from error
-    except BaseException:
-        connection.close()
-        raise
-
-
 def _upgrade(place: Path) -> None:
-    try:
-        with (
-            closing(open_writing(str(place), durability="full")) as connection,
-            transaction(connection),
-        ):
-            unload(connection)
-    except sqlite3.Error as error:
-        raise refusal(str(place), error) from error
+    with (
+        translated(str(place)),
+        closing(open_writing(str(place), durability="full")) as connection,
+        transaction(connection),
+    ):
+        unload(connection)

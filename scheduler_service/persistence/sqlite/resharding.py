@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.persistence.sqlite.database import open_writing, refusal
+from scheduler_service.persistence.sqlite.database import open_writing, translated
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock, lock_name
 from scheduler_service.persistence.sqlite.journal import unload
 from scheduler_service.persistence.sqlite.shard_files import (
@@ -106,12 +106,12 @@ class _File:
 
     def __init__(self, *, place: str, connection: sqlite3.Connection, faults: FaultPoints | None) -> None:
         self.connection = connection
-        self._place = place
+        self.place = place
         self._faults = faults
 
     def commit(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Does `work` in a transaction of its own, which is durable when this returns."""
-        with self.translated():
+        with translated(self.place):
             self.connection.execute("BEGIN IMMEDIATE")
             work(self.connection)
             if self._faults is not None:
@@ -119,14 +119,6 @@ class _File:
             self.connection.execute("COMMIT")
             if self._faults is not None:
                 self._faults.after(FaultPoint.RESHARD)
-
-    @contextmanager
-    def translated(self) -> Iterator[None]:
-        """Raises a database error as a StoreRefused that names this file."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise refusal(self._place, error) from error
 
 
 class _RowMove(msgspec.Struct, frozen=True):
@@ -254,7 +246,7 @@ class _Resharding:
             self._carry(move, source, leaving)
 
     def _find_owners(self, move: _RowMove, source: _File, after: int) -> list[tuple[int, str]]:
-        with source.translated():
+        with translated(source.place):
             return move.find_owners(source.connection, after, self._plan.batch_size)
 
     def _choose(self, owner: str, shard: int) -> int:

@@ -128,12 +128,8 @@ def read_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> dict[str, L
 
 def _read_job(row: list[Any]) -> Loaded:
     sequence, wall, steady, document, definition = row[_ENTRY_WIDTH:]
-    job = StoredJob(
-        entry=read_entry(row[:_ENTRY_WIDTH]),
-        sequence=sequence,
-        document=None if document is None else bytes.fromhex(document),
-        due=Due(wall=wall, steady=steady),
-    )
+    packed = None if document is None else bytes.fromhex(document)
+    job = StoredJob(read_entry(row[:_ENTRY_WIDTH]), sequence, packed, Due(wall=wall, steady=steady))
     return Loaded(job, None if definition is None else bytes.fromhex(definition))
 
 
@@ -147,11 +143,4 @@ def batch_row(batch: Batch) -> tuple[Any, ...]:
 def read_batch(row: list[Any]) -> Batch:
     """A batch from uid, job_id, tenant, sequence, at, hex(records)."""
     uid, job_id, tenant, sequence, at, records = row
-    return Batch(
-        uid=uid,
-        job_id=job_id,
-        tenant=tenant,
-        sequence=sequence,
-        at=at,
-        records=unpack_records(bytes.fromhex(records)),
-    )
+    return Batch(uid, job_id, tenant, sequence, at, unpack_records(bytes.fromhex(records)))

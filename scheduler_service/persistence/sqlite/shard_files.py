@@ -9,7 +9,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from scheduler_service.persistence.sqlite.database import open_reading, refusal
+from scheduler_service.persistence.sqlite.database import open_reading, translated
 from scheduler_service.persistence.sqlite.schema import read_version
 from scheduler_service.ports.errors import StoreDamaged, StoreRefused
 
@@ -38,11 +38,8 @@ def count_shards(folder: Path) -> int:
     place = str(state_file(folder, 0))
     if not Path(place).is_file():  # opening it would make it
         return 1
-    try:
-        with closing(open_reading(place)) as connection:
-            return read_shards(connection) if read_version(connection, place=place) else 1
-    except sqlite3.Error as error:
-        raise refusal(place, error) from error
+    with translated(place), closing(open_reading(place)) as connection:
+        return read_shards(connection) if read_version(connection, place=place) else 1
 
 
 def read_shards(connection: sqlite3.Connection) -> int:

@@ -11,7 +11,7 @@ from scheduler_service.persistence.common.packing import unpack_delivery
 from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.commit_group import Fold
-from scheduler_service.persistence.sqlite.files import Files, Opening, open_memory, open_shard
+from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
 from scheduler_service.persistence.sqlite.journal import Journal
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
@@ -74,8 +74,10 @@ class SqliteStateStore(StoreWrites[Writer]):
         if folder is None:
             files = await asyncio.to_thread(open_memory, durability, node_id)
         else:
-            opening = Opening(folder, durability, node_id, shard, shards, lock, lock_wait)
-            files = await asyncio.to_thread(open_shard, opening)
+            files = await asyncio.to_thread(
+                open_shard, folder, durability=durability, node_id=node_id, shard=shard, shards=shards,
+                lock=lock, lock_wait=lock_wait,
+            )  # fmt: skip
         return cls(files=files, size=size, faults=faults, loop=asyncio.get_running_loop())
 
     async def load(self, job_id: str) -> StoredJob | None:
@@ -91,10 +93,10 @@ class SqliteStateStore(StoreWrites[Writer]):
             "SELECT scope, key, digest, answer, created_at, job_id FROM remembered "
             "WHERE scope = ? AND key = ? AND created_at >= ?"
         )
-        rows = await self._reader.read(
-            lambda connection: connection.execute(text, (scope, key, since)).fetchall()
+        row = await self._reader.read(
+            lambda connection: connection.execute(text, (scope, key, since)).fetchone()
         )
-        return Remembered(*rows[0]) if rows else None
+        return None if row is None else Remembered(*row)
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         return await self._due("due_wall", before, limit, after)
