@@ -10,7 +10,7 @@ Path = tuple[str | int, ...]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One place (RFC 6901) at which `declared` and `stored` differ; `None` may be absence as well as null."""
+    """One place (RFC 6901) at which `declared` and `stored` differ; `None` is null or an absent member."""
 
     pointer: str
     declared: object
@@ -18,7 +18,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def find_differences(declared: object, stored: object, path: Path = ()) -> Iterator[Difference]:
-    """The innermost places at which the values differ, in the order of the declared members."""
+    """The innermost differences, in the order of the declared members."""
     if isinstance(declared, dict) and isinstance(stored, dict):
         for name in [*declared, *(name for name in stored if name not in declared)]:
             yield from _find_member(declared, stored, name, (*path, str(name)))
@@ -39,5 +39,5 @@ def _find_member(
 
 
 def _is_same(mine: object, theirs: object) -> bool:
-    """As JSON has it: 1 and 1.0 are one number, and true is none."""
+    """Equality of JSON values: 1 equals 1.0, true does not."""
     return mine == theirs and isinstance(mine, bool) == isinstance(theirs, bool)

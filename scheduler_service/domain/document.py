@@ -15,10 +15,10 @@ from scheduler_service.domain.wire import Holder, OutboundRequest
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """How far a timer has been used up.
+    """How far the firings of a timer are used up.
 
     `anchor`: the creation, update or restart from which delays, ttl and phases count (wall).
-    `last`: the timer's own moment (without jitter) of the last planned firing; None: none yet.
+    `last`: the moment (without jitter) of the last planned firing; None: none yet.
     `used`: how many repeats of a `timing` are used up.
     """
 
@@ -28,9 +28,9 @@ class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Counting(msgspec.Struct, frozen=True, gc=False):
-    """A run of missed firings whose length is still being counted outside the turn.
+    """A run of missed firings that is still being counted outside the turn.
 
-    Where no count has come by `due` (steady), it is asked for again: the asking may have died with a process.
+    Without a count by `due` (steady) it is requested again: the process that counted may have ended.
     """
 
     first: int
@@ -41,9 +41,10 @@ class Counting(msgspec.Struct, frozen=True, gc=False):
 
 
 class Open(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An execution that has not ended: waiting (`scheduled`, `enqueued`), `processing`, or `failed` before
-    a retry. `revision` is the definition it started with (while it waits: none yet, 0). `holder` is who
-    runs it. `queued` holds a place in the queue whatever the overlap policy says.
+    """An execution that has not ended: `scheduled`, `enqueued`, `processing`, or `failed` before a retry.
+
+    `revision` is the definition with which it started, 0 while it waits. `holder` is the process that runs
+    it. `held`: a debug switch keeps it back. `queued`: it waits in the queue whatever the overlap policy.
     """
 
     execute_number: int
@@ -65,7 +66,7 @@ class Open(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Latest(msgspec.Struct, frozen=True, gc=False):
-    """The newest execution, for who asks the job."""
+    """The newest execution of a job."""
 
     execute_number: int
     state: ExecutionState
@@ -73,10 +74,10 @@ class Latest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An attempt of an asynchronous job that is over; late feedback belongs to its execution.
+    """An ended attempt of an asynchronous job, kept to answer late feedback.
 
-    `digest` is that of the feedback that decided it: repeated, it is answered 200 (SPEC section 5). Where
-    each part reported, it is theirs one after the other, in the order of the parts.
+    `digest` is that of the deciding feedback: a repetition is answered 200 (SPEC section 5). If each part
+    reported, the digests of all parts follow each other in their order.
     """
 
     request_counts: int
@@ -85,7 +86,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a job has used up and what it still waits for; small. `next_fire` follows from `cursor`."""
+    """The counters, schedule and open executions of a job; small. `next_fire` follows from `cursor`."""
 
     uid: str
     key: bytes
@@ -108,7 +109,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a check or a feedback said, in the one form of SPEC section 5. `body` is its JSON text."""
+    """A report by check or feedback, in the form of SPEC section 5. `body` is its JSON text."""
 
     status: str = ""
     error: str | None = None
@@ -118,7 +119,7 @@ class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Phase(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """What an execution is doing; each kind carries only its own data."""
+    """What an execution is doing; each phase has only its own data."""
 
 
 @final
@@ -145,7 +146,7 @@ class Checking(Phase, frozen=True):
 
 
 class FeedbackAwaited(Phase, frozen=True):
-    """The chain is through; the target will report."""
+    """The chain has ended; the target will report."""
 
 
 class Retrying(Phase, frozen=True):
@@ -167,7 +168,8 @@ class Resolving(Phase, frozen=True, omit_defaults=True):
 class PartsOpen(Phase, frozen=True, omit_defaults=True):
     """The parts of step `step` are in flight to instances of `service`, as `route` chose them.
 
-    `serial` is the last one used; `verdicts` what feedback said of each part of an asynchronous job.
+    `serial` is the last one used; `verdicts` are those that feedback gave for the parts of an asynchronous
+    job.
     """
 
     step: int
@@ -179,7 +181,7 @@ class PartsOpen(Phase, frozen=True, omit_defaults=True):
 
 
 class PartsQueued(Phase, frozen=True, omit_defaults=True):
-    """The parts of step `step` lie in `queue`, or instances work on them; `ends` has those that are over."""
+    """The parts of step `step` are in `queue` or at instances; `ends` has those that have ended."""
 
     step: int
     queue: str
@@ -190,13 +192,13 @@ class PartsQueued(Phase, frozen=True, omit_defaults=True):
 
 
 class PartsAwaited(Phase, frozen=True):
-    """The chain is through; each part of its last step will report."""
+    """The chain has ended; each part of its last step will report."""
 
     verdicts: tuple[Report | None, ...]
 
 
 class Kept(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A step's response as far as a later template refers to it. `body` None: nobody needs it."""
+    """A step's response, kept for later templates. `body` None: no template reads it."""
 
     status: int
     url: str
@@ -212,7 +214,7 @@ class LastEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Everything an execution needs to go on (the ExecutionContext of SPEC section 1)."""
+    """Everything that an execution needs to go on (the ExecutionContext of SPEC section 1)."""
 
     phase: Phase
     deadline: int
@@ -232,7 +234,7 @@ class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):
-    """The whole state of a job: head, and a context per live execution by `executeNumber`."""
+    """The whole state of a job: its head, and the contexts of live executions by `executeNumber`."""
 
     head: Head
     contexts: dict[int, Context] = {}

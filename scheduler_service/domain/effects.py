@@ -1,4 +1,4 @@
-"""Everything that a turn may ask the world for, after its commit."""
+"""The effects of a turn, which the host starts after the commit."""
 
 from typing import final
 
@@ -16,24 +16,24 @@ class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 @final
 class Call(Effect, frozen=True):
-    """Send `request`; deliver its outcome as `CallEnded(token, …)`, again and again until it is taken."""
+    """Send `request`; deliver its outcome as `CallEnded(token, …)` until the delivery succeeds."""
 
     token: Token
     request: OutboundRequest
 
 
 class Abandon(Effect, frozen=True):
-    """Nobody awaits this call any more: stop it where it still runs."""
+    """Stop this call if it is still in flight: its answer is no longer awaited."""
 
     token: Token
 
 
 class ResolveInstances(Effect, frozen=True):
-    """Find where a step of `service` goes; deliver it as `InstancesResolved(token, …)`.
+    """Choose instances of `service` for a step; deliver them as `InstancesResolved(token, …)`.
 
-    `route` None: what the service says. `tags` narrow the choice, `excluded` have refused already. `single`:
-    one instance is wanted whatever the route, for a part that has lost its own. `key` is what `hash` sticks
-    to, `seed` what chance is drawn from. Where all are full it waits, until it is abandoned.
+    `route` None: that of the service. `tags` narrow the choice; `excluded` have refused already. `single`:
+    one instance, whatever the route, for a part that lost its own. `key` is the key of the route `hash`,
+    `seed` that of random choices. If all instances are full, the choice waits until it is abandoned.
     """
 
     token: Token
@@ -48,7 +48,7 @@ class ResolveInstances(Effect, frozen=True):
 
 
 class CallPart(Effect, frozen=True):
-    """Send `request` to `instance` as soon as it has room; deliver the outcome as `CallEnded(token, …)`."""
+    """Send `request` to `instance` when it has capacity; deliver the outcome as `CallEnded(token, …)`."""
 
     token: Token
     tenant: str
@@ -58,7 +58,7 @@ class CallPart(Effect, frozen=True):
 
 
 class AbandonPart(Effect, frozen=True):
-    """Nobody awaits this call, or this search for an instance, any more."""
+    """Stop this call to an instance, or this search for one: its result is no longer awaited."""
 
     token: Token
 
@@ -72,15 +72,15 @@ class MarkDraining(Effect, frozen=True):
 
 
 class PublishParts(Effect, frozen=True):
-    """Put parts into their queue, in the turn's transaction; each end comes back as `PartEnded`."""
+    """Put parts into their queue, in the turn's transaction; each end is delivered as `PartEnded`."""
 
     parts: tuple[QueuedPart, ...]
 
 
 class WithdrawParts(Effect, frozen=True):
-    """Nobody awaits the parts of this attempt any more (0: of any attempt of the execution).
+    """Withdraw the parts of this attempt (0: of all attempts of the execution).
 
-    Those that nobody has are removed; who works on one is told `cancelled` when the lease is renewed.
+    Unclaimed parts are removed; for a claimed one the next renewal of its lease answers `cancelled`.
     """
 
     uid: str
@@ -89,9 +89,9 @@ class WithdrawParts(Effect, frozen=True):
 
 
 class ReconfigureParts(Effect, frozen=True):
-    """The parts of a step have other options from their next claim on (SPEC section 13).
+    """Change the options of a step's parts from their next claim on (SPEC section 13).
 
-    Who works on one and is no longer named loses the lease.
+    An instance that works on a part and is no longer named loses its lease.
     """
 
     name: PartName
@@ -99,11 +99,11 @@ class ReconfigureParts(Effect, frozen=True):
 
 
 QueueWrite = PublishParts | WithdrawParts | ReconfigureParts
-"""What a turn writes into the queues, in its own transaction."""
+"""What a turn writes into the queues, in its transaction."""
 
 
 class Inform(Effect, frozen=True):
-    """Send `request` once and await nothing (cancelUrl)."""
+    """Send `request` once, without waiting for an answer (cancelUrl)."""
 
     request: OutboundRequest
 
@@ -117,11 +117,11 @@ class CountMissed(Effect, frozen=True):
 
 
 class Retire(Effect, frozen=True):
-    """The job is destroyed: forget it."""
+    """The job is destroyed: drop its state."""
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One notification on its way: a value of its own, stored beside the job.
+    """One notification on its way, stored beside the job.
 
     `request` is rendered; `due` (steady ms) is the moment of the next try, None when it does not wait for
     one. `ordinal` numbers the deliveries of one execution. `final` marks the last event of an execution.
@@ -150,6 +150,6 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Notify(Effect, frozen=True):
-    """Hand `delivery` to the courier; a durable one lies in the turn's transaction as well."""
+    """Give `delivery` to the notification sender; a durable one is also in the turn's transaction."""
 
     delivery: Delivery

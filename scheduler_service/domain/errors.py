@@ -2,7 +2,7 @@
 
 PunctualError
 ├── ExpressionError      a text that a parser refuses: cron, duration, moment, template, JSONPath
-└── DefinitionError      a definition with everything that is wrong in it, each with a JSON Pointer
+└── DefinitionError      a definition with all its problems, each with a JSON Pointer
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Problem(msgspec.Struct, frozen=True, gc=False):
-    """One thing that is wrong, or worth a warning: where (`pointer`, RFC 6901), what (`code`), in words."""
+    """An error or a warning: where (`pointer`, RFC 6901), what (`code`), and a message for people."""
 
     pointer: str
     code: str
@@ -19,14 +19,14 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
 
 
 class PunctualError(Exception):
-    """The root of all errors that the product raises on purpose."""
+    """The root of all errors that the product raises."""
 
 
 class ExpressionError(PunctualError):
-    """A text that cannot be read, or that asks for what cannot be honoured.
+    """A text that cannot be read, or that asks for something impossible.
 
     `code` is stable and machine-readable (`invalid`, `never_fires`, …); `column` is the place in the text,
-    counted from 0, or None where the whole text is meant; `advice` is what to write instead, or empty.
+    counted from 0, or None for the whole text; `advice` is what to write instead, or empty.
     """
 
     def __init__(
@@ -38,15 +38,19 @@ class ExpressionError(PunctualError):
         self.column = column
         self.advice = advice
 
+    def as_problem(self, pointer: str) -> Problem:
+        """The error as a problem at `pointer`."""
+        return Problem(pointer, self.code, self.full_message)
+
     @property
-    def told(self) -> str:
-        """The message with its place in the text, counted from 1 as people do, and the advice."""
+    def full_message(self) -> str:
+        """The message with its column, counted from 1, and the advice."""
         place = "" if self.column is None else f" (column {self.column + 1})"
         return f"{self.message}{place}{'; ' if self.advice else ''}{self.advice}"
 
 
 class DefinitionError(PunctualError):
-    """A definition that is refused; `problems` holds all that is wrong with it, never empty."""
+    """A definition that is refused; `problems` has all its problems, at least one."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

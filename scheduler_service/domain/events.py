@@ -1,4 +1,4 @@
-"""Everything that can happen to a job. An event arrives, a turn is taken, effects leave."""
+"""The events that can happen to a job."""
 
 from typing import final
 
@@ -14,11 +14,11 @@ class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 class Created(Event, frozen=True):
-    """A life begins: `uid` and the random `key` of its feedback tokens come from the host.
+    """The job is created: `uid` and the random `key` of its feedback tokens come from the host.
 
-    The program of `revision` stands in the job's programs. Counters go on from an earlier life's. Where the
-    job lives already, `fingerprint` tells whether this is the definition that it has. `owner` is the service
-    that declares the job; empty: none does.
+    The program of `revision` is among the job's programs. Counters go on from those of an earlier life. If
+    the job exists, `fingerprint` shows whether its definition is equal. `owner` is the service that declares
+    the job; empty: none.
     """
 
     uid: str
@@ -31,10 +31,9 @@ class Created(Event, frozen=True):
 
 
 class Updated(Event, frozen=True):
-    """The definition of `revision` (the turn numbers it) replaces the present one.
+    """The definition of `revision` (numbered by the turn) replaces the current one.
 
-    `active` None leaves the pause as it is; `if_match` holds the revisions that the caller expects. `owner`
-    None leaves the job to the service that declares it.
+    `active` and `owner` None: unchanged. `if_match` has the revisions that the caller accepts.
     """
 
     revision: int
@@ -44,13 +43,13 @@ class Updated(Event, frozen=True):
 
 
 class Activated(Event, frozen=True):
-    """The pause ends; `misfire` (skip, fire_once, fire_all) says what becomes of the pause's firings."""
+    """The pause ends; `misfire` (skip, fire_once, fire_all) decides which of its firings are caught up."""
 
     misfire: str = "skip"
 
 
 class Paused(Event, frozen=True):
-    """The job stops firing; with `drain` live executions end by themselves, else they are cancelled."""
+    """The job stops firing; with `drain` live executions go on to their end, else they are cancelled."""
 
     drain: bool = False
     reason: str = "paused"
@@ -58,11 +57,11 @@ class Paused(Event, frozen=True):
 
 @final
 class Destroyed(Event, frozen=True):
-    """The life ends; live executions end as cancelled, nothing is sent any more but cancelUrl."""
+    """The job is destroyed; live executions end as cancelled, and only cancelUrl is still sent."""
 
 
 class AlarmRang(Event, frozen=True):
-    """Look again: something may be due. Has no authority; too early, too late or twice does no harm."""
+    """Something may be due. Only a hint: an alarm too early, too late or twice does no harm."""
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):
@@ -74,7 +73,7 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
 
 
 class Triggered(Event, frozen=True):
-    """One execution by hand. `params` is a JSON object's text, `planned_at` a moment (wall) or None: now."""
+    """A manual execution. `params` is the text of a JSON object; `planned_at` a moment (wall), None: now."""
 
     params: bytes = b"{}"
     planned_at: int | None = None
@@ -82,16 +81,16 @@ class Triggered(Event, frozen=True):
 
 
 class CallEnded(Event, frozen=True):
-    """A request or check was answered, or failed to be."""
+    """A request or check was answered, or got no answer."""
 
     token: Token
     outcome: Outcome
 
 
 class InstancesResolved(Event, frozen=True):
-    """Where a step, or one part of it, goes: `chosen` in the order of their ids, none where nobody is there.
+    """The instances chosen for a step or one of its parts, in the order of their ids; none: none is free.
 
-    `spread`: each of them gets a part of its own (`broadcast`, `shard`); `route` is the policy that chose.
+    `route` is the policy that chose; with `broadcast` and `shard` each instance gets a part of its own.
     """
 
     token: Token
@@ -100,9 +99,9 @@ class InstancesResolved(Event, frozen=True):
 
 
 class PartEnded(Event, frozen=True):
-    """A part of a `queue://` step ended: its instance completed it, or was lost too often.
+    """A part of a `queue://` step ended: an instance completed it, or too many instances were lost.
 
-    `request` is what those who claimed it were given.
+    `request` is the one that the instances got.
     """
 
     name: PartName
@@ -111,7 +110,7 @@ class PartEnded(Event, frozen=True):
 
 
 class PartProgressed(Event, frozen=True):
-    """Who works on a part of a `queue://` step says how far it is, while it renews its lease."""
+    """The instance that works on a part of a `queue://` step reported progress with a renewal."""
 
     name: PartName
     progress: str | None = None
@@ -119,9 +118,9 @@ class PartProgressed(Event, frozen=True):
 
 
 class FeedbackArrived(Event, frozen=True):
-    """The target reports on `request_counts`; `body` is the parsed report, `token` as given in the URL.
+    """The target reports on attempt `request_counts`; `body` is the parsed report.
 
-    `shard` is the part that reports, as given in the URL; None: the URL names none.
+    `token` and `shard`, the part that reports, are those of the URL; `shard` None: the URL has none.
     """
 
     request_counts: int
@@ -131,24 +130,23 @@ class FeedbackArrived(Event, frozen=True):
 
 
 class CancelRequested(Event, frozen=True):
-    """Somebody ends an execution by hand."""
+    """An execution is cancelled by hand."""
 
     execute_number: int
     reason: str = "cancelled"
 
 
 class Released(Event, frozen=True):
-    """Lets an execution go that a debug switch holds."""
+    """Releases an execution that a debug switch holds."""
 
     execute_number: int
 
 
 class Resumed(Event, frozen=True):
-    """The job was loaded afresh, and these are the calls that this process really has in flight.
+    """The job was loaded again; `alive` are the calls that this process really has in flight.
 
-    Open calls that are not among them are sent again (qos 1), or close their execution as lost (qos 0,
-    when the holder was another process). What one of `away` holds, other nodes that live, is left alone:
-    it will be handed over.
+    Other open calls are sent again (qos 1) or end their execution as lost (qos 0, if the holder was another
+    process). Executions held by `away`, other live nodes, are left alone: they will be handed over.
     """
 
     alive: tuple[Token, ...] = ()
@@ -156,10 +154,10 @@ class Resumed(Event, frozen=True):
 
 
 class Adopted(Event, frozen=True):
-    """Another node, `holder`, gives the job away: `document` is all that its memory knew of it.
+    """Another node, `holder`, hands the job over with `document`, its state in memory.
 
-    Its calls in `flight` go on there, and their answers are delivered as any other; so do those that nodes
-    before it still have in flight, `beyond`.
+    Its calls in `flight` go on there, and their answers are delivered as usual; so do the calls `beyond`,
+    which still earlier holders have in flight.
     """
 
     holder: Holder
@@ -169,14 +167,14 @@ class Adopted(Event, frozen=True):
 
 
 class Unsent(Event, frozen=True):
-    """The call of `token` was never made by `holder`, which stood still: who has the job makes it now."""
+    """The call of `token` was never sent by `holder`, which was suspended: the current node sends it."""
 
     token: Token
     holder: Holder
 
 
 class MissedCounted(Event, frozen=True):
-    """The walk over a run of missed firings ended: it has `count` moments (at most 10,000)."""
+    """A run of missed firings was counted: it has `count` moments (at most 10,000)."""
 
     planned_at: int
     count: int

@@ -1,10 +1,10 @@
-"""What an execution is: its states, its failures, its id, its deliveries (SPEC section 10)."""
+"""Executions: their states, failures, ids and deliveries (SPEC section 10)."""
 
 from enum import StrEnum
 
 
 class ExecutionState(StrEnum):
-    """The state of an execution; which may follow which stands in `engine.states` alone."""
+    """The state of an execution; `engine.states` has the transitions."""
 
     SCHEDULED = "scheduled"
     ENQUEUED = "enqueued"
@@ -17,7 +17,7 @@ class ExecutionState(StrEnum):
 
 
 class FailureType(StrEnum):
-    """What kind of thing went wrong in a failed attempt."""
+    """What kind of failure ended an attempt."""
 
     HTTP = "http"
     TIMEOUT = "timeout"
@@ -42,7 +42,7 @@ class TriggeredBy(StrEnum):
 
 
 class JobState(StrEnum):
-    """The state of a job as its reader sees it."""
+    """The state of a job as readers see it."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -59,7 +59,7 @@ class FiringOutcome(StrEnum):
 
 
 class DeliveryState(StrEnum):
-    """How a notification's delivery stands (SPEC section 7)."""
+    """The state of a notification's delivery (SPEC section 7)."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -75,7 +75,7 @@ def write_execution_id(uid: str, execute_number: int) -> str:
 
 
 def parse_execution_id(text: str) -> tuple[str, int] | None:
-    """The uid and executeNumber of an execution's id, or None where `text` is none."""
+    """The uid and executeNumber of an execution's id; None: `text` is not one."""
     uid, dash, number = text.rpartition("-")
     if not (uid and dash and number.isascii() and number.isdigit() and len(number) <= 18):
         return None

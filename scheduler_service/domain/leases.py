@@ -1,4 +1,4 @@
-"""Work that instances claim from queues, and the leases under which they have it (SPEC section 13).
+"""Parts that instances claim from queues, and their leases (SPEC section 13).
 
 Moments are steady ms unless they say otherwise.
 """
@@ -10,10 +10,10 @@ from scheduler_service.domain.wire import OutboundRequest
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """What an instance asks of a queue; `leases` has a fresh name for each part that it has room for.
+    """A claim of an instance on a queue; `leases` has a new name for each part that it can take.
 
-    `capacity` is how many parts of the queue it may hold at a time, those that it has already among them;
-    None: no limit.
+    `capacity` is how many parts of the queue it may hold at a time, those that it has included; None: no
+    limit.
     """
 
     tenant: str
@@ -25,7 +25,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rank(msgspec.Struct, frozen=True, gc=False):
-    """Where a part stands in a queue, for an instance that may have it. `is_named`: it names who may."""
+    """The place of a part in a queue. `is_named`: the part names the instances that may claim it."""
 
     priority: int
     is_named: bool
@@ -34,14 +34,14 @@ class Rank(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sight(msgspec.Struct, frozen=True, gc=False):
-    """What a claim would find: the ranks of parts, best first, and how many the instance holds already."""
+    """What a claim would get: the ranks of parts, best first, and how many the instance holds already."""
 
     ranks: tuple[Rank, ...]
     held: int
 
 
 class Leased(msgspec.Struct, frozen=True, gc=False):
-    """A part in the hands of an instance until `until`; its options are those in force now."""
+    """A part leased to an instance until `until`, with its current options."""
 
     lease: str
     until: int
@@ -49,9 +49,9 @@ class Leased(msgspec.Struct, frozen=True, gc=False):
 
 
 class Renewed(msgspec.Struct, frozen=True, gc=False):
-    """A lease that goes on until `until`. `lease` and `renew` are the lengths in ms from now on.
+    """A lease renewed until `until`. `lease` and `renew` are its lengths in ms from now on.
 
-    `cancelled`: nobody wants the work any more.
+    `cancelled`: the work is no longer needed.
     """
 
     until: int
@@ -63,7 +63,7 @@ class Renewed(msgspec.Struct, frozen=True, gc=False):
 
 
 class EndedPart(msgspec.Struct, frozen=True, gc=False):
-    """A part that is over, on its way to its job; `request` is what those who claimed it were given."""
+    """A part that has ended, to be delivered to its job; `request` is the one that its instances got."""
 
     part_id: str
     job_id: str
@@ -73,18 +73,18 @@ class EndedPart(msgspec.Struct, frozen=True, gc=False):
 
 
 class Swept(msgspec.Struct, frozen=True, gc=False):
-    """What a look at the leases found: parts that are over, and when to look again (None: nothing waits)."""
+    """The result of checking leases: ended parts, and when to check again (None: no lease is left)."""
 
     ended: tuple[EndedPart, ...]
     next_look: int | None
 
 
 def rank_of(part: QueuedPart) -> Rank:
-    """Where the part stood, by the options that are in force for it."""
+    """The rank of a part under its current options."""
     options = part.options
     return Rank(options.priority, bool(options.specific), part.created_at, write_part_id(part.name))
 
 
 def order_of(rank: Rank) -> tuple[int, bool, int, str]:
-    """Who has the least is first: by priority, then what names instances, then age."""
+    """The sort key of ranks: by priority, then parts that name instances, then age."""
     return -rank.priority, not rank.is_named, rank.created_at, rank.part_id

@@ -1,8 +1,8 @@
-"""The two time lines on which the product lives, and how it writes them.
+"""Moments on the two clocks of the product, and how they are written.
 
-Every moment is an integer of milliseconds. `wall` counts from the Unix epoch and follows the clock that
-people set: firings live on it. `steady` runs on without a jump when that clock is set: limits, leases and
-waits live on it, so that they keep what is left of them (SPEC section 3, "Clock").
+Every moment is an integer of milliseconds. `wall` counts from the Unix epoch and follows the system clock:
+firings use it. `steady` does not jump when that clock is set: limits, leases and waits use it, so that they
+keep their remaining time (SPEC section 3, Clock).
 """
 
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ class Now(msgspec.Struct, frozen=True, gc=False):
 
 
 class Due(msgspec.Struct, frozen=True, gc=False):
-    """When a job wants to be looked at again, per time line; None where nothing waits on it."""
+    """When a job is next due, per clock; None: nothing waits on it."""
 
     wall: int | None = None
     steady: int | None = None
@@ -42,5 +42,5 @@ def as_moment(value: datetime) -> int:
 
 def rfc3339(moment: int) -> str:
     """`moment` as RFC 3339 in UTC with milliseconds, as in `2026-01-31T09:00:00.000Z`."""
-    # Not strftime: it writes the year 92 without its zeros.
+    # Not strftime: it writes the year 92 without zeros.
     return as_datetime(moment).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -1,4 +1,4 @@
-"""The parts of a step: what goes to the instances of a service, and what they claim (SPEC section 13)."""
+"""The parts of a step: those sent to instances of a service, and those that they claim (SPEC section 13)."""
 
 import hashlib
 
@@ -9,7 +9,7 @@ from scheduler_service.domain.wire import OutboundRequest
 
 BROADCAST, SHARD = "broadcast", "shard"
 SPREAD = frozenset({BROADCAST, SHARD})
-"""The policies under which every instance gets a part."""
+"""The routes with which every instance gets a part."""
 
 
 class Chosen(msgspec.Struct, frozen=True, gc=False):
@@ -22,8 +22,8 @@ class Chosen(msgspec.Struct, frozen=True, gc=False):
 class PartEnd(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How a part ended; `error` None: it succeeded.
 
-    `body` is its response as far as a later template refers to it. `dropped`: its instance takes no work any
-    more, and in a broadcast nobody else has to do it; it counts neither as succeeded nor as failed.
+    `body` is its response, kept for later templates. `dropped`: its instance of a broadcast drains, so that
+    the part is not done; it counts neither as succeeded nor as failed.
     """
 
     status: int = 200
@@ -43,8 +43,8 @@ class PartEnd(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One part of a step that calls instances.
 
-    `serial` names its present call, or what looks for another instance: then `request` is None. Once it has
-    ended only `end` is left. `refused` are the instances that were draining when they were asked.
+    `serial` names its current call, or, if `request` is None, the search for another instance. An ended part
+    has only `end`. `refused` are the instances that answered that they drain.
     """
 
     index: int
@@ -57,7 +57,7 @@ class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class PartName(msgspec.Struct, frozen=True, gc=False):
-    """Names one part of a `queue://` step in one attempt of one life of a job."""
+    """Identifies one part of a `queue://` step in one attempt of one life of a job."""
 
     uid: str
     execute_number: int
@@ -67,7 +67,7 @@ class PartName(msgspec.Struct, frozen=True, gc=False):
 
 
 class QueueOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a queue hands out the parts of a step (SPEC section 13). Times in ms.
+    """How a queue leases the parts of a step (SPEC section 13). Times in ms.
 
     `specific`: the instances that may claim, none: all. `retries` is `maxUnexpectedRetries`, `delay` the
     pause before one.
@@ -100,18 +100,18 @@ class QueuedPart(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def as_said(end: PartEnd) -> PartEnd:
-    """What an instance said of the end of its part, without what the service adds: who it was, and when.
+    """The end of a part as its instance sent it, without the instance and the time that the service adds.
 
-    Two completions of one lease that are equal in this are one completion that was sent twice.
+    Two equal ones for one lease are one completion sent twice.
     """
     return msgspec.structs.replace(end, instance="", at=0)
 
 
 def digest_said(end: PartEnd) -> bytes:
-    """Tells one completion from another without keeping its data."""
+    """The digest of a completion, to detect a repetition without keeping its data."""
     return hashlib.sha256(msgspec.msgpack.encode(as_said(end))).digest()
 
 
 def write_part_id(name: PartName) -> str:
-    """The id of a part among all parts of a store."""
+    """The id of a part, unique in a store."""
     return f"{name.uid}-{name.execute_number}-{name.request_counts}-{name.step}-{name.index}"

@@ -1,4 +1,4 @@
-"""How far work is, as a number: `20/60` and `30%` as a fraction (SPEC section 5)."""
+"""Progress as a number: `20/60` and `30%` as a fraction (SPEC section 5)."""
 
 import re
 
@@ -9,7 +9,7 @@ _PLACES = 4
 
 
 def progress_fraction(progress: str | None) -> float | None:
-    """From 0 to 1, to four places; more than all is all. None where `progress` is in neither form."""
+    """From 0 to 1, with four places; more than 1 is cut to 1. None: `progress` has neither form."""
     if progress is None:
         return None
     if percent := _PERCENT.fullmatch(progress):

@@ -1,4 +1,4 @@
-"""What a turn leaves for the history. Inserted by (uid, sequence): a repetition does nothing.
+"""The records of a turn for the history. Inserted by (uid, sequence): a repetition does nothing.
 
 Bodies are raw here; the turn masks and cuts them before anything is written (SPEC section 12).
 """
@@ -20,10 +20,10 @@ class Record(msgspec.Struct, frozen=True, gc=False, tag=True, omit_defaults=True
 
 
 class ExecutionRecord(Record, frozen=True):
-    """The execution as it stands after the turn; the one with the highest sequence counts. Times are wall.
+    """The execution after the turn; the record with the highest sequence counts. Times are wall.
 
-    `params` is the JSON text of its trigger parameters, None where the history does not keep them;
-    `params_complete` says that they are what was sent: neither masked nor cut nor left out.
+    `params` is the JSON text of its trigger parameters, None: the history does not keep them.
+    `params_complete`: they are as they were sent, not masked, cut or left out.
     """
 
     execute_number: int
@@ -44,7 +44,7 @@ class ExecutionRecord(Record, frozen=True):
 
 
 def without_params(record: ExecutionRecord) -> ExecutionRecord:
-    """The execution where its parameters are not kept; that there were none is no secret and no weight."""
+    """The execution without its parameters, for a history that does not keep them; empty ones stay."""
     if record.params in (None, b"{}"):
         return record
     return msgspec.structs.replace(record, params=None, params_complete=False)
@@ -60,7 +60,7 @@ class AttemptStarted(Record, frozen=True):
 
 
 class AttemptEnded(Record, frozen=True):
-    """An attempt ended; `error` None: it succeeded. `retry_in` is the wait in ms where a retry follows."""
+    """An attempt ended; `error` None: it succeeded. `retry_in` is the wait in ms before a retry."""
 
     execute_number: int
     request_counts: int
@@ -72,9 +72,9 @@ class AttemptEnded(Record, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One request and its answer as history keeps them. `status` None: no answer, `fault` says why.
+    """One request and its answer for the history. `status` None: no answer came; `fault` has the reason.
 
-    `redacted`: anything of it was masked or left out; `response_redacted`: the body of the answer was.
+    `redacted`: something in it was masked or left out; `response_redacted`: the body of the answer was.
     """
 
     method: str
@@ -122,7 +122,7 @@ def exchange_of(request: OutboundRequest, outcome: Outcome, sent_at: int) -> Exc
 class StepEnded(Record, frozen=True):
     """A step of the chain was answered or failed. `error` names its failure, None where it succeeded.
 
-    `part` is the part of the step whose end this is, None for the step as a whole; `instance` who took it.
+    `part` is the index of the part that ended, None for the whole step; `instance` did the work.
     """
 
     execute_number: int
@@ -137,7 +137,7 @@ class StepEnded(Record, frozen=True):
 
 
 class CheckEnded(Record, frozen=True):
-    """A check was answered or failed; `status` is what it said (empty: running, None: it said nothing)."""
+    """A check was answered or failed; `status` is that of its report (empty: running, None: no report)."""
 
     execute_number: int
     request_counts: int
@@ -150,7 +150,7 @@ class CheckEnded(Record, frozen=True):
 
 
 class FeedbackSeen(Record, frozen=True):
-    """A feedback arrived; `stale` ones had no effect. `part` is the part of the step that it names."""
+    """A feedback arrived; a `stale` one had no effect. `part` is the part that it names."""
 
     execute_number: int
     request_counts: int
@@ -162,7 +162,7 @@ class FeedbackSeen(Record, frozen=True):
 
 
 class Noted(Record, frozen=True):
-    """A line of the execution's log that stands in no other record."""
+    """A line of the execution's log that is in no other record."""
 
     execute_number: int
     at: int
@@ -173,13 +173,13 @@ class Noted(Record, frozen=True):
 
 
 Detail = AttemptStarted | AttemptEnded | StepEnded | CheckEnded | FeedbackSeen | Noted
-"""What happened within one execution; no list searches it, and it gives way first where room is short."""
+"""What happened within one execution; not searched by lists, and dropped first when space is short."""
 
 
 class FiringRecord(Record, frozen=True):
     """What became of a planned firing, or of a run of missed ones (`planned_at` to `until`).
 
-    `count` None: not counted yet; the record of the same `planned_at` that follows has it.
+    `count` None: not counted yet; a later record of the same `planned_at` has it.
     """
 
     planned_at: int
@@ -191,7 +191,7 @@ class FiringRecord(Record, frozen=True):
 
 
 class DeliveryTry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One try of a delivery: its HTTP status, or the fault that stood in for an answer. `duration` in ms."""
+    """One try of a delivery: its HTTP status, or the fault instead of an answer. `duration` in ms."""
 
     at: int
     status: int | None = None
@@ -200,9 +200,9 @@ class DeliveryTry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DeliveryRecord(Record, frozen=True):
-    """A delivery as it stands; the one with more tries counts, of two with as many the later.
+    """The state of a delivery; the record with more tries counts, of two with as many the later one.
 
-    `exchange` is the latest try's.
+    `exchange` is that of the latest try.
     """
 
     delivery_id: str
@@ -218,4 +218,4 @@ class DeliveryRecord(Record, frozen=True):
 
 
 AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Detail
-"""Every kind of record, as they are packed and read back."""
+"""Every kind of record, for encoding and decoding."""

@@ -1,4 +1,4 @@
-"""What a turn says to who delivered the event. Verdicts are values: nothing here is raised."""
+"""The replies of a turn to the sender of an event. They are values: none is raised."""
 
 from enum import StrEnum
 
@@ -16,11 +16,11 @@ class Taken(Reply, frozen=True):
 
 
 class Unchanged(Reply, frozen=True):
-    """It was so already; nothing was done."""
+    """Nothing had to be done."""
 
 
 class Started(Reply, frozen=True):
-    """A trigger was accepted: the execution and the state in which the turn left it."""
+    """A trigger was accepted: its execution, and the state of that after the turn."""
 
     execute_number: int
     state: ExecutionState
@@ -34,7 +34,7 @@ class Reactivated(Reply, frozen=True):
 
 
 class Recalled(Reply, frozen=True):
-    """Done before under this Idempotency-Key: `answer` is what was answered then.
+    """The Idempotency-Key was used before: `answer` is the answer that was given then.
 
     `same_digest` False: the key came with another body, and nothing was done.
     """
@@ -48,11 +48,11 @@ class RefusalCode(StrEnum):
 
     ABSENT = "absent"  # no such job, or no such execution
     CONFLICT = "conflict"  # another definition, or the execution has ended
-    PRECONDITION = "precondition"  # the revision is not the one that was asked for
+    PRECONDITION = "precondition"  # the revision is not the expected one
     FORBIDDEN = "forbidden"  # a feedback token that does not fit
     STALE = "stale"  # feedback for an attempt that does not wait for it
-    INVALID = "invalid"  # a report that is none
-    LIMIT = "limit"  # too many triggers wait
+    INVALID = "invalid"  # a report that cannot be read
+    LIMIT = "limit"  # too many triggers are pending
 
 
 class Refusal(Reply, frozen=True):

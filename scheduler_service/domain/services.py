@@ -1,11 +1,11 @@
-"""What a service says of itself, and what became of the jobs that it declares (SPEC sections 11, 13)."""
+"""A service as it is registered, and the jobs that it declares (SPEC sections 11 and 13)."""
 
 import msgspec
 
 from scheduler_service.domain.moments import DAY, SECOND
 
 GRACE = DAY
-"""In ms: so long a job that is declared no more stays paused before it is destroyed."""
+"""In ms: how long a job that is no longer declared stays paused before it is destroyed."""
 
 
 class RateLimit(msgspec.Struct, frozen=True, gc=False):
@@ -19,8 +19,8 @@ class Service(msgspec.Struct, frozen=True):
     """A service as it is registered; `address`, `route` and `tags` are defaults of its steps.
 
     `keeps`: the stored definition of a job wins over a changed declaration (`onChange: keep`). `grace` is in
-    ms. `digest` tells one list of declared timers from another; empty: none was declared yet. `removed_at`
-    (wall ms): it was removed, and stays until its jobs are gone.
+    ms. `digest` is that of the declared timers; empty: none was declared yet. `removed_at` (wall ms): when it
+    was removed; it stays until its jobs are gone.
     """
 
     tenant: str
@@ -38,10 +38,10 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Applied(msgspec.Struct, frozen=True, gc=False):
-    """What was done about one declared job: `digest` is the declaration that `uid` and `revision` answer.
+    """How one declaration was applied: `digest` is the declaration behind `uid` and `revision`.
 
-    `removed_at` (wall ms): it is declared no more since then; `paused`: we paused it for that, not a person.
-    `finished`: it was seen finished, so that it is not lost when it is gone.
+    `removed_at` (wall ms): since when it is no longer declared; `paused`: the service paused it for that
+    reason. `finished`: it was seen finished, so that it does not count as lost when it is gone.
     """
 
     tenant: str

@@ -1,4 +1,4 @@
-"""What goes out to a target and what comes back: values, without a socket in sight."""
+"""Requests to targets and their outcomes, as values."""
 
 from enum import StrEnum
 from typing import final
@@ -9,12 +9,11 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One HTTP request, rendered: sent again after a crash it is equal byte by byte (SPEC section 4).
+    """One rendered HTTP request; a request sent again after a crash is equal byte by byte (SPEC section 4).
 
-    `url` is absolute and still carries its scheme (`http`, `https`, `service`): the transport resolves it.
-    `trace` is the trace id (32 hex digits) from which the sender makes a fresh `traceparent`, unless the
-    headers bring one of their own. `base` is the address of the instance to which a `service:` URL was
-    resolved; empty: the transport knows where the service is.
+    `url` is absolute with its scheme (`http`, `https`, `service`): the transport resolves it. `trace` is the
+    trace id (32 hex digits) from which the sender makes a new `traceparent`, unless the headers have one.
+    `base` is the address of the instance chosen for a `service:` URL; empty: the transport finds it.
     """
 
     method: str
@@ -28,9 +27,9 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The target answered. `body` is cut at the limit, `truncated` says so; `elapsed` in ms.
+    """The target answered. `truncated`: `body` was cut at the limit; `elapsed` in ms.
 
-    `url` is the address that answered in the end, after redirects.
+    `url` is the address that answered, after redirects.
     """
 
     status: int
@@ -52,7 +51,7 @@ class FaultKind(StrEnum):
 
 @final
 class Fault(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """No answer came, and why; `message` names the address and the remedy, never a secret."""
+    """No answer came; `message` names the address and the remedy, never a secret."""
 
     kind: FaultKind
     message: str
@@ -72,10 +71,10 @@ class CallKind(StrEnum):
 
 
 class Token(msgspec.Struct, frozen=True, gc=False):
-    """Names one call of one life of a job; an answer whose token is not the awaited one changes nothing.
+    """Identifies one call of one life of a job; an answer whose token is not awaited changes nothing.
 
-    `serial` is the step's index for a step, the number of the check for a check, and for the parts of a
-    step and for what resolves its instances a number that the attempt uses once.
+    `serial` is the index of a step, the number of a check, or, for parts and the search for instances, a
+    number that the attempt uses once.
     """
 
     uid: str
@@ -86,7 +85,7 @@ class Token(msgspec.Struct, frozen=True, gc=False):
 
 
 class Holder(msgspec.Struct, frozen=True, gc=False):
-    """Who runs the open calls of an execution: a node, and one start of its process."""
+    """The process that runs the open calls of an execution: a node, and one start of it."""
 
     node: str
     boot: str

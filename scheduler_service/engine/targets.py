@@ -229,9 +229,9 @@ class _Compiler:
         try:
             return make()
         except Overspent as error:
-            raise DefinitionError([*self._problems, Problem(pointer, error.code, error.told)]) from None
+            raise DefinitionError([*self._problems, error.as_problem(pointer)]) from None
         except ExpressionError as error:
-            self._problems.append(Problem(pointer, error.code, error.told))
+            self._problems.append(error.as_problem(pointer))
         except DefinitionError as error:
             self._problems.extend(
                 Problem(pointer + problem.pointer, problem.code, problem.message)

@@ -55,7 +55,7 @@ class Trial:
         except DefinitionError as error:
             raise DefinitionError(_below(problem) for problem in error.problems) from None
         except ExpressionError as error:
-            raise _refused(error) from None
+            raise DefinitionError([error.as_problem(POINTER)]) from None
         rendered = _rendered(render_json(template, self._scope))
         assert isinstance(rendered, Rendered)
         return Tried(rendered.value, _warn_stand_ins(template.variables))
@@ -65,7 +65,7 @@ class Trial:
         try:
             template = compile_text(text, names=self._names)
         except ExpressionError as error:
-            raise _refused(error) from None
+            raise DefinitionError([error.as_problem(POINTER)]) from None
         return Tried(_rendered(render_text(template, self._scope)), _warn_stand_ins(template.variables))
 
     def url(self, text: str) -> Tried:
@@ -74,7 +74,7 @@ class Trial:
             template = compile_url(text, names=self._names)
             check_authority(template)
         except ExpressionError as error:
-            raise _refused(error) from None
+            raise DefinitionError([error.as_problem(POINTER)]) from None
         url = _rendered(render_url(template, self._scope))
         if not template.whole:
             return Tried(url, _warn_stand_ins(template.variables))
@@ -126,10 +126,6 @@ def _rendered(found: Rendered | str | Unrenderable) -> Rendered | str:
         message = f"${{{found.expression}}}: {found.message}"
         raise DefinitionError([Problem(POINTER, "template", message)])
     return found
-
-
-def _refused(error: ExpressionError) -> DefinitionError:
-    return DefinitionError([Problem(POINTER, error.code, error.told)])
 
 
 def _below(problem: Problem) -> Problem:

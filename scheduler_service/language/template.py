@@ -175,7 +175,7 @@ class _Body:
         except Overspent:
             raise
         except ExpressionError as error:
-            self.problems.append(Problem(pointer, error.code, error.told))
+            self.problems.append(error.as_problem(pointer))
             return None
         parts = _plain(pieces)
         used = _expressions(parts)

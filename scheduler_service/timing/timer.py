@@ -182,7 +182,7 @@ class _Reader:
         try:
             return parse(text)
         except ExpressionError as error:
-            self._refuse(pointer, error.told, error.code)
+            self.problems.append(error.as_problem(pointer))
             return None
 
     def _refuse(self, pointer: str, message: str, code: str = "invalid") -> None:

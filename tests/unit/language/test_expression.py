@@ -67,4 +67,4 @@ def test_a_mistake_gets_its_remedy_and_its_column(text: str, said: str, column: 
     error = refusal(text)
     assert said in error.message
     assert error.column == column
-    assert error.told.endswith(f"(column {column + 1})")
+    assert error.full_message.endswith(f"(column {column + 1})")

@@ -61,7 +61,7 @@ def test_ten_thousand_bytes_are_read_or_refused(name: str, text: str) -> None:
     """A parser raises ExpressionError or nothing, and its message is short enough to be shown."""
     error = refusal(PARSERS[name], text)
     if error is not None:
-        assert 0 < len(error.told) < 2_000
+        assert 0 < len(error.full_message) < 2_000
         assert error.column is None or 0 <= error.column <= len(text)
 
 
