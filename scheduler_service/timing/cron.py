@@ -1,19 +1,19 @@
-"""Cron as a value: when an expression fires in a zone, also where clocks change (SPEC section 3)."""
+"""When a cron expression fires in a zone, with its clock changes (SPEC section 3)."""
 
 import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.timing.cron_hints import advise
-from scheduler_service.timing.cron_pattern import Pattern
+from scheduler_service.timing.cron_pattern import CronPattern
 from scheduler_service.timing.cron_text import Dialect, Reading, read_expression
 from scheduler_service.timing.zones import Zone
 
 
-class Latest:
-    """The firing that was found last: `(zone, after, found)`, no other one between the two moments.
+class LastFound:
+    """The last result of a search: `(zone, after, found)`, with no other firing between the two moments.
 
-    Jobs that share a timer ask for the same one over and over. It makes no difference between two values.
+    Jobs that share a timer repeat the same search. It does not count when two values are compared.
     """
 
     __slots__ = ("known",)
@@ -22,38 +22,38 @@ class Latest:
         self.known: tuple[Zone, int, int] | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Latest)
+        return isinstance(other, LastFound)
 
     def __hash__(self) -> int:
         return 0
 
 
 class Cron(msgspec.Struct, frozen=True, gc=False):
-    """A cron expression that was read; moments are ms since the epoch, local years 1970 to 2199.
+    """A parsed cron expression; moments are ms since the epoch, local years 1970 to 2199.
 
-    `normal_form` parses back to an equal value. A skipped local time fires at the first instant after the
-    gap, together with all that the gap skips. A local time that occurs twice fires at its first occurrence;
-    `recurring` expressions fire in both passes.
+    `normal_form` parses to an equal value. All local times that a gap skips fire together, at the first
+    instant after it. A local time that occurs twice fires at its first occurrence, of a `recurring`
+    expression at both.
     """
 
     dialect: Dialect
     normal_form: str
-    pattern: Pattern
+    pattern: CronPattern
     recurring: bool
-    latest: Latest = msgspec.field(default_factory=Latest)
+    last_found: LastFound = msgspec.field(default_factory=LastFound)
 
     def next(self, after: int, zone: Zone) -> int | None:
-        """The first firing strictly later than `after`; None: there is none any more."""
-        known = self.latest.known
+        """The first firing strictly later than `after`, or None."""
+        known = self.last_found.known
         if known is not None and known[0] is zone and known[1] <= after < known[2]:
             return known[2]
         found = self._search(after, zone)
         if found is not None:
-            self.latest.known = (zone, after, found)
+            self.last_found.known = (zone, after, found)
         return found
 
     def previous(self, before: int, zone: Zone) -> int | None:
-        """The last firing strictly earlier than `before`; None: there was none since 1970."""
+        """The last firing since 1970 strictly earlier than `before`, or None."""
         index = zone.stretch(before - 1)
         local = (before - 1 + zone.offsets[index]) // SECOND
         found = self.pattern.last(local)
@@ -75,7 +75,7 @@ class Cron(msgspec.Struct, frozen=True, gc=False):
     def _search(self, after: int, zone: Zone) -> int | None:
         index = zone.stretch(after)
         local = (after + zone.offsets[index]) // SECOND + 1
-        # In the second pass of a repeated hour what does not recur has fired already.
+        # What does not recur has fired in the first pass of a repeated hour.
         found = self.pattern.first(local if self.recurring else max(local, zone.reached[index] // SECOND))
         while found is not None or self.recurring:
             moment = None if found is None else found * SECOND - zone.offsets[index]
@@ -95,7 +95,7 @@ class Cron(msgspec.Struct, frozen=True, gc=False):
 def parse_cron(text: str) -> Cron:
     """Reads a Quartz expression (6 or 7 fields), a Unix one (5) or a macro.
 
-    Raises ExpressionError that names the field, the value and the remedy; with code `never_fires` where no
+    Raises ExpressionError that names the field, the value and the remedy; its code is `never_fires` if no
     moment from 1970 to 2199 fits.
     """
     reading = _read(text)

@@ -1,4 +1,4 @@
-"""On which days of a month a cron expression fires."""
+"""The days of a month on which a cron expression fires."""
 
 import msgspec
 
@@ -12,8 +12,8 @@ _EVERY_SEVENTH_DAY = sum(1 << (7 * week) for week in range(5))
 class Days(msgspec.Struct, frozen=True, gc=False):
     """The two day fields together.
 
-    `dates`: bit 0 is the 1st; `week`: bit 0 is Sunday. `either`: a day fires when one of the fields has it
-    (Unix, both restricted), else when both have it.
+    `dates`: bit 0 is the 1st; `week`: bit 0 is Sunday. `either`: a day fires if one of the fields has it
+    (Unix, both restricted), else if both have it.
     """
 
     dates: int
@@ -34,7 +34,7 @@ class Days(msgspec.Struct, frozen=True, gc=False):
 
 
 def combine_days(dates: Field, week: Field, *, either: bool) -> Days:
-    """The days of a day-of-month and a day-of-week field; `either` counts where both restrict."""
+    """The days of a day-of-month and a day-of-week field; `either` applies if both restrict."""
     return Days(
         dates=dates.mask,
         week=week.mask,
@@ -60,7 +60,7 @@ def _marked(mark: Mark, first: int, length: int) -> int:
 
 
 def _nearest_weekday(day: int, first: int, length: int) -> int:
-    """The working day nearest to `day` in the same month, 0 where the month has no such day."""
+    """The working day nearest to `day` in the same month; 0: the month has no such day."""
     if not 1 <= day <= length:
         return 0
     weekday = (first + day - 1) % 7

@@ -1,4 +1,4 @@
-"""A cron expression as an English sentence, for people who preview it (SPEC section 3)."""
+"""A cron expression as an English sentence, for previews (SPEC section 3)."""
 
 import re
 from collections.abc import Callable
@@ -59,13 +59,13 @@ def _clock(texts: _Texts) -> str:
 
 
 def _numbers(text: str) -> list[int]:
-    """The numbers of a list that holds nothing else; empty where it does."""
+    """The numbers of a list; empty if it contains anything else."""
     items = text.split(",")
     return sorted({int(item) for item in items}) if all(item.isdecimal() for item in items) else []
 
 
 def _cadence(texts: _Texts) -> str:
-    """What repeats within the day, from its finest part: "every 5 minutes, hours 8 to 18"."""
+    """The repetition within the day, the finest part first: "every 5 minutes, hours 8 to 18"."""
     second, minute, hour = _even(texts.second, 60), _even(texts.minute, 60), _even(texts.hour, 24)
     parts = []
     if second != "0":
@@ -82,7 +82,7 @@ def _cadence(texts: _Texts) -> str:
 
 
 def _even(text: str, cycle: int) -> str:
-    """`*/5` for `0/5`, `*` for `*/1`: the spelling that reads best."""
+    """The field in its plainest spelling: `*/5` for `0/5`, `*` for `*/1`."""
     found = re.fullmatch(r"(?:\*|0)/(\d+)", text)
     if found is None:
         return text
@@ -128,7 +128,7 @@ def _days(texts: _Texts) -> str:
 
 
 def _open(text: str) -> bool:
-    """The day field restricts nothing (in Unix cron one `*` in a list is enough)."""
+    """Whether the day field restricts nothing (in Unix cron one `*` in a list is enough)."""
     return not {"*", "?", "*/1"}.isdisjoint(text.split(","))
 
 

@@ -1,4 +1,4 @@
-"""One field of a cron expression: the text becomes the set of values it allows (SPEC section 3)."""
+"""Parses one field of a cron expression into the set of its values (SPEC section 3)."""
 
 import re
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ from scheduler_service.domain.errors import ExpressionError
 
 FIRST_YEAR = 1970
 YEARS = 230
-"""Cron lives from 1970 to 2199."""
+"""Cron fires from 1970 to 2199."""
 
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What a field may hold: numbers from `low` to `high`, perhaps `names` for them, steps up to `step`.
+    """What a field may contain: numbers from `low` to `high`, `names` for them, steps up to `step`.
 
-    The values come round after `cycle` numbers; a range that goes beyond its end wraps, where `wraps`.
-    `marks` are the spellings beyond numbers: a pattern, and how to write it down.
+    Values repeat after `cycle` numbers; with `wraps` a range may run past the end. `marks` are the kinds of
+    special values with their patterns. `alone` may not be in a list; `bare_slash`: `/5` means `*/5`.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Rule(msgspec.Struct, frozen=True):
     hint: str = ""
 
     def bit(self, value: int) -> int:
-        """The mask of one value; bit 0 is the lowest one, in a day-of-week Sunday."""
+        """The mask of one value; bit 0 is the lowest value (Sunday in day-of-week)."""
         return 1 << ((value - self.low) % self.cycle)
 
 
@@ -46,9 +46,9 @@ MarkKind = Literal["last", "weekday", "last_weekday", "nth", "final"]
 class Mark(msgspec.Struct, frozen=True, gc=False):
     """A day that depends on the month.
 
-    `last`: the last day but `value`; `weekday`: the working day nearest to day `value`; `last_weekday`: the
-    one nearest to the last day but `value`; `nth`: the `nth` weekday `value` (0 is Sunday) of the month;
-    `final`: the last weekday `value` of the month.
+    `last`: `value` days before the last day; `weekday`: the working day nearest to day `value`;
+    `last_weekday`: the one nearest to `value` days before the last day; `nth`: the `nth` weekday `value`
+    (0 is Sunday) of the month; `final`: the last weekday `value` of the month.
     """
 
     kind: MarkKind
@@ -57,7 +57,7 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
-    """A field that was read: its normal form, the values as a mask, the days that depend on the month.
+    """A parsed field: its normal form, its values as a mask, its days that depend on the month.
 
     `open`: it restricts nothing (`*`, `*/1`); `stepped`: it has a step.
     """
@@ -81,7 +81,7 @@ _RANGE = re.compile(r"(?P<first>[A-Z0-9]+)(?:-(?P<last>[A-Z0-9]+))?")
 
 
 def read_field(rule: Rule, text: str, column: int) -> Field:
-    """The field that `text` spells; it begins at `column` of the whole expression.
+    """The parsed field `text`, which begins at `column` of the whole expression.
 
     Raises ExpressionError naming the field, the value and the remedy.
     """
@@ -142,7 +142,7 @@ def _every(rule: Rule, step: int, slash: str) -> _Item:
 
 
 def _mask(rule: Rule, first: int, last: int, step: int) -> int:
-    """Every `step`-th value from `first` to `last`, by arithmetic: lists of many items stay cheap."""
+    """Every `step`-th value from `first` to `last`, by arithmetic, so that long lists stay cheap."""
     count = (last - first) // step + 1
     every = 1 if count == 1 else ((1 << step * count) - 1) // ((1 << step) - 1)
     values = every << (first - rule.low)
@@ -178,7 +178,7 @@ def _named(rule: Rule, text: str) -> int:
 
 
 def _number(text: str) -> int:
-    """The number, or one that is beyond every range where the text is absurdly long."""
+    """The number, or one beyond every range if the text is very long."""
     return int(text) if len(text) <= 9 else 10**9
 
 

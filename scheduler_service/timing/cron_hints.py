@@ -1,4 +1,4 @@
-"""What to write instead of a cron expression that is refused, where that can be told (SPEC section 3)."""
+"""Suggestions for a cron expression that is refused (SPEC section 3)."""
 
 import re
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from scheduler_service.timing.cron_fields import MONTHS, WEEKDAYS
 from scheduler_service.timing.cron_text import read_expression
 from scheduler_service.timing.durations import advise_unit, parse_duration
 
-LONGEST = 100
-"""Longer texts get no advice: it is found by trying, and nobody wrote them by hand."""
+TEXT_MAX = 100
+"""Longer texts get no suggestion: it is found by trying, and they are hardly written by hand."""
 
 _QUARTZ_FIELDS = 6
 _SPOKEN = re.compile(r"(?:every )?([0-9]+ [a-z]+)", re.IGNORECASE)
@@ -21,8 +21,8 @@ _YEAR = re.compile(r"(19|20|21)[0-9]{2}")
 
 
 def advise(text: str) -> str:
-    """What to do about a text that `read_expression` refuses, each suggestion tried; empty: nobody knows."""
-    if len(text) > LONGEST:
+    """A tested suggestion for a text that `read_expression` refuses, or an empty text."""
+    if len(text) > TEXT_MAX:
         return ""
     fields = text.strip().strip("\"'`;").split()
     for candidate, reason in (*_as_duration(fields), *_rewritten(fields)):
@@ -55,8 +55,8 @@ def _rewritten(fields: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _without_second(fields: list[str]) -> Iterator[tuple[str, str]]:
-    """Six fields of which the first was meant to be the minute."""
-    # Read with a second in front it must be sound too: Unix takes any step, as an hour of */90.
+    """Six fields whose first one is meant as the minute."""
+    # It must also be valid with a second in front: Unix allows any step, such as an hour of */90.
     quartz = " ".join(_with_question_mark(["0", *fields[:4], _named(fields[4])]))
     if fields[-1] in _OPEN and _is_read(quartz):
         yield " ".join(fields[:5]), "six fields begin with the second; without it"
@@ -67,11 +67,11 @@ def _without_second(fields: list[str]) -> Iterator[tuple[str, str]]:
 def _from_unix_weekdays(fields: list[str]) -> Iterator[tuple[str, str]]:
     """Unix counts weekdays from Sunday, 0; Quartz from Sunday, 1: names mean the same in both."""
     named = [*fields[:5], _named(fields[5]), *fields[6:]]
-    yield " ".join(_with_question_mark(named)), "in six fields Sunday is 1, not 0; with names nobody errs"
+    yield " ".join(_with_question_mark(named)), "in six fields Sunday is 1, not 0; names are never mistaken"
 
 
 def _joined(fields: list[str]) -> list[tuple[str, str]]:
-    """One field too many, because a comma is missing between two values: if that can be one place only."""
+    """One field too many, because a comma is missing between two values, if only one place fits."""
     joined = [
         " ".join([*fields[:at], f"{fields[at]},{fields[at + 1]}", *fields[at + 2 :]])
         for at in range(len(fields) - 1)

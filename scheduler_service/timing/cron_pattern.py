@@ -1,4 +1,4 @@
-"""The local times of a cron expression, found by arithmetic on bit masks; no zone is known here."""
+"""The local times of a cron expression, by arithmetic on bit masks and without a zone."""
 
 from datetime import date
 
@@ -14,7 +14,7 @@ _END = (date(FIRST_YEAR + YEARS, 1, 1).toordinal() - _ORIGIN) * SECONDS_A_DAY
 _LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
-class Pattern(msgspec.Struct, frozen=True, gc=False):
+class CronPattern(msgspec.Struct, frozen=True, gc=False):
     """The fields as masks: bit 0 is second, minute, hour 0, January and 1970.
 
     Local times are whole seconds since 1970, counted as if they were UTC.
@@ -28,7 +28,7 @@ class Pattern(msgspec.Struct, frozen=True, gc=False):
     days: Days
 
     def first(self, second: int) -> int | None:
-        """The first local time at or after `second`; None: there is none before 2200."""
+        """The first local time at or after `second`; None: none before 2200."""
         if second >= _END:
             return None
         day, clock = divmod(max(second, 0), SECONDS_A_DAY)
@@ -50,7 +50,7 @@ class Pattern(msgspec.Struct, frozen=True, gc=False):
         return None
 
     def last(self, second: int) -> int | None:
-        """The last local time at or before `second`; None: there is none since 1970."""
+        """The last local time at or before `second`; None: none since 1970."""
         if second < 0:
             return None
         day, clock = divmod(min(second, _END - 1), SECONDS_A_DAY)

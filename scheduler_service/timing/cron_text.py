@@ -1,4 +1,4 @@
-"""The text of a cron expression: macros, dialects and the rule for the two day fields (SPEC section 3)."""
+"""Parses a cron expression: macros, dialects and the rule for the two day fields (SPEC section 3)."""
 
 import re
 from typing import Literal
@@ -8,12 +8,12 @@ import msgspec
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron_days import combine_days
 from scheduler_service.timing.cron_fields import FIRST_YEAR, MONTHS, WEEKDAYS, YEARS, Field, Rule, read_field
-from scheduler_service.timing.cron_pattern import Pattern
+from scheduler_service.timing.cron_pattern import CronPattern
 
 Dialect = Literal["quartz", "unix"]
 
-LONGEST = 1_000
-"""Characters that an expression may have."""
+TEXT_MAX = 1_000
+"""How many characters an expression may have."""
 
 MACROS = {
     "@yearly": "0 0 1 1 *",
@@ -56,7 +56,7 @@ _WEEKDAY = Rule(
 )
 _YEAR = Rule("year", FIRST_YEAR, FIRST_YEAR + YEARS - 1, YEARS, YEARS - 1, wraps=False, bare_slash=True)
 
-# Both common evaluators of Unix cron know L for the last day and 5#2 for the second Friday, and no more.
+# Of the special values, both common evaluators of Unix cron have only L (last day) and 5#2 (second Friday).
 _LONG_STEP = 9_999
 _UNIX = (
     Rule("minute", 0, 59, 60, _LONG_STEP),
@@ -89,20 +89,20 @@ _EVERY_WEEKDAY = Field("*", (1 << 7) - 1, (), open=True, stepped=False)
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """What a text says: its dialect, its normal form, its local times.
+    """A parsed expression: its dialect, its normal form, its local times.
 
-    `recurring`: seconds or minutes have `*` or a step, or the hour is `*` or has a step, so that it fires in
-    both passes of an hour that occurs twice.
+    `recurring`: second, minute or hour has `*` or a step, so that it fires in both passes of an hour that
+    occurs twice.
     """
 
     dialect: Dialect
     normal_form: str
-    pattern: Pattern
+    pattern: CronPattern
     recurring: bool
 
 
 def read_expression(text: str) -> Reading:
-    """Reads a cron expression or a macro. Raises ExpressionError; whether it ever fires is not asked here."""
+    """Reads a cron expression or a macro. Raises ExpressionError; does not check whether it ever fires."""
     _check_characters(text)
     pieces = [(found[0], found.start()) for found in re.finditer(r"[^ \t\r\n]+", text)]
     if pieces and pieces[0][0].startswith("@"):
@@ -119,12 +119,12 @@ def read_expression(text: str) -> Reading:
 
 
 def _check_characters(text: str) -> None:
-    if len(text) > LONGEST:
-        raise ExpressionError(f"a cron expression has at most {LONGEST} characters; this one has {len(text)}")
+    if len(text) > TEXT_MAX:
+        raise ExpressionError(f"a cron expression has at most {TEXT_MAX} characters, this one {len(text)}")
     for column, character in enumerate("" if text.isascii() else text):
         if not character.isascii():
             raise ExpressionError(
-                f"{character!r} cannot stand in a cron expression; use plain ASCII digits, letters and signs",
+                f"{character!r} is not allowed in a cron expression; use ASCII digits, letters and signs",
                 column=column,
             )
 
@@ -144,7 +144,7 @@ def _read_unix(pieces: list[tuple[str, int]]) -> Reading:
     return Reading(
         dialect="unix",
         normal_form=" ".join(field.text for field in fields),
-        pattern=Pattern(
+        pattern=CronPattern(
             seconds=1,
             minutes=minute.mask,
             hours=hour.mask,
@@ -170,7 +170,7 @@ def _read_quartz(pieces: list[tuple[str, int]]) -> Reading:
     return Reading(
         dialect="quartz",
         normal_form=" ".join(texts),
-        pattern=Pattern(
+        pattern=CronPattern(
             seconds=second.mask,
             minutes=minute.mask,
             hours=hour.mask,
@@ -183,7 +183,7 @@ def _read_quartz(pieces: list[tuple[str, int]]) -> Reading:
 
 
 def _read_days(date_piece: tuple[str, int], week_piece: tuple[str, int]) -> tuple[Field, Field]:
-    """The two day fields of Quartz, of which one at most may restrict; `*` beside the other means `?`."""
+    """The two day fields of Quartz, of which at most one may restrict; `*` beside the other means `?`."""
     asked_dates, asked_week = date_piece[0], week_piece[0]
     if asked_dates == asked_week == "?":
         raise ExpressionError(

@@ -1,4 +1,4 @@
-"""What may be meant otherwise in a cron expression that can be read: warnings, never refusals."""
+"""Warnings about a valid cron expression that is probably a mistake."""
 
 import re
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ _LENGTHS = (60, 24, 31, 12, 7)
 _OPEN = ("*", "?")
 
 
-def doubt(text: str, cron: Cron) -> Iterator[tuple[str, str]]:
-    """(code, message) of what is probably a mistake in `text`, which `cron` was read from.
+def find_warnings(text: str, cron: Cron) -> Iterator[tuple[str, str]]:
+    """(code, message) of each probable mistake in `text`, from which `cron` was read.
 
-    `second_first`: six fields that look as if the minute came first. `every_second`: `*` as the second beside
-    a given minute or hour. `step_too_long`: a step that has no second value in its field.
+    `second_first`: six fields that look as if the minute came first. `every_second`: `*` as the second, with
+    a minute or hour given. `step_too_long`: a step that leaves only one value in its field.
     """
     fields = text.split()
     if len(fields) == 6 and _looks_like_five(fields):
@@ -31,11 +31,11 @@ def doubt(text: str, cron: Cron) -> Iterator[tuple[str, str]]:
 
 
 def _looks_like_five(fields: list[str]) -> bool:
-    """Each hour, and one sign of a habit: Quartz is seldom asked for a rhythm of seconds, or for months."""
+    """Whether six fields look like five with a year or a blank too many: in Quartz they are unusual."""
     second, minute, hour, dates, month, week = fields
     if hour != "*" or dates not in _OPEN or week not in _OPEN:
         return False
-    # `?` is what who thinks in six fields writes; minutes like 5 and 30 are common offsets, 9 is an hour.
+    # `?` is written by people who mean six fields; 5 and 30 are common minutes, 9 is rather an hour.
     rhythm = _STEPPED.fullmatch(second) is not None and minute == "*" and "?" not in fields
     is_an_hour = _NUMBER.fullmatch(minute) is not None and 0 < int(minute) < 24 and int(minute) % 5 != 0
     return rhythm or (_NUMBER.fullmatch(second) is not None and (is_an_hour or month != "*"))

@@ -1,4 +1,4 @@
-"""Durations: read from text, and added to a moment as often as one likes."""
+"""Durations: parsed from text, and added to a moment any number of times."""
 
 import re
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ _WORDS = (
     (("y", "year", "years"), "P{}Y"),
 )
 _SPOKEN = re.compile(r"([0-9]{1,9}) ?([A-Za-z]*)")
-# A number can be read in one way only: with two, a text of n parts would take 2**n tries to refuse.
+# A number matches in one way only: with two ways, refusing a text of n parts would take 2**n tries.
 _PART = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)"
 _PARTS = re.compile(rf"\+?((?:{_PART})+)")
 _EACH = re.compile(_PART)
@@ -50,7 +50,7 @@ _REPEATS = re.compile(r"R([0-9]{1,20})/(.*)", re.DOTALL)
 
 
 class Duration(msgspec.Struct, frozen=True, gc=False):
-    """A length of time: `months` and `days` go by a zone's calendar, `ms` by the clock. None is negative."""
+    """A length of time: `months` and `days` follow a zone's calendar, `ms` the clock. None is negative."""
 
     months: int = 0
     days: int = 0
@@ -63,11 +63,11 @@ class Duration(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_duration(text: str) -> Duration:
-    """The duration that `text` gives, in one of the two grammars of SPEC section 3. Raises ExpressionError.
+    """The duration in `text`, in one of the two grammars of SPEC section 3. Raises ExpressionError.
 
-    `1d2h0m2s`: units d, h, m, s, ms, us, ns as in Go, where a day has 24 hours. `P1DT1H20M10S`: ISO 8601,
-    where days, weeks, months and years go by the calendar, and only seconds may have decimals. Rounded to
-    the millisecond, but never to nothing. Signs, blanks and lower case in ISO 8601 are refused.
+    `1d2h0m2s`: units d, h, m, s, ms, us, ns as in Go; a day has 24 hours. `P1DT1H20M10S`: ISO 8601; days,
+    weeks, months and years follow the calendar, and only seconds may have decimals. Rounded to the
+    millisecond, but never to 0. Signs, blanks and lower case in ISO 8601 are refused.
     """
     if len(text) > TEXT_MAX:
         raise ExpressionError(f"a duration has at most {TEXT_MAX} characters, this one has {len(text)}")
@@ -88,25 +88,25 @@ def parse_repeats(text: str) -> tuple[int | None, Duration]:
     match = _REPEATS.fullmatch(text)
     if match is None:
         raise ExpressionError(
-            f"{text[:TEXT_MAX]!r} is no repetition; write Rn/ and an ISO 8601 duration, as in R4/PT3S"
+            f"{text[:TEXT_MAX]!r} is not a repetition; write Rn/ and an ISO 8601 duration, as in R4/PT3S"
         )
     count = int(match[1])
     if not 1 <= count <= REPEATS_MAX:
         raise ExpressionError(f"{count} repetitions are not possible; give 1 to {REPEATS_MAX}", column=1)
     if not match[2].startswith("P"):
         raise ExpressionError(
-            f"{match[2][:TEXT_MAX]!r} is no ISO 8601 duration; after Rn/ one is needed, as in R4/PT3S",
+            f"{match[2][:TEXT_MAX]!r} is not an ISO 8601 duration; Rn/ needs one, as in R4/PT3S",
             column=match.start(2),
         )
     return count, parse_duration(match[2])
 
 
 def shift(moment: int, duration: Duration, times: int, zone: Zone) -> int | None:
-    """`moment` plus `times` (≥ 0) durations, counted from `moment` itself, so that no clamping adds up.
+    """`moment` plus `times` (≥ 0) durations, counted from `moment` itself, so that clamping does not add up.
 
     Months and days keep the local time of day and are clamped to the month's end; a local time that is
     skipped becomes the first instant after the gap, one that occurs twice its first occurrence. None: the
-    result lies beyond the year 9999. Never falls as `times` rises.
+    result is after the year 9999. Never falls as `times` rises.
     """
     elapsed = duration.ms * times
     if times == 0 or not (duration.months or duration.days):
@@ -124,11 +124,11 @@ def settle(local: int, zone: Zone) -> int:
 
 
 def mean_length(duration: Duration) -> int:
-    """About how many milliseconds it has, with months of a 400th of 4800 (Gregorian mean)."""
+    """Its approximate length in ms, with the mean Gregorian month."""
     return duration.months * 2_629_746_000 + duration.days * DAY + duration.ms
 
 
-def in_words(duration: Duration) -> str:
+def as_text(duration: Duration) -> str:
     """The duration in English, as in `2 hours 30 minutes`."""
     years, months = divmod(duration.months, 12)
     weeks, days = divmod(duration.days, 7) if duration.days % 7 == 0 else (0, duration.days)
@@ -141,7 +141,7 @@ def in_words(duration: Duration) -> str:
 
 
 def advise_unit(text: str) -> str:
-    """What to write for a number with another word behind it, or with none; empty: nobody knows."""
+    """What to write for a number with another unit, or with none; empty: no suggestion."""
     found = _SPOKEN.fullmatch(text)
     if found is None:
         return _advise_spelling(text)
@@ -155,7 +155,7 @@ def advise_unit(text: str) -> str:
 
 
 def _advise_spelling(text: str) -> str:
-    """Signs, blanks and capitals that the grammar refuses."""
+    """A suggestion for signs, blanks and capitals, which the grammar refuses."""
     if text.startswith("-"):
         return "a duration is never negative"
     plain = "".join(text.split()).lower()
@@ -169,7 +169,7 @@ def _read_units(text: str) -> Duration:
     match = _PARTS.fullmatch(text)
     if match is None:
         raise ExpressionError(
-            f"{text!r} is no duration; write it like 2h30m, 1d2h0m2s, 500ms, PT2H30M or P1DT1H20M10S",
+            f"{text!r} is not a duration; write it like 2h30m, 1d2h0m2s, 500ms, PT2H30M or P1DT1H20M10S",
             advice=advise_unit(text),
         )
     total = sum(_nanoseconds(part[1], part[2]) for part in _EACH.finditer(match[1]))
@@ -195,7 +195,7 @@ def _read_iso(text: str) -> Duration:
     match = _ISO.fullmatch(text)
     if match is None:
         raise ExpressionError(
-            f"{text!r} is no ISO 8601 duration; write it like PT2H30M, P1DT1H20M10S, P2W or P1Y6M"
+            f"{text!r} is not an ISO 8601 duration; write it like PT2H30M, P1DT1H20M10S, P2W or P1Y6M"
         )
     years, months, weeks, days, hours, minutes, seconds = (int(group or "0") for group in match.groups()[:7])
     clock = _nanoseconds(f"{seconds}.{match[8] or ''}", "s")
@@ -210,7 +210,7 @@ def _read_iso(text: str) -> Duration:
 
 
 def _shift_local(local: int, months: int, days: int) -> int | None:
-    """Local milliseconds plus months, clamped to the month's end, plus days; None beyond the year 9999."""
+    """Local ms plus months, clamped to the month's end, plus days; None: after the year 9999."""
     day, time_of_day = divmod(local, DAY)
     date = as_datetime(day * DAY)
     year, month = divmod(date.year * 12 + date.month - 1 + months, 12)

@@ -1,4 +1,4 @@
-"""The planned firings of a timer, one after the other (SPEC section 3). They are computed, never stored."""
+"""The planned firings of a timer (SPEC section 3). They are computed, never stored."""
 
 from collections.abc import Iterator
 
@@ -12,35 +12,35 @@ from scheduler_service.timing.timer import Timer, TimerKind
 
 
 class Firing(msgspec.Struct, frozen=True, gc=False):
-    """One planned firing: `base` is the timer's own moment, `planned_at` the same with jitter (wall ms)."""
+    """One planned firing: `base` is its moment, `planned_at` the moment with jitter (wall ms)."""
 
     base: int
     planned_at: int
 
 
 def upcoming(timer: Timer, cursor: Cursor, seed: str) -> Firing | None:
-    """The first firing that `cursor` has not used up; None: no further one, or the timer is external.
+    """The first firing that `cursor` has not used up; None: none is left, or the timer is external.
 
-    It depends on its arguments alone, so a clock that is set back repeats nothing. `seed` names the life of
-    the job, so that jobs with one timer spread differently.
+    It depends only on its arguments, so a clock that is set back repeats nothing. `seed` is the uid of the
+    job, so that jobs with equal timers get different jitter.
     """
     base = following(timer, cursor)
     return None if base is None else _plan(timer, cursor.anchor, base, seed)
 
 
 def latest(timer: Timer, cursor: Cursor, seed: str, before: int) -> Firing | None:
-    """The last firing that `cursor` has not used up whose own moment is earlier than `before`, or None."""
+    """The last firing with a moment earlier than `before` that `cursor` has not used up, or None."""
     base = preceding(timer, cursor, before)
     return None if base is None else _plan(timer, cursor.anchor, base, seed)
 
 
 def advance(cursor: Cursor, firing: Firing, count: int = 1) -> Cursor:
-    """The cursor with `count` firings used up, `firing` the last of them."""
+    """The cursor after `count` more firings, the last of which is `firing`."""
     return Cursor(cursor.anchor, firing.base, cursor.used + count)
 
 
 def between(timer: Timer, cursor: Cursor, seed: str, last: int) -> Iterator[Firing]:
-    """Lazily, the firings from `cursor` on that are planned for `last` or earlier, in order."""
+    """The firings from `cursor` on that are planned for `last` or earlier, in order, lazily."""
     firing = upcoming(timer, cursor, seed)
     while firing is not None and firing.planned_at <= last:
         yield firing
@@ -51,13 +51,13 @@ def between(timer: Timer, cursor: Cursor, seed: str, last: int) -> Iterator[Firi
 def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:
     """The warnings that need the moment of creation or update (SPEC section 3).
 
-    `in_the_past`: what should have fired lies before `anchor`. `never_fires`: `startAt`, `endAt` and `ttl`
-    leave no moment, or the first one lies beyond the year 9999.
+    `in_the_past`: all moments are before `anchor`. `never_fires`: `startAt`, `endAt` and `ttl` leave no
+    moment, or the first one is after the year 9999.
     """
     if timer.kind is TimerKind.EXTERNAL or following(timer, Cursor(anchor)) is not None:
         return ()
     if timer.kind is TimerKind.TIMING and first_moment(timer, anchor) is None:
-        message = "its first moment lies beyond the year 9999; it does not fire: give an earlier dueTime"
+        message = "its first moment is after the year 9999, so it does not fire; give an earlier dueTime"
         return (Problem("/dueTime", "never_fires", message),)
     free = msgspec.structs.replace(timer, start_at=None, end_at=None, ttl=None)
     if following(free, Cursor(anchor)) is None or limit(timer, anchor) < anchor:
@@ -66,7 +66,7 @@ def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:
 
 
 def _plan(timer: Timer, anchor: int, base: int, seed: str) -> Firing:
-    """The firing at `base`: its jitter keeps it before the next moment, and within `endAt` and `ttl`."""
+    """The firing at `base`, with jitter that stays before the next moment and within `endAt` and `ttl`."""
     if timer.jitter == 0:
         return Firing(base, base)
     room = min(timer.jitter, limit(timer, anchor) - base)

@@ -1,4 +1,4 @@
-"""The course of a timer: its bare moments in order, before jitter is added."""
+"""The moments of a timer in order, before jitter is added."""
 
 from bisect import bisect_left
 
@@ -7,12 +7,12 @@ from scheduler_service.timing.cron import Cron
 from scheduler_service.timing.durations import LATEST, Duration, mean_length, shift
 from scheduler_service.timing.timer import Timer, TimerKind
 
-# Names of the module: a member looked up in its enum costs ten times as much, in every firing.
+# Names of the module: a lookup in the enum costs ten times as much, in every firing.
 TIMING, CRON, ONE_TIME = TimerKind.TIMING, TimerKind.CRON, TimerKind.ONE_TIME
 
 
 def following(timer: Timer, cursor: Cursor) -> int | None:
-    """The first moment that `cursor` has not used up, or None: there is none, or the timer is external."""
+    """The first moment that `cursor` has not used up; None: none is left, or the timer is external."""
     moment = _unlimited(timer, cursor)
     return moment if moment is not None and moment <= limit(timer, cursor.anchor) else None
 
@@ -35,8 +35,7 @@ def preceding(timer: Timer, cursor: Cursor, before: int) -> int | None:
 def tally(timer: Timer, cursor: Cursor, until: int, most: int) -> int | None:
     """How many moments up to and including `until` the cursor has not used up.
 
-    By arithmetic for timing, whatever their number; by a walk of at most `most` for cron: None if there are
-    more.
+    Computed for timing; counted for cron, None if there are more than `most`.
     """
     if timer.kind is TimerKind.TIMING:
         return _tally_timing(timer, cursor, until)
@@ -51,7 +50,7 @@ def tally(timer: Timer, cursor: Cursor, until: int, most: int) -> int | None:
 
 
 def limit(timer: Timer, anchor: int) -> int:
-    """The last moment at which `endAt` and `ttl` allow a firing, itself included."""
+    """The last moment, included, at which `endAt` and `ttl` allow a firing."""
     end = LATEST if timer.end_at is None else min(timer.end_at, LATEST)
     if timer.ttl is None:
         return end
@@ -60,18 +59,18 @@ def limit(timer: Timer, anchor: int) -> int:
 
 
 def begin(timer: Timer, anchor: int) -> int:
-    """The first moment at which anchor and `startAt` allow a firing, itself included."""
+    """The first moment, included, at which anchor and `startAt` allow a firing."""
     return anchor if timer.start_at is None else max(anchor, timer.start_at)
 
 
 def first_moment(timer: Timer, anchor: int) -> int | None:
-    """The moment of a `timing` with index 0, which may lie in the past; None: beyond the year 9999."""
+    """The moment of a `timing` with index 0, perhaps in the past; None: after the year 9999."""
     assert timer.due is not None, "a timing has a due time"
     return _from_anchor(timer.due, anchor, timer)
 
 
 def has_fixed_phase(timer: Timer) -> bool:
-    """Whether its moments stay where they are when it starts anew."""
+    """Whether its moments do not change when it starts again."""
     return timer.kind is TimerKind.CRON or (timer.kind is TimerKind.TIMING and isinstance(timer.due, int))
 
 
@@ -79,7 +78,7 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
     kind = timer.kind
     if kind is TIMING:
         origin = first_moment(timer, cursor.anchor)
-        if _period(timer).is_zero:  # the usual one-shot job: what the indices would say, without them
+        if _period(timer).is_zero:  # the usual one-shot job, without computing indices
             is_left = origin is not None and cursor.used == 0 and origin >= _floor(timer, cursor)
             return origin if is_left else None
         index, last = _indices(timer, cursor, origin)
@@ -106,7 +105,7 @@ def _tally_timing(timer: Timer, cursor: Cursor, until: int) -> int:
 
 
 def _indices(timer: Timer, cursor: Cursor, origin: int | None) -> tuple[int, int]:
-    """The first and the last index of a timing that the cursor has left; first > last: none."""
+    """The first and last index of a timing that the cursor has left; first > last: none."""
     index = _search(timer, origin, _floor(timer, cursor))
     if _period(timer).is_zero:
         return index, -cursor.used
@@ -114,13 +113,13 @@ def _indices(timer: Timer, cursor: Cursor, origin: int | None) -> tuple[int, int
 
 
 def _floor(timer: Timer, cursor: Cursor) -> int:
-    """No moment before this one is left."""
+    """The earliest moment that can be left."""
     floor = begin(timer, cursor.anchor)
     return floor if cursor.last is None else max(floor, cursor.last + 1)
 
 
 def _search(timer: Timer, origin: int | None, moment: int) -> int:
-    """The smallest index whose moment is not earlier than `moment`, or lies beyond the year 9999."""
+    """The smallest index whose moment is not before `moment`, or is after the year 9999."""
     period = _period(timer)
     if origin is None or origin >= moment:
         return 0
@@ -132,14 +131,14 @@ def _search(timer: Timer, origin: int | None, moment: int) -> int:
 
 
 def _search_calendar(timer: Timer, origin: int, moment: int) -> int:
-    """By bisection, in a bracket around what the mean length suggests."""
+    """By bisection, around the index that the mean length gives."""
 
     def is_reached(index: int) -> bool:
         found = _nth(timer, origin, index)
         return found is None or found >= moment
 
     guess = (moment - origin) // mean_length(_period(timer))
-    # The calendar runs behind its mean by less than two periods, and ahead of it where a zone left a day out.
+    # The calendar is behind its mean by less than two periods, and ahead of it if a zone skipped a day.
     low, step = max(0, guess - 2), 2
     while not is_reached(high := guess + step):
         step *= 2

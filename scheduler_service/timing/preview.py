@@ -1,4 +1,4 @@
-"""A timer shown to people: in words, and its coming firings in UTC and local time (SPEC section 3)."""
+"""The preview of a timer: as text, and its next firings in UTC and local time (SPEC section 3)."""
 
 from itertools import islice
 
@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.timing import cron_describe, zones
-from scheduler_service.timing.durations import LATEST, Duration, in_words
+from scheduler_service.timing.durations import LATEST, Duration, as_text
 from scheduler_service.timing.firings import between
 from scheduler_service.timing.timer import Timer, TimerKind
 from scheduler_service.timing.times import local_text
@@ -23,7 +23,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What a timer means. `dialect` and `normal_form` are there for cron only."""
+    """The meaning of a timer. `dialect` and `normal_form`: only of cron."""
 
     kind: TimerKind
     dialect: str | None
@@ -33,10 +33,10 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview(timer: Timer, *, anchor: int, count: int, until: int | None = None, seed: str = "") -> Preview:
-    """The timer in words, and its first `count` firings (at most 1,000), none after `until`.
+    """The timer as text, and its first `count` firings (at most 1,000), none after `until`.
 
-    `anchor` is the moment of creation, and itself no firing of cron. With a `seed` the firings have the
-    jitter of that job, without one they are the bare moments.
+    `anchor` is the moment of creation; cron does not fire at it. With a `seed` the firings have the jitter
+    of that job, without one they have none.
     """
     cron = timer.cron
     return Preview(
@@ -72,7 +72,7 @@ def describe(timer: Timer) -> str:
     if timer.ttl is not None:
         parts.append(_describe_ttl(timer, timer.ttl))
     if timer.jitter:
-        parts.append(f"each up to {in_words(Duration(ms=timer.jitter))} later")
+        parts.append(f"each up to {as_text(Duration(ms=timer.jitter))} later")
     return ", ".join(parts)
 
 
@@ -97,7 +97,7 @@ def _describe_timing(timer: Timer) -> str:
     if timer.repeats == 1:
         return f"Once, {first}"
     times = "" if timer.repeats is None else f", {timer.repeats} times in all"
-    words = in_words(timer.period)
+    words = as_text(timer.period)
     every = words.removeprefix("1 ") if words.count(" ") == 1 else words
     return f"Every {every}, first {first}{times}"
 
@@ -105,13 +105,13 @@ def _describe_timing(timer: Timer) -> str:
 def _describe_due(timer: Timer, due: int | Duration) -> str:
     if isinstance(due, int):
         return f"at {_moment(timer, due)}"
-    return "at once" if due.is_zero else f"{in_words(due)} after its creation"
+    return "at once" if due.is_zero else f"{as_text(due)} after its creation"
 
 
 def _describe_ttl(timer: Timer, ttl: int | Duration) -> str:
     if isinstance(ttl, int):
         return f"not after {_moment(timer, ttl)}"
-    return f"for {in_words(ttl)} from its creation"
+    return f"for {as_text(ttl)} from its creation"
 
 
 def _moment(timer: Timer, moment: int) -> str:

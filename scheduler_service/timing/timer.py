@@ -1,4 +1,4 @@
-"""A timer, compiled from the texts of its definition and checked as far as no moment is needed."""
+"""Compiles a timer from its definition and checks all that does not depend on a moment."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.timing.cron import Cron, parse_cron
-from scheduler_service.timing.cron_warnings import doubt
+from scheduler_service.timing.cron_warnings import find_warnings
 from scheduler_service.timing.durations import Duration, parse_duration, parse_repeats
 from scheduler_service.timing.times import looks_like_time, parse_time
 from scheduler_service.timing.zones import Zone, load_zone
@@ -30,7 +30,7 @@ class TimerKind(StrEnum):
 
 
 class TimerText(msgspec.Struct, frozen=True, kw_only=True):
-    """`timer` of a definition as it was written; `misfire_grace` and `jitter` in ms."""
+    """`timer` of a definition as posted; `misfire_grace` and `jitter` in ms."""
 
     due_time: str | None = None
     period: str | None = None
@@ -45,11 +45,11 @@ class TimerText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timer(msgspec.Struct, frozen=True, kw_only=True):
-    """A timer, ready to compute with. Moments and lengths in ms.
+    """A compiled timer. Moments and lengths in ms.
 
-    `cron` is there for cron only, `due` and `period` for timing only. `due` is a moment, or a delay from
-    the cursor's anchor, as is `ttl`. A `period` without length fires once and has `repeats` 1; `repeats`
-    None: without end. `warnings` are those that need no moment; `warnings_at` has the others.
+    Only cron has `cron`, only timing has `due` and `period`. `due` and `ttl` are moments, or delays from the
+    cursor's anchor. A `period` of 0 fires once and has `repeats` 1; `repeats` None: without end. `warnings`
+    are those that need no moment; `warnings_at` has the others.
     """
 
     kind: TimerKind
@@ -71,7 +71,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
 def compile_timer(text: TimerText | None, *, default_zone: str) -> Timer:
     """The timer that `text` describes; None: `one_time`.
 
-    Raises DefinitionError with everything that is wrong, its pointers relative to the timer ("/period").
+    Raises DefinitionError with all problems, their pointers relative to the timer ("/period").
     """
     reader = _Reader(text or TimerText(), default_zone)
     timer = reader.read()
@@ -82,9 +82,9 @@ def compile_timer(text: TimerText | None, *, default_zone: str) -> Timer:
 
 
 def kind_of(text: TimerText) -> TimerKind:
-    """The kind that `dueTime` and `period` make; whether they can be read is another question."""
+    """The kind that follows from `dueTime` and `period`, whether they can be read or not."""
     period = text.period or ""
-    # `external` and cron ignore `dueTime`, so its absence makes no other kind of them.
+    # `external` and cron ignore `dueTime`: its absence does not change the kind.
     if period == EXTERNAL:
         return TimerKind.EXTERNAL
     if period.startswith("@") or len(period.split()) > 1:
@@ -95,7 +95,7 @@ def kind_of(text: TimerText) -> TimerKind:
 
 
 class _Reader:
-    """Reads the members one by one and gathers what is wrong with them."""
+    """Reads the members one by one and collects their problems."""
 
     def __init__(self, text: TimerText, default_zone: str) -> None:
         self.text = text
@@ -103,7 +103,7 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def read(self) -> Timer | None:
-        """The timer, or None when the zone is wrong; it counts only without problems."""
+        """The timer, valid only without problems; None: the zone is wrong."""
         text = self.text
         self._check_numbers()
         zone = self._try(
@@ -128,12 +128,13 @@ class _Reader:
         return self._complete(timer, text.due_time or "", text.period or "")
 
     def _complete(self, timer: Timer, due_time: str, period: str) -> Timer:
-        """The timer with what its own kind needs."""
+        """The timer with the members of its kind."""
         match timer.kind:
             case TimerKind.CRON:
                 cron = self._try("/period", parse_cron, period)
-                doubts = () if cron is None else (Problem("/period", *found) for found in doubt(period, cron))
-                return msgspec.structs.replace(timer, cron=cron, warnings=(*timer.warnings, *doubts))
+                found = () if cron is None else find_warnings(period, cron)
+                warnings = (Problem("/period", code, message) for code, message in found)
+                return msgspec.structs.replace(timer, cron=cron, warnings=(*timer.warnings, *warnings))
             case TimerKind.TIMING:
                 due = self._moment_or_duration("/dueTime", due_time, timer.zone)
                 repeats, length = self._period(period)
@@ -164,7 +165,7 @@ class _Reader:
         if text.misfire_policy not in POLICIES:
             names = ", ".join(POLICIES)
             self._refuse(
-                "/misfire/policy", f"{text.misfire_policy!r} is no misfire policy; give one of {names}"
+                "/misfire/policy", f"{text.misfire_policy!r} is not a misfire policy; give one of {names}"
             )
         if text.misfire_grace < 0:
             self._refuse("/misfire/graceSeconds", "graceSeconds is negative; give 0 or more")
@@ -176,7 +177,7 @@ class _Reader:
 
     def _check_order(self, timer: Timer) -> None:
         if timer.start_at is not None and timer.end_at is not None and timer.end_at < timer.start_at:
-            self._refuse("/endAt", "endAt lies before startAt; give a later one")
+            self._refuse("/endAt", "endAt is before startAt; give a later one")
 
     def _try(self, pointer: str, parse: Callable[[str], T], text: str) -> T | None:
         try:
@@ -195,14 +196,12 @@ def _parse_period(text: str) -> tuple[int | None, Duration]:
     except ExpressionError as error:
         if text[:1] in {"P", "R"} or text[:1].isdigit():
             raise
-        message = (
-            f"{text[:80]!r} is no period; give a duration (5m, PT5M), R4/PT3S, a cron expression or external"
-        )
+        message = f"{text[:80]!r} is not a period; give 5m, PT5M, R4/PT3S, a cron expression or external"
         raise ExpressionError(message, advice=_advise_period(text) or error.advice) from error
 
 
 def _advise_period(text: str) -> str:
-    """A kind is nothing to write down: it follows from `dueTime` and `period`."""
+    """A suggestion for a period that names a kind, which follows from `dueTime` and `period`."""
     match text.strip().lower():
         case "external":
             return "write it 'external'"
@@ -213,7 +212,7 @@ def _advise_period(text: str) -> str:
 
 
 def _warn(kind: TimerKind, text: TimerText) -> list[Problem]:
-    """What is ignored, and said so."""
+    """Warnings about ignored members."""
     warnings = []
     if not _is_empty(text.due_time) and kind is not TimerKind.TIMING and not _is_ignorable(kind, text):
         remedy = "give a period as well" if kind is TimerKind.ONE_TIME else "write 0s"
@@ -228,7 +227,7 @@ def _warn(kind: TimerKind, text: TimerText) -> list[Problem]:
 
 
 def _is_ignorable(kind: TimerKind, text: TimerText) -> bool:
-    """A `dueTime` of zero is how cron and external are usually written."""
+    """Whether `dueTime` is 0, which is usual for cron and external."""
     if kind is TimerKind.ONE_TIME:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Moments written as text: a date with a time of day, local or with an offset."""
+"""Parses moments: a date with a time of day, local or with an offset."""
 
 import re
 from datetime import UTC, datetime
@@ -22,17 +22,17 @@ _LOOKS_LIKE_A_TIME = re.compile(r"[0-9]+-[0-9]")
 
 
 def parse_time(text: str, zone: Zone) -> int:
-    """The moment (ms since the epoch) that `text` names (SPEC section 3). Raises ExpressionError.
+    """The moment (ms since the epoch) in `text` (SPEC section 3). Raises ExpressionError.
 
     `2023-10-01 09:00:01` and `2023-10-1 9:00:01` are local to `zone`, as is RFC 3339 without an offset;
-    with an offset (`Z`, `+08:00`) the zone does not matter. Decimals beyond milliseconds are cut off. A
-    local time that is skipped means the first instant after the gap, one that occurs twice the first one.
-    Second 60 and hour 24 are refused, and so is whatever follows the time.
+    with an offset (`Z`, `+08:00`) the zone is not used. Decimals beyond milliseconds are cut off. A skipped
+    local time means the first instant after the gap, one that occurs twice its first occurrence. Second 60,
+    hour 24 and any text after the time are refused.
     """
     match = _RFC_3339.fullmatch(text) or _LOCAL.fullmatch(text)
     if match is None:
         raise ExpressionError(
-            f"{text[:80]!r} is no time; write it like 2023-10-01 09:00:01 or 2023-10-01T09:00:01+08:00"
+            f"{text[:80]!r} is not a time; write it like 2023-10-01 09:00:01 or 2023-10-01T09:00:01+08:00"
         )
     local = _read_clock(match, text)
     offset = match[8] if match.re is _RFC_3339 else None
@@ -40,7 +40,7 @@ def parse_time(text: str, zone: Zone) -> int:
 
 
 def looks_like_time(text: str) -> bool:
-    """Whether `text` begins like a date, so that a message about it should speak of times."""
+    """Whether `text` begins like a date, for the choice of an error message."""
     return _LOOKS_LIKE_A_TIME.match(text) is not None
 
 
@@ -54,7 +54,7 @@ def local_text(moment: int, zone: Zone) -> str:
 
 
 def _read_clock(match: re.Match[str], text: str) -> int:
-    """The fields as milliseconds, as if they were UTC."""
+    """The date and time as ms, as if they were UTC."""
     year, month, day, hour, minute, second = (int(match[index]) for index in range(1, 7))
     try:
         whole = as_moment(datetime(year, month, day, hour, minute, second, tzinfo=UTC))
@@ -68,12 +68,12 @@ def _read_offset(offset: str, text: str) -> int:
         return 0
     hours, minutes = int(offset[1:3]), int(offset[4:6])
     if hours > 23 or minutes > 59:
-        raise ExpressionError(f"the offset {offset} of {text[:80]!r} is none; give -23:59 to +23:59")
+        raise ExpressionError(f"the offset {offset} of {text[:80]!r} is not valid; give -23:59 to +23:59")
     shift = (hours * 60 + minutes) * MINUTE
     return -shift if offset[0] == "-" else shift
 
 
 def _checked(moment: int, text: str) -> int:
     if not EARLIEST <= moment <= END:
-        raise ExpressionError(f"{text[:80]!r} lies outside 0001-01-03 to 9999-12-31; give another")
+        raise ExpressionError(f"{text[:80]!r} is not within 0001-01-03 and 9999-12-31; give another")
     return moment

@@ -1,4 +1,4 @@
-"""Time zones: what local clocks show, read from the `tzdata` package and never from the machine."""
+"""Time zones, read from the `tzdata` package and never from the machine."""
 
 import struct
 from bisect import bisect_left, bisect_right
@@ -17,10 +17,10 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import DAY, EPOCH, SECOND
 
 DAWN = -(10**17)
-"""Before all moments: where the first stretch of every zone begins (ms)."""
+"""Where the first stretch of every zone begins (ms), before all moments."""
 
 LAST_YEAR = 2200
-"""Rules are worked out to the end of this year; later moments keep the offset that it ends with."""
+"""Changes are computed to the end of this year; later moments keep its last offset."""
 
 _EPOCH_DAY = EPOCH.toordinal()
 _TZIF_HEADER = struct.Struct(">4s16x6l")
@@ -31,10 +31,9 @@ _WIDEST = 2 * DAY
 class Zone(msgspec.Struct, frozen=True, eq=False):
     """A zone as stretches of constant offset; all numbers are milliseconds.
 
-    Stretch `i` lasts from `starts[i]` to `starts[i + 1]` and shows UTC plus `offsets[i]`. `reached[i]` is the
-    local time up to which all stretches before it have shown the clock: local times from `reached[i]` to the
-    stretch's own first one are a gap; where it begins below `reached[i]`, times occur a second time.
-    One object per name, so that identity is equality.
+    Stretch `i` lasts from `starts[i]` to `starts[i + 1]` at UTC plus `offsets[i]`. `reached[i]` is the latest
+    local time before it: local times from `reached[i]` to the first one of the stretch are a gap; if the
+    stretch begins before `reached[i]`, local times occur twice. One object per name: identity is equality.
     """
 
     name: str
@@ -43,20 +42,20 @@ class Zone(msgspec.Struct, frozen=True, eq=False):
     reached: tuple[int, ...]
 
     def stretch(self, moment: int) -> int:
-        """The index of the stretch that holds `moment`."""
+        """The index of the stretch of `moment`."""
         return bisect_right(self.starts, moment) - 1 if moment >= DAWN else 0
 
     def to_local(self, moment: int) -> int:
-        """What clocks show at `moment`: local ms since 1970, counted as if they were UTC."""
+        """The local time at `moment`: ms since 1970, counted as if it were UTC."""
         return moment + self.offsets[self.stretch(moment)]
 
     def instants(self, local: int) -> tuple[int, ...]:
-        """The moments at which clocks show `local`, ascending: none in a gap, two in an overlap, else one."""
+        """The moments with the local time `local`, ascending: none in a gap, two in an overlap, else one."""
         found = (local - self.offsets[index] for index in self._near(local))
         return tuple(moment for moment in found if moment + self.offsets[self.stretch(moment)] == local)
 
     def after_gap(self, local: int) -> int:
-        """The first instant after the gap that holds `local`; outside a gap, when `local` first occurs."""
+        """The first instant after the gap of `local`; outside a gap the first occurrence of `local`."""
         for index in self._near(local):
             start, offset = self.starts[index], self.offsets[index]
             if self.reached[index] <= local < start + offset:
@@ -69,7 +68,7 @@ class Zone(msgspec.Struct, frozen=True, eq=False):
 
 @cache
 def load_zone(name: str) -> Zone:
-    """The zone with this IANA name, spelled exactly so.
+    """The zone with exactly this IANA name.
 
     Raises ExpressionError (`unknown_zone`) for any other text.
     """
@@ -84,16 +83,16 @@ def load_zone(name: str) -> Zone:
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """Every IANA name that `load_zone` knows."""
+    """Every IANA name that `load_zone` accepts."""
     return frozenset(files("tzdata").joinpath("zones").read_text(encoding="utf-8").split())
 
 
 def note(zone: Zone, moment: int) -> str | None:
-    """A remark where clocks change on the local day of `moment`, else None (SPEC section 3, preview)."""
+    """A note if clocks change on the local day of `moment`, else None (SPEC section 3, preview)."""
     day = zone.to_local(moment) // DAY
     for index in range(max(1, zone.stretch(moment - _WIDEST)), zone.stretch(moment + _WIDEST) + 1):
         start, step = zone.starts[index], zone.offsets[index] - zone.offsets[index - 1]
-        # Where the gap or the repeated hour lies: midnight ends no day of which nothing is missing.
+        # The gap or the repeated hour: a change at midnight does not count for the day that it ends.
         before, behind = start + zone.offsets[index - 1], start + zone.offsets[index]
         if min(before, behind) // DAY <= day <= (behind if step > 0 else before - 1) // DAY:
             return f"clocks go {'forward' if step > 0 else 'back'} by {_span(step)} this day"
@@ -115,7 +114,7 @@ def _remedy(name: str) -> str:
 
 
 def _stretches(info: ZoneInfo, starts: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The starts at which the offset really changes, with the offsets."""
+    """The starts at which the offset changes, with the offsets."""
     kept: list[tuple[int, int]] = []
     for start in starts:
         offset = _offset(info, max(start, _OLDEST))
@@ -125,7 +124,7 @@ def _stretches(info: ZoneInfo, starts: list[int]) -> tuple[tuple[int, ...], tupl
 
 
 def _changes(info: ZoneInfo, data: bytes) -> Iterator[int]:
-    """All moments of change, ascending: the listed ones, then those of the rule that goes on for ever."""
+    """All moments of change, ascending: those listed, then those of the rule without end."""
     listed = _listed_changes(data)
     yield from listed
     last = listed[-1] if listed else 0
@@ -133,7 +132,7 @@ def _changes(info: ZoneInfo, data: bytes) -> Iterator[int]:
     yield from (_new_year(ended) + into for into in _rule(info, ended) if _new_year(ended) + into > last)
     rules: dict[tuple[int, int], tuple[int, ...]] = {}
     for year in range(ended + 1, LAST_YEAR + 1):
-        # Years that begin on the same weekday and have the same length change their clocks alike.
+        # Years with the same first weekday and length have equal changes.
         kind = (date(year, 1, 1).weekday(), date(year, 12, 31).timetuple().tm_yday)
         if kind not in rules:
             rules[kind] = _rule(info, year)
@@ -151,7 +150,7 @@ def _listed_changes(data: bytes) -> list[int]:
 
 
 def _rule(info: ZoneInfo, year: int) -> tuple[int, ...]:
-    """When clocks change in `year`, in ms since it began: looked for week by week, then to the second."""
+    """When clocks change in `year`, in ms since it began: searched by weeks, then to the second."""
     start, end = _new_year(year), _new_year(year + 1)
     probes = [*range(start, end, 7 * DAY), end - SECOND]
     found = []

@@ -46,13 +46,13 @@ def refusal(text: str) -> ExpressionError:
 )
 def test_a_mistake_that_people_make_gets_its_remedy(text: str, instead: str) -> None:
     """The message names what to write instead, and that can be read."""
-    assert refusal(text).told.endswith(f"write {instead!r}")
+    assert refusal(text).full_message.endswith(f"write {instead!r}")
 
 
 def test_both_day_fields_given_get_their_remedy() -> None:
     """Quartz allows one of them (SPEC section 3)."""
-    told = refusal("0 0 9 1 * MON").told
-    assert "both are given ('1' and 'MON'); write '?' in one of them (column 11)" in told
+    message = refusal("0 0 9 1 * MON").full_message
+    assert "both are given ('1' and 'MON'); write '?' in one of them (column 11)" in message
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import parse_cron
-from scheduler_service.timing.cron_warnings import doubt
+from scheduler_service.timing.cron_warnings import find_warnings
 from scheduler_service.timing.timer import TimerText, compile_timer
 
 
 def doubts(text: str) -> list[tuple[str, str]]:
-    return list(doubt(text, parse_cron(text)))
+    return list(find_warnings(text, parse_cron(text)))
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_a_doubt_refuses_nothing(fields: list[str]) -> None:
     timer = compile_timer(TimerText(due_time="0s", period=text), default_zone="UTC")
     assert timer.cron == cron
     assert [(one.pointer, one.code) for one in timer.warnings] == [
-        ("/period", code) for code, _ in doubt(text, cron)
+        ("/period", code) for code, _ in find_warnings(text, cron)
     ]

@@ -10,7 +10,7 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_moment
 from scheduler_service.timing.durations import (
     Duration,
-    in_words,
+    as_text,
     parse_duration,
     parse_repeats,
     shift,
@@ -202,4 +202,4 @@ def test_addition_never_falls(start: int, months: int, days: int, ms: int, times
 )
 def test_durations_are_said_in_words(text: str, words: str) -> None:
     """SPEC section 3: a sentence in words."""
-    assert in_words(parse_duration(text)) == words
+    assert as_text(parse_duration(text)) == words
