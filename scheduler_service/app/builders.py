@@ -44,11 +44,11 @@ class Resending(Protocol):
 class Outbox:
     """`system://outbox`, bound to the courier when there is one: that needs the sender, which needs this."""
 
-    courier: Resending
+    notifications: Resending
 
     async def resend(self) -> dict[str, int]:
         """How many deliveries were tried."""
-        return {"tried": await self.courier.resend_outbox()}
+        return {"tried": await self.notifications.resend_outbox()}
 
 
 def make_core(compiler: Compiler) -> Core:
@@ -88,9 +88,9 @@ def limits_of(settings: Settings) -> HostLimits:
         ready=settings.limits.ready,
         retries=settings.notification.retries,
         interval=round(settings.notification.interval_seconds * SECOND),
-        headway=EARLY_COMMIT,
-        stride=BATCH_WINDOW,
-        rush=BURST_LEAD,
+        early_commit=EARLY_COMMIT,
+        batch_window=BATCH_WINDOW,
+        burst_lead=BURST_LEAD,
     )
 
 

@@ -84,7 +84,7 @@ class Container:
 
     async def attach(self) -> None:
         """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
-        self._outbox.courier = self.jobs
+        self._outbox.notifications = self.jobs
         await self.services.attach(
             deliver=self.jobs.deliver,
             read_job=self.jobs.read,
@@ -115,13 +115,13 @@ class Container:
         """Takes the turns of the service's own shard."""
         base = self._base
         settings = base.loaded.settings
-        ground = EmbeddedParts(
+        parts = EmbeddedParts(
             core=make_core(self.compiler),
             store=self.store,
             history=base.wrap(self.writer) if base.wrap else self.writer,
             sender=base.carry(self.sender) if base.carry else self.sender,
             router=self.services.router,
-            stir=self.services.stir,
+            wake_claimers=self.services.wake_claimers,
             clock=base.clock,
             redact=make_masking(settings).redact_all,
             count=count_missed,
@@ -130,7 +130,7 @@ class Container:
             boot=self.store.boot,
             limits=limits_of(settings),
         )
-        return build_embedded_host(ground)
+        return build_embedded_host(parts)
 
     @cached_property
     def jobs(self) -> OwnShard | Shards:

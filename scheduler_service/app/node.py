@@ -170,7 +170,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     sender = InvocationSender(sender=make_sender(loaded, served, directory=directory, system=system))
     client = SidecarClient(port=settings.dapr.grpc_port)
     host = _make_host(settings, cluster, client, writer, sender, services, clock, compiler, log)
-    outbox.courier, confirmed.store = host.courier, host.store
+    outbox.notifications, confirmed.store = host.notifications, host.store
     await services.attach(
         deliver=host,
         read_job=host.read,
@@ -252,7 +252,7 @@ def _api_parts(
         catalogue=SharedCatalogue(database=held.shared),
         store=held.host.store,
         history=held.reads,
-        outbox=held.host.courier,
+        outbox=held.host.notifications,
         clean=cleaner,
         clock=held.clock,
         registry=held.services.registry,

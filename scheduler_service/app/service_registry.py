@@ -84,7 +84,7 @@ class ServiceRegistry:
         """Where a service is, and whether instances of it may come back in a moment."""
         return self.directory.address(name), self.directory.awaits_instances(name)
 
-    def stir(self, write: QueueWrite) -> None:
+    def wake_claimers(self, write: QueueWrite) -> None:
         """A turn has written into the queues."""
         if self.queues is not None:
             self.queues.wake_for(write)

@@ -158,7 +158,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
             history=writer,
             sender=sender,
             router=RemoteRouter(connection=connection),
-            stir=lambda write: wake_parent_claimers(connection, write),
+            wake_claimers=lambda write: wake_parent_claimers(connection, write),
             clock=clock,
             redact=make_masking(settings).redact_all,
             count=count_missed,

@@ -66,26 +66,26 @@ class CommitBuilder:
         self._holder = holder
         self._first = boot << BOOT_BITS
 
-    def must_be_durable(self, held: CachedJob, turn: DecidedTurn) -> bool:
+    def must_be_durable(self, cached: CachedJob, turn: DecidedTurn) -> bool:
         """Whether the store must have the turn before anything of it is seen (SPEC section 8)."""
         if turn.text is not None or turn.kept is not None or turn.deliveries or turn.queued:
             return True
         after = turn.decision.document
-        if self._core.needs_commit(held.document, after):
+        if self._core.needs_commit(cached.document, after):
             return True
         # Without a context in memory the job may leave it, and a sequence that only memory knew with it.
         return bool(turn.decision.records) and (_qos(turn.programs, after) == 1 or not _contexts(after))
 
-    def prepare(self, held: CachedJob, turn: DecidedTurn) -> PendingCommit:
+    def prepare(self, cached: CachedJob, turn: DecidedTurn) -> PendingCommit:
         """Everything that one transaction has to write."""
         after = turn.decision.document
         programs = _still_needed(turn.programs, after)
         job = Job(after, programs, self._holder)
-        batch = self.batch(held, turn)
+        batch = self.batch(cached, turn)
         commit = Commit(
-            entry=self._describe(held, job, turn.now),
-            expected=held.committed,
-            sequence=held.sequence,
+            entry=self._describe(cached, job, turn.now),
+            expected=cached.committed,
+            sequence=cached.sequence,
             document=None if after is None else self._core.encode(after),
             due=self._core.due(job),
             definition=turn.text,
@@ -97,43 +97,43 @@ class CommitBuilder:
         )
         return PendingCommit(commit, turn.decision, programs, turn.until)
 
-    def delay(self, prepared: PendingCommit, by: int) -> PendingCommit:
-        """`prepared`, which was decided ahead of its moment, as it is where its effects start `by` ms late.
+    def delay(self, pending: PendingCommit, by: int) -> PendingCommit:
+        """`pending`, which was decided ahead of its moment, as it is where its effects start `by` ms late.
 
         What is durable stays as it was: a crash forgets the delay.
         """
-        commit, decision, until = prepared.commit, prepared.decision, prepared.until
+        commit, decision, until = pending.commit, pending.decision, pending.until
         if until is None or decision.document is None:
-            return prepared
+            return pending
         document = delay(decision.document, until.wall, by)
         if commit.batch is not None:
             records = delay_records(commit.batch.records, until.wall, by)
             commit = replace(commit, batch=replace(commit.batch, records=records))
-        due = self._core.due(Job(document, prepared.programs, self._holder))
-        return replace(prepared, commit=commit, decision=replace(decision, document=document), due=due)
+        due = self._core.due(Job(document, pending.programs, self._holder))
+        return replace(pending, commit=commit, decision=replace(decision, document=document), due=due)
 
-    def batch(self, held: CachedJob, turn: DecidedTurn) -> Batch | None:
+    def batch(self, cached: CachedJob, turn: DecidedTurn) -> Batch | None:
         """The turn's records, masked, under a sequence of their own; None where there are none."""
-        held.sequence = max(held.sequence + 1, self._first)
+        cached.sequence = max(cached.sequence + 1, self._first)
         if not turn.decision.records:
             return None
-        document = turn.decision.document or held.document
+        document = turn.decision.document or cached.document
         assert document is not None
         program = turn.programs[document.head.revision]
         records = self._redact(turn.decision.records, detail=program.history_detail)
         if not records:
             return None
         tenant = program.surroundings.tenant
-        return Batch(document.head.uid, held.job_id, tenant, held.sequence, turn.now.wall, records)
+        return Batch(document.head.uid, cached.job_id, tenant, cached.sequence, turn.now.wall, records)
 
-    def _describe(self, held: CachedJob, job: Job, now: Now) -> CatalogueEntry:
+    def _describe(self, cached: CachedJob, job: Job, now: Now) -> CatalogueEntry:
         after = job.document
         if after is not None:
             program = job.programs[after.head.revision]
-            return describe(held.job_id, after, program, self._core.summarize(job))
-        assert held.entry is not None
-        assert held.document is not None
-        return bury(held.entry, held.document, now)
+            return describe(cached.job_id, after, program, self._core.summarize(job))
+        assert cached.entry is not None
+        assert cached.document is not None
+        return bury(cached.entry, cached.document, now)
 
 
 def remember_reply(

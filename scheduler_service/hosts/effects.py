@@ -21,34 +21,34 @@ from scheduler_service.ports.state import StateStore
 
 
 class EffectDispatcher:
-    """Gives each effect to whom it belongs."""
+    """Hands each effect to the component that carries it out."""
 
     def __init__(
         self,
         *,
-        crew: CallsInFlight,
+        calls: CallsInFlight,
         parts: PartsInFlight,
-        courier: NotificationSender,
+        notifications: NotificationSender,
         counter: MisfireCounter,
     ) -> None:
-        self._crew = crew
+        self._calls = calls
         self._parts = parts
-        self._courier = courier
+        self._notifications = notifications
         self._counter = counter
 
     def __call__(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
         """Starts `effects` in order; `programs` are those of the job after the turn."""
         for effect in effects:
             if type(effect) is Call:  # most of them; a pattern costs five times as much
-                self._crew.call(job_id, effect.token, effect.request)
+                self._calls.call(job_id, effect.token, effect.request)
                 continue
             match effect:
                 case Abandon(token=token):
-                    self._crew.abandon(token)
+                    self._calls.abandon(token)
                 case Notify(delivery=delivery):
-                    self._courier.take(delivery)
+                    self._notifications.take(delivery)
                 case Inform(request=request):
-                    self._crew.inform(request)
+                    self._calls.inform(request)
                 case CountMissed(revision=revision):
                     self._counter.ask(job_id, programs[revision].timer, effect)
                 case Retire():
@@ -58,30 +58,35 @@ class EffectDispatcher:
 
 
 class EffectHandlers:
-    """What effects start, and what of it is still under way; `act` gives each effect to whom it belongs."""
+    """Everything that effects start, and what of it is still under way; `act` dispatches the effects."""
 
     def __init__(
         self,
         *,
         sender: Sender,
-        gate: SendGuard,
+        send_guard: SendGuard,
         router: Router,
-        stir: WakeClaimers,
+        wake_claimers: WakeClaimers,
         store: StateStore,
         history: History,
-        insistence: Redelivery,
+        redelivery: Redelivery,
         clock: Timekeeper,
         redact: Redact,
         count: Count,
         log: Log,
         limits: HostLimits,
     ) -> None:
-        self.crew = CallsInFlight(sender=sender, gate=gate, insistence=insistence, log=log)
+        self.calls = CallsInFlight(sender=sender, send_guard=send_guard, redelivery=redelivery, log=log)
         self.parts = PartsInFlight(
-            sender=sender, gate=gate, router=router, insistence=insistence, log=log, stir=stir
+            sender=sender,
+            send_guard=send_guard,
+            router=router,
+            redelivery=redelivery,
+            log=log,
+            wake_claimers=wake_claimers,
         )
-        self.counter = MisfireCounter(count=count, insistence=insistence, log=log)
-        self.courier = NotificationSender(
+        self.counter = MisfireCounter(count=count, redelivery=redelivery, log=log)
+        self.notifications = NotificationSender(
             sender=sender,
             store=store,
             history=history,
@@ -92,21 +97,21 @@ class EffectHandlers:
             interval=limits.interval,
         )
         self.act = EffectDispatcher(
-            crew=self.crew, parts=self.parts, courier=self.courier, counter=self.counter
+            calls=self.calls, parts=self.parts, notifications=self.notifications, counter=self.counter
         )
 
     @property
     def is_idle(self) -> bool:
         """Whether no call is alive and no delivery is being sent; retries of deliveries may wait."""
-        return len(self.crew) + len(self.parts) == 0 and self.courier.is_idle
+        return len(self.calls) + len(self.parts) == 0 and self.notifications.is_idle
 
     def alive(self, uid: str) -> tuple[Token, ...]:
         """The calls of this life of a job that are alive."""
-        return (*self.crew.alive(uid), *self.parts.alive(uid))
+        return (*self.calls.alive(uid), *self.parts.alive(uid))
 
     async def stop(self) -> None:
-        """Ends what is under way and tells nobody: the state names what a restart has to look after."""
+        """Ends what is under way, without an event: a restart finds it in the state."""
         await self.counter.stop()
-        await self.crew.stop()
+        await self.calls.stop()
         await self.parts.stop()
-        await self.courier.stop()
+        await self.notifications.stop()

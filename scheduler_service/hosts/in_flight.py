@@ -1,4 +1,4 @@
-"""The calls in flight: one errand each, outside of every turn."""
+"""What a node has in flight, outside of every turn: calls, and the searches and calls of parts."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -20,6 +20,7 @@ from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest, Out
 from scheduler_service.hosts.light_tasks import LightTask, LightTasks
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import SendGuard
+from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
@@ -31,16 +32,16 @@ Calls = dict[Token, LightTask | None]
 
 
 class CallsInFlight:
-    """Sends requests and brings their outcomes home as `CallEnded`.
+    """Sends requests and delivers their outcomes to the job as `CallEnded`.
 
-    A call is alive from its start until its job has taken the outcome; one that is alive is not sent twice.
-    One that the `gate` does not let out is alive no more.
+    A call is alive from its start until its job has taken the outcome; a call that is alive is not sent
+    again. A call that the `send_guard` stops is not alive any more.
     """
 
-    def __init__(self, *, sender: Sender, gate: SendGuard, insistence: Redelivery, log: Log) -> None:
+    def __init__(self, *, sender: Sender, send_guard: SendGuard, redelivery: Redelivery, log: Log) -> None:
         self._sender = sender
-        self._gate = gate
-        self._deliver = insistence.deliver
+        self._send_guard = send_guard
+        self._deliver = redelivery.deliver
         self._log = log
         self._calls: dict[str, Calls] = {}
         self._running = LightTasks()
@@ -61,11 +62,11 @@ class CallsInFlight:
             calls = self._calls[token.uid] = {}
         elif token in calls:
             return
-        may_go = self._gate.admit(job_id)
+        may_go = self._send_guard.admit(job_id)
         calls[token] = self._running.start_soon(self._run(job_id, token, request, may_go))
 
     def abandon(self, token: Token) -> None:
-        """Stops a call that nobody awaits any more; one that is answered already is left to end by itself."""
+        """Stops a call whose outcome is not needed any more; one that is answered already ends by itself."""
         call = self._calls.get(token.uid, {}).get(token)
         if call is not None:
             self._forget(token)
@@ -79,7 +80,7 @@ class CallsInFlight:
         self._informs.start_soon(send_once(self._sender, request, self._log))
 
     async def stop(self) -> None:
-        """Ends what is in flight and tells nobody: the state names what a restart has to look after."""
+        """Ends what is in flight, without an event: a restart finds it in the state."""
         self._running.cancel()
         self._informs.cancel()
         await self._running.wait_for_all()
@@ -91,12 +92,12 @@ class CallsInFlight:
             outcome = await send_once(self._sender, request, self._log, may_go)
         except NotSent:
             self._forget(token)
-            self._gate.turn_back(job_id, token)
+            self._send_guard.turn_back(job_id, token)
             return
         calls = self._calls.get(token.uid)
         if calls is None or token not in calls:
             return
-        calls[token] = None  # answered: nothing may cut off its way home
+        calls[token] = None  # answered: from here on it must not be cancelled
         try:
             await self._deliver(job_id, CallEnded(token, outcome))
         except StoreError as error:
@@ -116,7 +117,7 @@ class CallsInFlight:
 PartTasks = dict[Token, asyncio.Task[None] | None]
 PartWork = Callable[[], Coroutine[Any, Any, None]]
 WakeClaimers = Callable[[QueueWrite], None]
-"""Hears of what turns have written into queues, after their commit: those who wait for work look again."""
+"""Called after the commit of a turn that wrote into queues: claims that wait look again."""
 
 
 def wake_no_claimers(write: QueueWrite) -> None:
@@ -124,29 +125,29 @@ def wake_no_claimers(write: QueueWrite) -> None:
 
 
 class PartsInFlight:
-    """Brings searches home as `InstancesResolved` and calls as `CallEnded`.
+    """Runs searches for instances and calls to them; delivers `InstancesResolved` and `CallEnded`.
 
-    One is alive from its start until its job has taken the outcome; one that is alive is not started twice.
+    Each is alive from its start until its job has taken the outcome; what is alive is not started again.
     """
 
     def __init__(
         self,
         *,
         sender: Sender,
-        gate: SendGuard,
+        send_guard: SendGuard,
         router: Router,
-        insistence: Redelivery,
+        redelivery: Redelivery,
         log: Log,
-        stir: WakeClaimers,
+        wake_claimers: WakeClaimers,
     ) -> None:
         self._sender = sender
-        self._gate = gate
-        self._stir = stir
+        self._send_guard = send_guard
+        self._wake_claimers = wake_claimers
         self._router = router
-        self._insistence = insistence
+        self._redelivery = redelivery
         self._log = log
         self._alive: dict[str, PartTasks] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def __len__(self) -> int:
         """How many searches and calls are alive."""
@@ -157,12 +158,12 @@ class PartsInFlight:
         return tuple(self._alive.get(uid, ()))
 
     def start(self, job_id: str, effect: Effect) -> None:
-        """Starts what a turn asks of instances; an effect of another kind is a mistake and raises."""
+        """Starts an effect that concerns instances or queues. Raises AssertionError for another kind."""
         match effect:
             case ResolveInstances(token=token):
                 self._begin(token, lambda: self._search(job_id, effect))
             case CallPart(token=token):
-                may_go = self._gate.admit(job_id)
+                may_go = self._send_guard.admit(job_id)
                 self._begin(
                     token, lambda: self._call(job_id, effect, self._router.take_place(effect), may_go)
                 )
@@ -171,29 +172,23 @@ class PartsInFlight:
             case MarkDraining(tenant=tenant, service=service, instance=instance):
                 self._router.mark_draining(tenant, service, instance)
             case PublishParts() | WithdrawParts() | ReconfigureParts():
-                self._stir(effect)
+                self._wake_claimers(effect)
             case _:
-                raise AssertionError(f"an effect that nobody starts: {effect!r}")
+                raise AssertionError(f"no handler for the effect {effect!r}")
 
     async def stop(self) -> None:
-        """Ends what is in flight and tells nobody: the state names what a restart has to look after."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Ends what is in flight, without an event: a restart finds it in the state."""
+        await self._tasks.cancel()
         self._alive.clear()
 
     def _begin(self, token: Token, work: PartWork) -> None:
         alive = self._alive.setdefault(token.uid, {})
         if token in alive:
             return
-        task = asyncio.create_task(work())
-        alive[token] = task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        alive[token] = self._tasks.start(work())
 
     def _abandon(self, token: Token) -> None:
-        """Stops what nobody awaits; what is answered already is left to end by itself."""
+        """Stops what is not needed any more; what is answered already ends by itself."""
         task = self._alive.get(token.uid, {}).get(token)
         if task is not None:
             self._forget(token)
@@ -203,9 +198,9 @@ class PartsInFlight:
     async def _search(self, job_id: str, search: ResolveInstances) -> None:
         try:
             chosen, route = await self._router.resolve(search)
-            await self._bring_home(job_id, search.token, InstancesResolved(search.token, chosen, route))
+            await self._deliver_outcome(job_id, search.token, InstancesResolved(search.token, chosen, route))
         finally:
-            # The turn has started the call, which took the place over, or it has no use for it.
+            # The turn has either started the call, which took the place over, or does not need the place.
             self._router.leave(search.token)
 
     async def _call(self, job_id: str, call: CallPart, has_place: bool, may_go: MayGo) -> None:
@@ -215,19 +210,19 @@ class PartsInFlight:
             outcome = await send_once(self._sender, call.request, self._log, may_go)
         except NotSent:
             self._forget(call.token)
-            self._gate.turn_back(job_id, call.token)
+            self._send_guard.turn_back(job_id, call.token)
             return
         finally:
             self._router.leave(call.token)
-        await self._bring_home(job_id, call.token, CallEnded(call.token, outcome))
+        await self._deliver_outcome(job_id, call.token, CallEnded(call.token, outcome))
 
-    async def _bring_home(self, job_id: str, token: Token, event: Event) -> None:
+    async def _deliver_outcome(self, job_id: str, token: Token, event: Event) -> None:
         alive = self._alive.get(token.uid)
         if alive is None or token not in alive:
             return
-        alive[token] = None  # answered: nothing may cut off its way home
+        alive[token] = None  # answered: from here on it must not be cancelled
         try:
-            await self._insistence.deliver(job_id, event)
+            await self._redelivery.deliver(job_id, event)
         except StoreError as error:
             self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:
@@ -243,11 +238,11 @@ class PartsInFlight:
 
 
 async def send_once(sender: Sender, request: OutboundRequest, log: Log, may_go: MayGo = always) -> Outcome:
-    """What came of `request`; a sender that breaks is a Fault. Raises CancelledError and NotSent alone."""
+    """The outcome of `request`; an error of the sender is a Fault. Raises only CancelledError and NotSent."""
     try:
         return await sender.send(request, may_go)
     except NotSent:
         raise
-    except Exception as error:  # noqa: BLE001 - a broken sender must leave nothing without an end
+    except Exception as error:  # noqa: BLE001 - every call must end, also when the sender is broken
         log("sender_broke", error=repr(error))
         return Fault(FaultKind.CONNECT, f"the request could not be sent: {type(error).__name__}")

@@ -100,10 +100,10 @@ class LockedJob:
     `is_busy`: somebody has the lock; only the actor itself changes it.
     """
 
-    __slots__ = ("_waiting", "held", "is_busy")
+    __slots__ = ("_waiting", "cached", "is_busy")
 
     def __init__(self, job_id: str) -> None:
-        self.held = CachedJob(job_id)
+        self.cached = CachedJob(job_id)
         self.is_busy = False
         self._waiting: deque[asyncio.Future[None]] | None = None  # most jobs never have any
 
@@ -142,11 +142,11 @@ class JobCache:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._actors: OrderedDict[str, LockedJob] = OrderedDict()
+        self._jobs: OrderedDict[str, LockedJob] = OrderedDict()
         self._live: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self._actors)
+        return len(self._jobs)
 
     @property
     def live(self) -> int:
@@ -159,46 +159,46 @@ class JobCache:
 
     def find(self, job_id: str) -> LockedJob | None:
         """The job if it is in memory."""
-        return self._actors.get(job_id)
+        return self._jobs.get(job_id)
 
     def enter(self, job_id: str) -> LockedJob:
         """The job's actor; a new one knows nothing yet."""
-        actor = self._actors.get(job_id)
-        if actor is None:
-            actor = self._actors[job_id] = LockedJob(job_id)
+        locked = self._jobs.get(job_id)
+        if locked is None:
+            locked = self._jobs[job_id] = LockedJob(job_id)
         else:
-            self._actors.move_to_end(job_id)
-        return actor
+            self._jobs.move_to_end(job_id)
+        return locked
 
     def seize(self, job_id: str) -> LockedJob | None:
         """A new actor with its lock taken; None: the job is in memory, and may be in use."""
-        if job_id in self._actors:
+        if job_id in self._jobs:
             return None
-        actor = self._actors[job_id] = LockedJob(job_id)
-        actor.seize()
-        return actor
+        locked = self._jobs[job_id] = LockedJob(job_id)
+        locked.seize()
+        return locked
 
-    def leave(self, actor: LockedJob) -> None:
+    def leave(self, locked: LockedJob) -> None:
         """A turn has ended: the lock goes to the next, and what is not needed any more goes."""
-        held = actor.held
-        job_id = held.job_id
-        if held.is_live:
+        cached = locked.cached
+        job_id = cached.job_id
+        if cached.is_live:
             self._live.add(job_id)
         else:
             self._live.discard(job_id)
-        actor.release()
-        if held.document is None and not actor.is_busy and held.is_empty:
-            self._actors.pop(job_id, None)
-        elif len(self._actors) > self._most:
+        locked.release()
+        if cached.document is None and not locked.is_busy and cached.is_empty:
+            self._jobs.pop(job_id, None)
+        elif len(self._jobs) > self._most:
             self._evict()
 
     def _evict(self) -> None:
         """Looks at a few of the longest unused; those that must stay go to the end of the line."""
         for _ in range(EVICTION_TRIES):
-            job_id, actor = next(iter(self._actors.items()))
-            if actor.is_busy or actor.held.is_live:
-                self._actors.move_to_end(job_id)
+            job_id, locked = next(iter(self._jobs.items()))
+            if locked.is_busy or locked.cached.is_live:
+                self._jobs.move_to_end(job_id)
             else:
-                del self._actors[job_id]
-                if len(self._actors) <= self._most:
+                del self._jobs[job_id]
+                if len(self._jobs) <= self._most:
                     return

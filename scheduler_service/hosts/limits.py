@@ -1,4 +1,4 @@
-"""What settings say to a host."""
+"""The limits of a host."""
 
 import msgspec
 
@@ -7,11 +7,11 @@ from scheduler_service.hosts.redelivery import LEASE
 
 
 class HostLimits(msgspec.Struct, frozen=True):
-    """What settings say to a host: alarms and jobs in memory, tries of a delivery, a lease; times in ms.
+    """Alarms (`ready`) and jobs (`hot`) in memory, tries of a delivery, the lease of a call; times in ms.
 
-    `headway`: so long before its moment a firing's turn may be taken and made durable, so that at the moment
-    itself nothing is left but to send; `stride`: so long of it firings wait for others; `rush`: so long where
-    a crowd is due (docs/decisions/0017).
+    `early_commit`: how far ahead of its moment a firing's turn may be taken and made durable, so that only
+    sending is left at the moment itself. `batch_window`: how long of that firings wait for others.
+    `burst_lead`: how far ahead where many firings are due at one moment (docs/decisions/0017).
     """
 
     ready: int = 100_000
@@ -19,9 +19,9 @@ class HostLimits(msgspec.Struct, frozen=True):
     retries: int = RETRIES
     interval: int = INTERVAL
     lease: int = LEASE
-    headway: int = 0
-    stride: int = 0
-    rush: int = 0
+    early_commit: int = 0
+    batch_window: int = 0
+    burst_lead: int = 0
 
 
 DEFAULT_LIMITS = HostLimits()

@@ -34,12 +34,12 @@ class MisfireCounter:
         self,
         *,
         count: Count,
-        insistence: Redelivery,
+        redelivery: Redelivery,
         log: Log,
         elapsed: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._count = count
-        self._insistence = insistence
+        self._redelivery = redelivery
         self._log = log
         self._elapsed = elapsed
         self._line: deque[tuple[str, Timer, CountMissed]] = deque()
@@ -66,7 +66,7 @@ class MisfireCounter:
             job_id, timer, effect = self._line.popleft()
             try:
                 count = await self._walk(timer, effect)
-                await self._insistence.deliver(job_id, MissedCounted(effect.first, count))
+                await self._redelivery.deliver(job_id, MissedCounted(effect.first, count))
             except StoreError as error:
                 self._log("count_not_taken", jobId=job_id, error=str(error))
             finally:

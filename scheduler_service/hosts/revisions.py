@@ -14,25 +14,25 @@ from scheduler_service.ports.delivery import Definition
 Bound = tuple[Event, Mapping[int, Program]]
 
 
-def bind(held: CachedJob, event: Event, definition: Definition | None, lives: NewIdentity) -> Bound:
+def bind(cached: CachedJob, event: Event, definition: Definition | None, new_identity: NewIdentity) -> Bound:
     """The event with the numbers that only the job's own state can give, and the programs of the turn.
 
     A life goes on counting where the one before it ended, but its revisions begin anew; its uid and key are
     made here unless the event brings them.
     """
     if definition is None:
-        return event, held.programs
+        return event, cached.programs
     match event:
-        case Created() if held.document is None:
-            return _bind_life(held, event, definition, lives)
+        case Created() if cached.document is None:
+            return _bind_life(cached, event, definition, new_identity)
         case Created():
-            return msgspec.structs.replace(event, fingerprint=definition.program.fingerprint), held.programs
-        case Updated() if held.document is not None:
-            revision = held.document.head.revision + 1
-            programs = {**held.programs, revision: definition.program}
+            return msgspec.structs.replace(event, fingerprint=definition.program.fingerprint), cached.programs
+        case Updated() if cached.document is not None:
+            revision = cached.document.head.revision + 1
+            programs = {**cached.programs, revision: definition.program}
             return msgspec.structs.replace(event, revision=revision), programs
         case _:
-            return event, held.programs
+            return event, cached.programs
 
 
 def accepted(before: Document | None, after: Document | None, definition: Definition | None) -> bytes | None:
@@ -44,9 +44,9 @@ def accepted(before: Document | None, after: Document | None, definition: Defini
     return definition.text
 
 
-def _bind_life(held: CachedJob, event: Created, definition: Definition, lives: NewIdentity) -> Bound:
-    buried = held.entry
-    uid, key = (event.uid, event.key) if event.uid else lives()
+def _bind_life(cached: CachedJob, event: Created, definition: Definition, new_identity: NewIdentity) -> Bound:
+    buried = cached.entry
+    uid, key = (event.uid, event.key) if event.uid else new_identity()
     born = msgspec.structs.replace(
         event,
         uid=uid,

@@ -53,7 +53,7 @@ class Turn:
         act: Act,
         alive: Callable[[str], tuple[Token, ...]],
         redact: Redact,
-        lives: NewIdentity,
+        new_identity: NewIdentity,
         holder: Holder,
         boot: int,
         wait_until: WaitUntil,
@@ -68,111 +68,112 @@ class Turn:
         self._alive = alive
         self._away = away
         self._wait_until = wait_until
-        self._lives = lives
+        self._new_identity = new_identity
         self._holder = holder
         self._writes = CommitBuilder(core=core, redact=redact, holder=holder, boot=boot)
         self._programs = ProgramCache(store=store, compiler=core.compile)
 
     async def run(
         self,
-        held: CachedJob,
+        cached: CachedJob,
         command: Command,
         moment: int | None = None,
     ) -> Reply:
-        """Takes one turn. Raises StoreError: no effect was started, and `held` is as it was or in doubt.
+        """Takes one turn. Raises StoreError: no effect was started; `cached` is unchanged or in doubt.
 
-        Where the wall `moment` is still to come, the turn is decided as of then and made durable now; `held`
-        learns of it, and its effects start, at that moment. Not so where executions may decide otherwise.
+        Where the wall `moment` is still to come, the turn is decided as of that moment and made durable now;
+        it is applied to `cached`, and its effects start, at that moment. A job with live executions is not
+        decided ahead, because they may still change the outcome.
         """
-        if not held.is_ready:
-            await self._prepare(held)
-        if moment is not None and held.is_live:
+        if not cached.is_ready:
+            await self._prepare(cached)
+        if moment is not None and cached.is_live:
             moment = None
         remembered = command.remembered
         if remembered is not None:
             known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
-        return await self._take(held, command, moment)
+        return await self._take(cached, command, moment)
 
-    def begin_life(self, held: CachedJob, event: Created, definition: Definition) -> PendingCommit | Reply:
+    def begin_life(self, cached: CachedJob, event: Created, definition: Definition) -> PendingCommit | Reply:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
 
         A Prepared goes by `expect`, its commit to the store, and `settle`. Where the store refuses it,
-        `held` knows as little as before.
+        `cached` knows as little as before.
         """
-        held.loaded = True
-        held.committed = NOTHING
+        cached.loaded = True
+        cached.committed = NOTHING
         now = self._clock.now()
-        born, programs = bind(held, event, definition, self._lives)
+        born, programs = bind(cached, event, definition, self._new_identity)
         decision = self._core.decide(Job(None, programs, self._holder), born, now)
         if decision.document is None:
-            held.forget()
+            cached.forget()
             return decision.reply
-        decision, deliveries, queued = sort_effects(held.job_id, decision)
+        decision, deliveries, queued = sort_effects(cached.job_id, decision)
         turn = DecidedTurn(
             decision, programs, now, text=definition.text, deliveries=deliveries, queued=queued
         )
-        return self._writes.prepare(held, turn)
+        return self._writes.prepare(cached, turn)
 
-    async def expect(self, held: CachedJob, prepared: PendingCommit) -> None:
+    async def expect(self, cached: CachedJob, pending: PendingCommit) -> None:
         """Just before the commit: the alarm comes first, and until the store has answered nobody knows."""
-        await self._alarms.expect(held.job_id, prepared.commit.due)
-        held.doubt = prepared
+        await self._alarms.expect(cached.job_id, pending.commit.due)
+        cached.doubt = pending
 
-    async def settle(self, held: CachedJob, prepared: PendingCommit, error: StoreError | None) -> None:
+    async def settle(self, cached: CachedJob, pending: PendingCommit, error: StoreError | None) -> None:
         """What the store said of the commit. The early alarm stays when it failed: it only makes us look."""
         if error is None:
-            await self._finish(held, prepared)
+            await self._finish(cached, pending)
             return
-        if prepared.commit.expected == NOTHING and not isinstance(error, StoreUncertain):
-            held.forget()
+        if pending.commit.expected == NOTHING and not isinstance(error, StoreUncertain):
+            cached.forget()
             return
         if isinstance(error, StoreUnavailable):
-            held.doubt = None
-        self._alarms.again(held.job_id)
+            cached.doubt = None
+        self._alarms.again(cached.job_id)
 
-    async def read(self, held: CachedJob) -> Job | None:
+    async def read(self, cached: CachedJob) -> Job | None:
         """The job as its latest turn left it, lost calls looked after first. Raises StoreError."""
-        await self._prepare(held)
-        return None if held.document is None else Job(held.document, held.programs, self._holder)
+        await self._prepare(cached)
+        return None if cached.document is None else Job(cached.document, cached.programs, self._holder)
 
-    async def _prepare(self, held: CachedJob) -> None:
-        """Brings `held` to where a turn may start: loaded, without doubt, its lost calls looked after."""
-        if held.is_ready:
+    async def _prepare(self, cached: CachedJob) -> None:
+        """Brings `cached` to where a turn may start: loaded, without doubt, its lost calls looked after."""
+        if cached.is_ready:
             return
         try:
-            if held.doubt is not None:
-                await self._resolve(held, held.doubt)
-            if not held.loaded:
-                await self._load(held)
+            if cached.doubt is not None:
+                await self._resolve(cached, cached.doubt)
+            if not cached.loaded:
+                await self._load(cached)
         except StoreError:
-            self._alarms.again(held.job_id)
+            self._alarms.again(cached.job_id)
             raise
-        if held.cut_off and held.document is not None:
-            await self._wait_until(begin_of(held.document, self._clock.now()))
-            away = () if self._away is None else self._away(held.job_id)
-            resumed = Resumed(self._alive(held.document.head.uid), away)
-            await self._take(held, Command(resumed))
-            held.cut_off = False
+        if cached.cut_off and cached.document is not None:
+            await self._wait_until(begin_of(cached.document, self._clock.now()))
+            away = () if self._away is None else self._away(cached.job_id)
+            resumed = Resumed(self._alive(cached.document.head.uid), away)
+            await self._take(cached, Command(resumed))
+            cached.cut_off = False
 
-    async def _take(self, held: CachedJob, command: Command, moment: int | None = None) -> Reply:
+    async def _take(self, cached: CachedJob, command: Command, moment: int | None = None) -> Reply:
         event, definition, remembered = command.event, command.definition, command.remembered
         now = self._clock.now()
         ahead = ahead_of(moment, now)
         if ahead:
             now = Now(now.wall + ahead, now.steady + ahead)
-        before, programs = held.document, held.programs
+        before, programs = cached.document, cached.programs
         if definition is not None:
-            event, programs = bind(held, event, definition, self._lives)
+            event, programs = bind(cached, event, definition, self._new_identity)
         decision = self._core.decide(Job(before, programs, self._holder), event, now)
-        decision, deliveries, queued = sort_effects(held.job_id, decision)
+        decision, deliveries, queued = sort_effects(cached.job_id, decision)
         kept = None
         if remembered is not None:
-            kept = remember_reply(held.job_id, remembered, decision.reply, command.answer)
+            kept = remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if kept is None and is_idle(before, decision):
             if isinstance(event, AlarmRang):
-                await self._look_again(held, now)
+                await self._look_again(cached, now)
             return decision.reply
         turn = DecidedTurn(
             decision,
@@ -189,103 +190,103 @@ class Turn:
         if turn.until is not None and queued:
             # Whoever claims sees the parts as soon as they are durable.
             await self._wait_until(turn.until.steady)
-            return await self._take(held, command)
-        if self._writes.must_be_durable(held, turn):
-            await self._commit(held, self._writes.prepare(held, turn))
+            return await self._take(cached, command)
+        if self._writes.must_be_durable(cached, turn):
+            await self._commit(cached, self._writes.prepare(cached, turn))
         else:
-            await self._go_on(held, turn, event)
+            await self._go_on(cached, turn, event)
         return decision.reply
 
-    async def _commit(self, held: CachedJob, prepared: PendingCommit) -> None:
+    async def _commit(self, cached: CachedJob, pending: PendingCommit) -> None:
         """Arm, commit, act."""
-        await self.expect(held, prepared)
+        await self.expect(cached, pending)
         try:
-            await self._store.commit(prepared.commit)
+            await self._store.commit(pending.commit)
         except StoreError as error:
-            await self.settle(held, prepared, error)
+            await self.settle(cached, pending, error)
             raise
-        await self._finish_in_time(held, prepared)
+        await self._finish_in_time(cached, pending)
 
-    async def _finish_in_time(self, held: CachedJob, prepared: PendingCommit) -> None:
+    async def _finish_in_time(self, cached: CachedJob, pending: PendingCommit) -> None:
         """`_finish`, not ahead of its moment; what begins late begins then, with all of its time."""
-        until = prepared.until
+        until = pending.until
         if until is not None:
             await self._wait_until(until.steady)
             late = self._clock.now().steady - until.steady
             if late > BEARABLE:
-                prepared = self._writes.delay(prepared, late)
-        await self._finish(held, prepared)
+                pending = self._writes.delay(pending, late)
+        await self._finish(cached, pending)
 
-    async def _finish(self, held: CachedJob, prepared: PendingCommit) -> None:
+    async def _finish(self, cached: CachedJob, pending: PendingCommit) -> None:
         """The store has the turn: it is what the job is now, and its effects may start."""
-        commit = prepared.commit
-        held.doubt = None
-        held.document = prepared.decision.document
-        held.programs = prepared.programs
-        held.committed = commit.sequence if held.document is not None else 0
-        held.entry = commit.entry
-        held.durable_due = commit.due
-        held.due = commit.due if prepared.due is None else prepared.due
+        commit = pending.commit
+        cached.doubt = None
+        cached.document = pending.decision.document
+        cached.programs = pending.programs
+        cached.committed = commit.sequence if cached.document is not None else 0
+        cached.entry = commit.entry
+        cached.durable_due = commit.due
+        cached.due = commit.due if pending.due is None else pending.due
         if commit.definition is not None:
             revision = commit.entry.revision
-            self._programs.keep(commit.entry.uid, revision, held.programs[revision])
+            self._programs.keep(commit.entry.uid, revision, cached.programs[revision])
         if commit.batch is not None:
             self._history.append(commit.batch, durable=True)
-        if prepared.decision.effects:
-            self._act(held.job_id, prepared.decision.effects, held.programs)
-        await self._set_alarm(held)
+        if pending.decision.effects:
+            self._act(cached.job_id, pending.decision.effects, cached.programs)
+        await self._set_alarm(cached)
 
-    async def _go_on(self, held: CachedJob, turn: DecidedTurn, event: Event) -> None:
+    async def _go_on(self, cached: CachedJob, turn: DecidedTurn, event: Event) -> None:
         """A turn of qos 0 that changed nothing durable acts at once, or at its moment."""
         if turn.until is not None:
             await self._wait_until(turn.until.steady)
-        batch = self._writes.batch(held, turn)
-        held.document = turn.decision.document
-        due = self._core.due(Job(held.document, held.programs, self._holder))
+        batch = self._writes.batch(cached, turn)
+        cached.document = turn.decision.document
+        due = self._core.due(Job(cached.document, cached.programs, self._holder))
         # An answer leaves the alarm where it is set, unless it changes when that has to ring.
-        is_set = due == held.due and isinstance(event, CallEnded)
-        held.due = due
+        is_set = due == cached.due and isinstance(event, CallEnded)
+        cached.due = due
         if batch is not None:
             self._history.append(batch, durable=False)
         if turn.decision.effects:
-            self._act(held.job_id, turn.decision.effects, held.programs)
+            self._act(cached.job_id, turn.decision.effects, cached.programs)
         if not is_set:
-            await self._set_alarm(held)
+            await self._set_alarm(cached)
 
-    async def _look_again(self, held: CachedJob, now: Now) -> None:
+    async def _look_again(self, cached: CachedJob, now: Now) -> None:
         """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""
-        if is_past(held.due, now):
-            self._alarms.again(held.job_id)
+        if is_past(cached.due, now):
+            self._alarms.again(cached.job_id)
         else:
-            await self._set_alarm(held)
+            await self._set_alarm(cached)
 
-    async def _set_alarm(self, held: CachedJob) -> None:
-        if held.due == held.durable_due:
-            await self._alarms.arm(held.job_id, held.due)
+    async def _set_alarm(self, cached: CachedJob) -> None:
+        if cached.due == cached.durable_due:
+            await self._alarms.arm(cached.job_id, cached.due)
         else:
-            await self._alarms.hold(held.job_id, held.due)
+            await self._alarms.hold(cached.job_id, cached.due)
 
-    async def _resolve(self, held: CachedJob, doubt: PendingCommit) -> None:
+    async def _resolve(self, cached: CachedJob, doubt: PendingCommit) -> None:
         """Asks the store whether it has the turn of which it did not say so."""
-        stored = await self._store.load(held.job_id)
+        stored = await self._store.load(cached.job_id)
         if is_stored(stored, doubt.commit):
-            await self._finish_in_time(held, doubt)
-        elif (0 if stored is None or stored.document is None else stored.sequence) == held.committed:
-            held.doubt = None
+            await self._finish_in_time(cached, doubt)
+        elif (0 if stored is None or stored.document is None else stored.sequence) == cached.committed:
+            cached.doubt = None
         else:
-            held.forget()
+            cached.forget()
 
-    async def _load(self, held: CachedJob) -> None:
-        stored = await self._store.load(held.job_id)
+    async def _load(self, cached: CachedJob) -> None:
+        stored = await self._store.load(cached.job_id)
         document, programs = None, dict[int, Program]()
         if stored is not None and stored.document is not None:
             document = self._core.decode(stored.document)
             programs = await self._programs.load(document.head.uid, revisions(document))
-        held.document, held.programs = document, programs
+        cached.document, cached.programs = document, programs
         if stored is not None:
-            held.entry = stored.entry
-            held.sequence = max(held.sequence, stored.sequence)
-            held.committed = 0 if document is None else stored.sequence
-            held.due = held.durable_due = stored.due
-        held.cut_off = has_open_executions(document)
-        held.loaded = True
+            cached.entry = stored.entry
+            cached.sequence = max(cached.sequence, stored.sequence)
+            cached.committed = 0 if document is None else stored.sequence
+            cached.due = cached.durable_due = stored.due
+        cached.cut_off = has_open_executions(document)
+        cached.loaded = True

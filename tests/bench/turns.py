@@ -108,7 +108,7 @@ async def main(qos: int) -> None:
     """Prints microseconds of the loop's thread for one execution."""
     store, clock = Store(), ManualClock(wall=START, skew=SKEW)
     history = History(store)
-    ground = EmbeddedParts(
+    parts = EmbeddedParts(
         core=CORE,
         store=store,
         history=history,
@@ -121,7 +121,7 @@ async def main(qos: int) -> None:
         holder=Holder("node", "1"),
         boot=1,
     )
-    host = build_embedded_host(ground)
+    host = build_embedded_host(parts)
     await host.start()
     for batch in range(BATCHES):
         due = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(START // 1000 + batch + 1))

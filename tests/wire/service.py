@@ -101,7 +101,7 @@ class World:
         # The one place that looks inside: nothing in the API says "nothing more will happen by itself".
         host: Any = self.service._rooms.host
         calls: int = len(host.outgoing.crew) + len(host.outgoing.parts) + len(host.outgoing.crew._informs)
-        is_sending = calls + (not host.courier.is_idle) > self._held
+        is_sending = calls + (not host.notifications.is_idle) > self._held
         is_told: bool = bool(self.service._rooms.services.queues._tasks)  # type: ignore[union-attr]
         moments: Any = host._turns._turn._wait_until.__self__
         return not (len(host._tasks) or is_told or is_sending or self._is_ringing(host._alarms, len(moments)))

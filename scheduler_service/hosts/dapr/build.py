@@ -61,136 +61,134 @@ class DaprParts(msgspec.Struct, frozen=True, kw_only=True):
     count: Count
     log: Log
     owner_of: OwnerOf = no_owner
-    lives: NewIdentity = msgspec.field(default_factory=IdentitySource)
+    new_identity: NewIdentity = msgspec.field(default_factory=IdentitySource)
     limits: HostLimits = DEFAULT_LIMITS
 
 
-def build_dapr_host(ground: DaprParts) -> DaprHost:
+def build_dapr_host(parts: DaprParts) -> DaprHost:
     """One node's host; it neither beats nor takes turns before `start`."""
-    rooms = _DaprContainer(ground)
+    container = _DaprContainer(parts)
     return DaprHost(
-        reach=rooms.reach,
-        turns=rooms.turns,
-        leaving=rooms.leaving,
-        actors=rooms.actors,
-        handovers=rooms.handovers,
-        store=rooms.store,
-        alarms=rooms.alarms,
-        outgoing=rooms.outgoing,
-        gate=rooms.gate,
-        sweeper=rooms.sweeper,
-        presence=ground.cluster.presence,
-        history=ground.history,
-        clock=ground.clock,
-        tasks=rooms.tasks,
-        log=ground.log,
+        reach=container.reach,
+        turns=container.turns,
+        leaving=container.leaving,
+        jobs=container.jobs,
+        handovers=container.handovers,
+        store=container.store,
+        alarms=container.alarms,
+        effects=container.effects,
+        send_guard=container.send_guard,
+        sweeper=container.sweeper,
+        presence=parts.cluster.presence,
+        history=parts.history,
+        clock=parts.clock,
+        tasks=container.tasks,
+        log=parts.log,
     )
 
 
 class _DaprContainer:
     """Each room is built when it is first asked for, out of those that it names."""
 
-    def __init__(self, ground: DaprParts) -> None:
-        self._ground = ground
-        self._cluster = ground.cluster
-        self._holder = ground.cluster.presence.holder
+    def __init__(self, parts: DaprParts) -> None:
+        self._parts = parts
+        self._cluster = parts.cluster
+        self._holder = parts.cluster.presence.holder
         self.tasks = Tasks()
-        self.actors = JobCache(most=ground.limits.hot)
-        self.handovers = Handovers(others=lambda: ground.cluster.presence.others)
+        self.jobs = JobCache(most=parts.limits.hot)
+        self.handovers = Handovers(others=lambda: parts.cluster.presence.others)
 
     @cached_property
     def store(self) -> ActorStore:
         return ActorStore(
-            sidecar=self._ground.sidecar,
+            sidecar=self._parts.sidecar,
             shared=self._cluster.shared,
-            clock=self._ground.clock,
+            clock=self._parts.clock,
             holder=self._holder,
             epoch=self._cluster.epoch,
             next_epoch=self._cluster.nodes.next_epoch,
             tenure=self._cluster.presence.tenure,
             others=lambda: self._cluster.presence.others,
             found=self._take_up,
-            log=self._ground.log,
+            log=self._parts.log,
         )
 
     @cached_property
     def reach(self) -> ActorClient:
         return ActorClient(
-            sidecar=self._ground.sidecar,
+            sidecar=self._parts.sidecar,
             shared=self._cluster.shared,
-            programs=ProgramCache(store=self.store, compiler=self._ground.core.compile),
+            programs=ProgramCache(store=self.store, compiler=self._parts.core.compile),
             holder=self._holder,
             tasks=self.tasks,
         )
 
     @cached_property
-    def insistence(self) -> Redelivery:
-        ground = self._ground
-        return Redelivery(take=self.reach.deliver, clock=ground.clock, lease=ground.limits.lease)
+    def redelivery(self) -> Redelivery:
+        parts = self._parts
+        return Redelivery(take=self.reach.deliver, clock=parts.clock, lease=parts.limits.lease)
 
     @cached_property
-    def outgoing(self) -> EffectHandlers:
+    def effects(self) -> EffectHandlers:
         return EffectHandlers(
-            sender=self._ground.sender,
-            gate=self.gate,
-            router=self._ground.router,
-            stir=wake_no_claimers,
+            sender=self._parts.sender,
+            send_guard=self.send_guard,
+            router=self._parts.router,
+            wake_claimers=wake_no_claimers,
             store=self.store,
-            history=self._ground.history,
-            insistence=self.insistence,
-            clock=self._ground.clock,
-            redact=self._ground.redact,
-            count=self._ground.count,
-            log=self._ground.log,
-            limits=self._ground.limits,
+            history=self._parts.history,
+            redelivery=self.redelivery,
+            clock=self._parts.clock,
+            redact=self._parts.redact,
+            count=self._parts.count,
+            log=self._parts.log,
+            limits=self._parts.limits,
         )
 
     @cached_property
     def alarms(self) -> ReminderAlarms:
-        ground = self._ground
-        return ReminderAlarms(
-            sidecar=ground.sidecar, clock=ground.clock, ring=self.reach.ring, log=ground.log
-        )
+        parts = self._parts
+        return ReminderAlarms(sidecar=parts.sidecar, clock=parts.clock, ring=self.reach.ring, log=parts.log)
 
     @cached_property
     def turns(self) -> ClusterTurns:
         return ClusterTurns(
-            core=self._ground.core,
+            core=self._parts.core,
             store=self.store,
             turn=self._turn,
-            actors=self.actors,
+            jobs=self.jobs,
             handovers=self.handovers,
             alarms=self.alarms,
             alive=self._alive,
-            clock=self._ground.clock,
+            clock=self._parts.clock,
             holder=self._holder,
-            owner_of=self._ground.owner_of,
-            log=self._ground.log,
+            owner_of=self._parts.owner_of,
+            log=self._parts.log,
         )
 
     @cached_property
     def leaving(self) -> Deactivation:
         return Deactivation(
-            actors=self.actors,
+            jobs=self.jobs,
             alarms=self.alarms,
             handovers=self.handovers,
-            alive=lambda uid: self.outgoing.alive(uid),
-            insistence=self.insistence,
+            alive=lambda uid: self.effects.alive(uid),
+            redelivery=self.redelivery,
             holder=self._holder,
             tasks=self.tasks,
-            log=self._ground.log,
+            log=self._parts.log,
         )
 
     @cached_property
-    def gate(self) -> NodeSendGuard:
+    def send_guard(self) -> NodeSendGuard:
         return NodeSendGuard(
             store=self.store,
             tenure=self._cluster.presence.tenure,
             leaving=self.leaving,
-            insistence=self.insistence,
+            redelivery=self.redelivery,
             holder=self._holder,
-            clock=self._ground.clock,
-            log=self._ground.log,
+            clock=self._parts.clock,
+            log=self._parts.log,
         )
 
     @cached_property
@@ -199,35 +197,35 @@ class _DaprContainer:
             shared=self._cluster.shared,
             nodes=self._cluster.nodes,
             presence=self._cluster.presence,
-            clock=self._ground.clock,
+            clock=self._parts.clock,
             ring=self.alarms.ring,
             found=self._take_up,
-            log=self._ground.log,
+            log=self._parts.log,
         )
 
     @cached_property
     def _turn(self) -> Turn:
         return Turn(
-            core=self._ground.core,
+            core=self._parts.core,
             store=self.store,
-            history=self._ground.history,
-            clock=self._ground.clock,
+            history=self._parts.history,
+            clock=self._parts.clock,
             alarms=self.alarms,
-            act=self.outgoing.act,
+            act=self.effects.act,
             alive=self._alive,
-            redact=self._ground.redact,
-            lives=self._ground.lives,
+            redact=self._parts.redact,
+            new_identity=self._parts.new_identity,
             holder=self._holder,
             boot=self._cluster.epoch,
             away=self.handovers.away,
-            wait_until=TimedRelease(clock=self._ground.clock).wait_until,
+            wait_until=TimedRelease(clock=self._parts.clock).wait_until,
         )
 
     def _alive(self, uid: str) -> tuple[Token, ...]:
-        return (*self.outgoing.alive(uid), *self.handovers.flying(uid))
+        return (*self.effects.alive(uid), *self.handovers.flying(uid))
 
     def _take_up(self, batches: Sequence[Batch], deliveries: Iterable[Delivery]) -> None:
         """What an earlier holder may not have brought to an end."""
         for batch in batches:
-            self._ground.history.append(batch, durable=True)
-        self.outgoing.courier.adopt(deliveries)
+            self._parts.history.append(batch, durable=True)
+        self.effects.notifications.adopt(deliveries)

@@ -22,20 +22,20 @@ class Deactivation:
     def __init__(
         self,
         *,
-        actors: JobCache,
+        jobs: JobCache,
         alarms: ReminderAlarms,
         handovers: Handovers,
         alive: Callable[[str], tuple[Token, ...]],
-        insistence: Redelivery,
+        redelivery: Redelivery,
         holder: Holder,
         tasks: Tasks,
         log: Log,
     ) -> None:
-        self._actors = actors
+        self._jobs = jobs
         self._alarms = alarms
         self._handovers = handovers
         self._alive = alive
-        self._insistence = insistence
+        self._redelivery = redelivery
         self._holder = holder
         self._tasks = tasks
         self._log = log
@@ -57,31 +57,31 @@ class Deactivation:
 
     async def _let_go(self, job_id: str) -> None:
         """Behind the turn that runs, if there is one."""
-        actor = self._actors.find(job_id)
+        locked = self._jobs.find(job_id)
         self._alarms.forget(job_id)
-        if actor is None:
+        if locked is None:
             return
-        await actor.acquire()
+        await locked.acquire()
         try:
-            self._part_from(actor)
+            self._part_from(locked)
         finally:
-            self._actors.leave(actor)
+            self._jobs.leave(locked)
 
-    def _part_from(self, actor: LockedJob) -> None:
-        held = actor.held
-        if held.document is not None and held.doubt is None:
-            uid = held.document.head.uid
-            if held.is_live:
+    def _part_from(self, locked: LockedJob) -> None:
+        cached = locked.cached
+        if cached.document is not None and cached.doubt is None:
+            uid = cached.document.head.uid
+            if cached.is_live:
                 beyond = self._handovers.flights(uid)
-                event = Adopted(self._holder, self._alive(uid), held.document, beyond)
-                self._handovers.begin(held.job_id, self._holder)
-                self._under_way[held.job_id] = self._tasks.start(self._hand_over(held.job_id, event))
-            self._handovers.forget(held.job_id, uid)
-        held.forget()
+                event = Adopted(self._holder, self._alive(uid), cached.document, beyond)
+                self._handovers.begin(cached.job_id, self._holder)
+                self._under_way[cached.job_id] = self._tasks.start(self._hand_over(cached.job_id, event))
+            self._handovers.forget(cached.job_id, uid)
+        cached.forget()
 
     async def _hand_over(self, job_id: str, event: Adopted) -> None:
         try:
-            await self._insistence.deliver(job_id, event)
+            await self._redelivery.deliver(job_id, event)
         except StoreError as error:
             self._log("handover_failed", jobId=job_id, error=str(error))
         finally:

@@ -115,9 +115,9 @@ class NodeHeartbeat:
                 self._looked = self._clock.now().steady
 
     async def _beat(self) -> None:
-        held, running = self._figures()
+        cached, running = self._figures()
         now = self._clock.now().steady
-        node = msgspec.structs.replace(self._node, seen_at=now, jobs_held=held, running=running)
+        node = msgspec.structs.replace(self._node, seen_at=now, jobs_held=cached, running=running)
         try:
             kept = await self._nodes.beat(node)
             await self._refresh()

@@ -41,12 +41,12 @@ class DaprHost:
         reach: ActorClient,
         turns: ClusterTurns,
         leaving: Deactivation,
-        actors: JobCache,
+        jobs: JobCache,
         handovers: Handovers,
         store: ActorStore,
         alarms: ReminderAlarms,
-        outgoing: EffectHandlers,
-        gate: NodeSendGuard,
+        effects: EffectHandlers,
+        send_guard: NodeSendGuard,
         sweeper: Sweep,
         presence: NodeHeartbeat,
         history: History,
@@ -57,9 +57,9 @@ class DaprHost:
         self._reach = reach
         self._turns = turns
         self._leaving = leaving
-        self._actors = actors
+        self._jobs = jobs
         self._handovers = handovers
-        self._gate = gate
+        self._send_guard = send_guard
         self._presence = presence
         self._history = history
         self._clock = clock
@@ -67,8 +67,8 @@ class DaprHost:
         self._log = log
         self.store = store
         self.alarms = alarms
-        self.outgoing = outgoing
-        self.courier = outgoing.courier
+        self.effects = effects
+        self.notifications = effects.notifications
         self.sweeper = sweeper
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
@@ -100,12 +100,12 @@ class DaprHost:
     @property
     def jobs_held(self) -> int:
         """How many jobs are in memory."""
-        return len(self._actors)
+        return len(self._jobs)
 
     @property
     def running(self) -> int:
         """How many jobs have executions that run or wait for a retry."""
-        return self._actors.live
+        return self._jobs.live
 
     async def start(self) -> None:
         """Begins to beat, to sweep and to take turns."""
@@ -124,7 +124,7 @@ class DaprHost:
     async def remind(self, job_id: str) -> None:
         """The job's reminder rang. Raises StoreUnavailable while the node stops: another one is asked."""
         self.alarms.rang(job_id)
-        if self._is_draining and not self._actors.is_live(job_id):
+        if self._is_draining and not self._jobs.is_live(job_id):
             raise StoreUnavailable("this node is stopping; ask again in a moment")
         await asyncio.shield(self._tasks.start(self._turns.look(job_id)))
 
@@ -146,15 +146,15 @@ class DaprHost:
         await wait_for_rest(self._is_at_work, clock=self._clock, grace=grace)
         await self.sweeper.stop()
         await self.alarms.stop()
-        await self.outgoing.stop()
-        await self._gate.stop()
+        await self.effects.stop()
+        await self._send_guard.stop()
         await self._tasks.wait_for_all()
         await self._presence.stop()
         await close_history(self._history, self._log)
 
     def _is_at_work(self) -> bool:
-        turns = self.alarms.is_ringing or len(self._tasks) + len(self._gate) > 0
-        return turns or self._actors.live > 0 or not self.outgoing.is_idle
+        turns = self.alarms.is_ringing or len(self._tasks) + len(self._send_guard) > 0
+        return turns or self._jobs.live > 0 or not self.effects.is_idle
 
     def _look_after_flights(self) -> None:
         """Jobs whose calls flew on a node that has died look at once."""

@@ -30,7 +30,7 @@ class NodeSendGuard:
         store: ActorStore,
         tenure: Liveness,
         leaving: Deactivation,
-        insistence: Redelivery,
+        redelivery: Redelivery,
         holder: Holder,
         clock: Timekeeper,
         log: Log,
@@ -38,7 +38,7 @@ class NodeSendGuard:
         self._store = store
         self._tenure = tenure
         self._leaving = leaving
-        self._insistence = insistence
+        self._redelivery = redelivery
         self._holder = holder
         self._clock = clock
         self._log = log
@@ -67,6 +67,6 @@ class NodeSendGuard:
             await self._clock.sleep(LOOK)
         await self._leaving.wait_for(job_id)
         try:
-            await self._insistence.deliver(job_id, event)
+            await self._redelivery.deliver(job_id, event)
         except StoreError as error:
             self._log("unsent_not_told", jobId=job_id, error=str(error))

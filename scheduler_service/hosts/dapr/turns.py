@@ -57,7 +57,7 @@ class ClusterTurns:
         core: Core,
         store: ActorStore,
         turn: Turn,
-        actors: JobCache,
+        jobs: JobCache,
         handovers: Handovers,
         alarms: ReminderAlarms,
         alive: Callable[[str], tuple[Token, ...]],
@@ -69,7 +69,7 @@ class ClusterTurns:
         self._core = core
         self._store = store
         self._turn = turn
-        self._actors = actors
+        self._jobs = jobs
         self._handovers = handovers
         self._alarms = alarms
         self._alive = alive
@@ -109,13 +109,13 @@ class ClusterTurns:
             self._alarms.again(job_id)
 
     async def _read(self, job_id: str) -> Job | None:
-        actor = self._actors.enter(job_id)
-        await actor.acquire()
+        locked = self._jobs.enter(job_id)
+        await locked.acquire()
         try:
-            await self._prepare(actor.held)
-            return await self._turn.read(actor.held)
+            await self._prepare(locked.cached)
+            return await self._turn.read(locked.cached)
         finally:
-            self._actors.leave(actor)
+            self._jobs.leave(locked)
 
     async def _take(self, job_id: str, event: Event, ask: Ask) -> Reply:
         """Tries again where another node was first: then the job is read anew."""
@@ -135,63 +135,67 @@ class ClusterTurns:
 
     async def _take_once(self, job_id: str, command: Command) -> Reply:
         event = command.event
-        actor = self._actors.enter(job_id)
-        await actor.acquire()
+        locked = self._jobs.enter(job_id)
+        await locked.acquire()
         try:
-            held = actor.held
-            await self._prepare(held)
+            cached = locked.cached
+            await self._prepare(cached)
             if isinstance(event, Adopted):
                 self._handovers.take(job_id, event)
             else:
-                await self._await_handover(held)
+                await self._await_handover(cached)
             if isinstance(event, Unsent) and self._flies(event):
                 return Unchanged()
-            return await self._turn.run(held, command)
+            return await self._turn.run(cached, command)
         finally:
-            self._actors.leave(actor)
+            self._jobs.leave(locked)
 
     def _flies(self, event: Unsent) -> bool:
         """Whether some other node, or this one, has made the call meanwhile and awaits its answer."""
         self._handovers.land(event.token.uid, event.holder, event.token)
         return event.token in self._alive(event.token.uid)
 
-    async def _prepare(self, held: CachedJob) -> None:
-        """Brings `held` to what lies in the store, a lost state from the catalogue. Raises StoreError."""
-        if held.loaded and held.doubt is None and not await self._store.begin(held.job_id):
-            held.forget()
-        if self._handovers.is_broken(self._holder, held.document):
-            held.cut_off = True
-        await self._turn.read(held)
-        if held.document is None and held.entry is not None and held.entry.state is not JobState.DESTROYED:
-            await self._restore(held)
+    async def _prepare(self, cached: CachedJob) -> None:
+        """Brings `cached` to what lies in the store, a lost state from the catalogue. Raises StoreError."""
+        if cached.loaded and cached.doubt is None and not await self._store.begin(cached.job_id):
+            cached.forget()
+        if self._handovers.is_broken(self._holder, cached.document):
+            cached.cut_off = True
+        await self._turn.read(cached)
+        if (
+            cached.document is None
+            and cached.entry is not None
+            and cached.entry.state is not JobState.DESTROYED
+        ):
+            await self._restore(cached)
 
-    async def _restore(self, held: CachedJob) -> None:
+    async def _restore(self, cached: CachedJob) -> None:
         """The catalogue has the job as living, the actor store has lost it: its life goes on."""
-        entry = held.entry
+        entry = cached.entry
         assert entry is not None
         text = await self._store.definition(entry.uid, entry.revision)
         if text is None:
             return
-        self._log("state_restored", jobId=held.job_id)
+        self._log("state_restored", jobId=cached.job_id)
         event = Created(
             uid=entry.uid,
             key=secrets.token_bytes(KEY_BYTES),
             revision=entry.revision,
             execute_number=entry.execute_number,
             request_counts=entry.request_counts,
-            owner=await self._owner_of(held.job_id, entry.uid),
+            owner=await self._owner_of(cached.job_id, entry.uid),
         )
-        await self._turn.run(held, Command(event, Definition(text, self._core.compile(text))))
+        await self._turn.run(cached, Command(event, Definition(text, self._core.compile(text))))
 
-    async def _await_handover(self, held: CachedJob) -> None:
+    async def _await_handover(self, cached: CachedJob) -> None:
         """Refuses turns while another node still has what it ran for the job. Raises StoreUnavailable."""
-        if not self._handovers.is_awaited(held.job_id, held.document):
+        if not self._handovers.is_awaited(cached.job_id, cached.document):
             return
-        assert held.document is not None
-        if not self._handovers.is_overdue(held.job_id, self._clock.now().steady):
-            self._alarms.again(held.job_id)
+        assert cached.document is not None
+        if not self._handovers.is_overdue(cached.job_id, self._clock.now().steady):
+            self._alarms.again(cached.job_id)
             raise StoreUnavailable("the job is moving from one node to another; ask again in a moment")
-        self._log("handover_missed", jobId=held.job_id)
-        self._handovers.give_up(held.job_id, held.document)
-        held.cut_off = True
-        await self._turn.read(held)
+        self._log("handover_missed", jobId=cached.job_id)
+        self._handovers.give_up(cached.job_id, cached.document)
+        cached.cut_off = True
+        await self._turn.read(cached)

@@ -1,4 +1,4 @@
-"""The near alarms of one time line in memory: what is due when, and how far memory knows it."""
+"""The near alarms of one time line in memory, as a heap."""
 
 import heapq
 
@@ -6,7 +6,7 @@ BEFORE_ALL = -1
 
 
 class AlarmQueue:
-    """Moments by job, earliest first. Up to `horizon` every alarm on disk is here too, or rings just now.
+    """Moments by job, earliest first. Up to `horizon` every alarm on disk is here too, or is ringing now.
 
     A moment that moves to later costs nothing until the earlier one is reached: the heap holds one live
     place per job.

@@ -1,4 +1,4 @@
-"""Wires the rooms of the embedded host; where two need each other, the later one is asked by name."""
+"""Builds the embedded host out of its components."""
 
 from collections.abc import Awaitable, Sequence
 from functools import cached_property
@@ -46,117 +46,119 @@ class EmbeddedParts(msgspec.Struct, frozen=True, kw_only=True):
     log: Log
     holder: Holder
     boot: int
-    lives: NewIdentity = msgspec.field(default_factory=IdentitySource)
-    stir: WakeClaimers = wake_no_claimers
+    new_identity: NewIdentity = msgspec.field(default_factory=IdentitySource)
+    wake_claimers: WakeClaimers = wake_no_claimers
     limits: HostLimits = DEFAULT_LIMITS
 
 
-def build_embedded_host(ground: EmbeddedParts) -> EmbeddedHost:
+def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
     """The host of one store; it neither rings nor recovers before `start`."""
-    rooms = _EmbeddedContainer(ground)
+    container = _EmbeddedContainer(parts)
     return EmbeddedHost(
-        turns=rooms.turns,
+        turns=container.turns,
         creation=BulkCreation(
-            actors=rooms.actors, store=ground.store, turn=rooms.turn, take=rooms.turns.take
+            jobs=container.jobs, store=parts.store, turn=container.turn, take=container.turns.take
         ),
-        actors=rooms.actors,
-        alarms=rooms.alarms,
-        outgoing=rooms.outgoing,
+        jobs=container.jobs,
+        alarms=container.alarms,
+        effects=container.effects,
         recovery=Recovery(
-            store=ground.store,
-            history=ground.history,
-            courier=rooms.outgoing.courier,
-            wake=rooms.turns.wake,
+            store=parts.store,
+            history=parts.history,
+            notifications=container.effects.notifications,
+            wake=container.turns.wake,
         ),
-        store=ground.store,
-        history=ground.history,
-        clock=ground.clock,
-        log=ground.log,
+        store=parts.store,
+        history=parts.history,
+        clock=parts.clock,
+        log=parts.log,
     )
 
 
 class _EmbeddedContainer:
     """Each room is built when it is first asked for, out of those that it names."""
 
-    def __init__(self, ground: EmbeddedParts) -> None:
-        self._ground = ground
-        self.actors = JobCache(most=ground.limits.hot)
+    def __init__(self, parts: EmbeddedParts) -> None:
+        self._parts = parts
+        self.jobs = JobCache(most=parts.limits.hot)
 
     @cached_property
     def turns(self) -> EmbeddedTurns:
         return EmbeddedTurns(
-            actors=self.actors,
+            jobs=self.jobs,
             turn=self.turn,
             alarms=self.alarms,
-            clock=self._ground.clock,
-            log=self._ground.log,
+            clock=self._parts.clock,
+            log=self._parts.log,
         )
 
     @cached_property
-    def outgoing(self) -> EffectHandlers:
-        ground = self._ground
+    def effects(self) -> EffectHandlers:
+        parts = self._parts
         return EffectHandlers(
-            sender=ground.sender,
-            gate=OpenSendGuard(),
-            router=ground.router,
-            stir=ground.stir,
-            store=ground.store,
-            history=ground.history,
-            insistence=Redelivery(
+            sender=parts.sender,
+            send_guard=OpenSendGuard(),
+            router=parts.router,
+            wake_claimers=parts.wake_claimers,
+            store=parts.store,
+            history=parts.history,
+            redelivery=Redelivery(
                 take=lambda job_id, command: self.turns.take(job_id, command),
-                clock=ground.clock,
-                lease=ground.limits.lease,
+                clock=parts.clock,
+                lease=parts.limits.lease,
             ),
-            clock=ground.clock,
-            redact=ground.redact,
-            count=ground.count,
-            log=ground.log,
-            limits=ground.limits,
+            clock=parts.clock,
+            redact=parts.redact,
+            count=parts.count,
+            log=parts.log,
+            limits=parts.limits,
         )
 
     @cached_property
     def alarms(self) -> EmbeddedAlarms:
-        ground = self._ground
+        parts = self._parts
         return EmbeddedAlarms(
-            store=ground.store,
-            clock=ground.clock,
+            store=parts.store,
+            clock=parts.clock,
             ring=self._ring,
-            log=ground.log,
-            foresee=self._foresee,
-            ready=ground.limits.ready,
-            headway=EarlyCommit(
-                usual=ground.limits.headway, longest=ground.limits.rush, stride=ground.limits.stride
+            log=parts.log,
+            prefetch=self._prefetch_jobs,
+            ready=parts.limits.ready,
+            early_commit=EarlyCommit(
+                usual=parts.limits.early_commit,
+                longest=parts.limits.burst_lead,
+                batch_window=parts.limits.batch_window,
             ),
         )
 
     @cached_property
     def turn(self) -> Turn:
-        ground = self._ground
+        parts = self._parts
         return Turn(
-            core=ground.core,
-            store=ground.store,
-            history=ground.history,
-            clock=ground.clock,
+            core=parts.core,
+            store=parts.store,
+            history=parts.history,
+            clock=parts.clock,
             alarms=self.alarms,
-            act=self.outgoing.act,
-            alive=self.outgoing.alive,
-            redact=ground.redact,
-            lives=ground.lives,
-            holder=ground.holder,
-            boot=ground.boot,
+            act=self.effects.act,
+            alive=self.effects.alive,
+            redact=parts.redact,
+            new_identity=parts.new_identity,
+            holder=parts.holder,
+            boot=parts.boot,
             wait_until=self.moments.wait_until,
         )
 
     @cached_property
     def moments(self) -> TimedRelease:
-        return TimedRelease(clock=self._ground.clock)
+        return TimedRelease(clock=self._parts.clock)
 
     @cached_property
-    def _foresight(self) -> Prefetch:
-        return Prefetch(actors=self.actors, turn=self.turn, most=self._ground.limits.hot)
+    def _prefetch(self) -> Prefetch:
+        return Prefetch(jobs=self.jobs, turn=self.turn, most=self._parts.limits.hot)
 
     def _ring(self, job_id: str, moment: int | None) -> Awaitable[None]:
         return self.turns.ring(job_id, moment)
 
-    def _foresee(self, job_ids: Sequence[str]) -> Awaitable[None]:
-        return self._foresight.load(job_ids)
+    def _prefetch_jobs(self, job_ids: Sequence[str]) -> Awaitable[None]:
+        return self._prefetch.load(job_ids)

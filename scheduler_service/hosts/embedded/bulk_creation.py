@@ -11,10 +11,10 @@ from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError
 from scheduler_service.ports.state import Commit, StateStore
 
-AT_ONCE = 50
-"""So many turns are taken before other work has its turn."""
+TURNS_PER_SLICE = 50
+"""Turns that are taken before the loop yields to other work."""
 NEW = Created(uid="", key=b"")
-"""A life without an owner, whose uid and key are still to be made."""
+"""A new life without an owner; its uid and key are made by the turn."""
 
 Answer = Reply | StoreError
 Take = Callable[[str, Command], Awaitable[Reply]]
@@ -23,13 +23,12 @@ Take = Callable[[str, Command], Awaitable[Reply]]
 class BulkCreation:
     """Takes the turn Created for many definitions.
 
-    Jobs of which memory knows nothing are decided one after the other, as if the store knew nothing of them
-    either, and committed as one group. Where the store does know something, and for all others, the job gets
-    a turn by `take`, like any event.
+    Jobs that are not in memory are decided as if the store had nothing of them either, and committed as one
+    group. Where the store has something, and for jobs in memory, `take` takes the turn like any other.
     """
 
-    def __init__(self, *, actors: JobCache, store: StateStore, turn: Turn, take: Take) -> None:
-        self._actors = actors
+    def __init__(self, *, jobs: JobCache, store: StateStore, turn: Turn, take: Take) -> None:
+        self._jobs = jobs
         self._store = store
         self._turn = turn
         self._take = take
@@ -47,15 +46,15 @@ class BulkCreation:
         `event` says what all have in common, as their owner; uid and key are made for each.
         """
         fresh = {
-            place: actor
+            place: locked
             for place, definition in enumerate(definitions)
-            if (actor := self._actors.seize(definition.program.job_id)) is not None
+            if (locked := self._jobs.seize(definition.program.job_id)) is not None
         }
         try:
             answers = await self._create(fresh, definitions, event)
         finally:
-            for actor in fresh.values():
-                self._actors.leave(actor)
+            for locked in fresh.values():
+                self._jobs.leave(locked)
         if len(answers) < len(definitions):
             await self._take_others(definitions, answers, event)
         return [answers[place] for place in range(len(definitions))]
@@ -65,20 +64,20 @@ class BulkCreation:
     ) -> dict[int, Answer]:
         answers: dict[int, Answer] = {}
         begun: dict[int, PendingCommit] = {}
-        for place, actor in fresh.items():
-            prepared = self._turn.begin_life(actor.held, event, definitions[place])
-            if isinstance(prepared, PendingCommit):
-                await self._turn.expect(actor.held, prepared)
-                begun[place] = prepared
+        for place, locked in fresh.items():
+            pending = self._turn.begin_life(locked.cached, event, definitions[place])
+            if isinstance(pending, PendingCommit):
+                await self._turn.expect(locked.cached, pending)
+                begun[place] = pending
             else:
-                answers[place] = prepared
-            if len(begun) % AT_ONCE == AT_ONCE - 1:
+                answers[place] = pending
+            if len(begun) % TURNS_PER_SLICE == TURNS_PER_SLICE - 1:
                 await asyncio.sleep(0)
-        errors = await self._commit([prepared.commit for prepared in begun.values()])
-        for (place, prepared), error in zip(begun.items(), errors, strict=True):
-            await self._turn.settle(fresh[place].held, prepared, error)
+        errors = await self._commit([pending.commit for pending in begun.values()])
+        for (place, pending), error in zip(begun.items(), errors, strict=True):
+            await self._turn.settle(fresh[place].cached, pending, error)
             if not isinstance(error, StoreConflict):
-                answers[place] = error or prepared.decision.reply
+                answers[place] = error or pending.decision.reply
         return answers
 
     async def _commit(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
@@ -91,8 +90,8 @@ class BulkCreation:
         self, definitions: Sequence[Definition], answers: dict[int, Answer], event: Created
     ) -> None:
         places = [place for place in range(len(definitions)) if place not in answers]
-        for start in range(0, len(places), AT_ONCE):
-            some = places[start : start + AT_ONCE]
+        for start in range(0, len(places), TURNS_PER_SLICE):
+            some = places[start : start + TURNS_PER_SLICE]
             found = await asyncio.gather(*(self._take_one(definitions[place], event) for place in some))
             answers.update(zip(some, found, strict=True))
 

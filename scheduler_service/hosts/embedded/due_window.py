@@ -1,4 +1,4 @@
-"""Keeps the near future of one time line in memory, read from disk piece by piece."""
+"""Keeps the near future of one time line in memory, read from disk page by page."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -6,10 +6,10 @@ from typing import Protocol
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.embedded.alarm_queue import BEFORE_ALL, AlarmQueue
 
-WIDTH = 20 * SECOND
+WIDTH_MS = 20 * SECOND
 
 
-class Read(Protocol):
+class ReadDue(Protocol):
     """`due_wall` or `due_steady` of the store."""
 
     def __call__(self, before: int, limit: int, after: int = -1) -> Awaitable[list[tuple[int, str]]]:
@@ -17,18 +17,17 @@ class Read(Protocol):
 
 
 class DueWindow:
-    """Raises the horizon of a line before it reads, and lowers it after it has read too much.
+    """Raises the horizon of a queue before it reads, and lowers it where it could not read everything.
 
-    What a turn commits while the disk is being read is either read, or put into the line by that turn,
-    because the horizon stands above it already: nothing falls between. What was overdue
-    at the start is read apart, so that it holds up nothing that is on time. `page` caps one reading,
-    `room` the whole line.
+    An alarm that a turn commits during a read is either read, or put into the queue by that turn, because
+    the horizon is above it already: none is lost in between. What was overdue at the start is read
+    separately, so that it delays nothing punctual. `page` caps one read, `room` the whole queue.
     """
 
     def __init__(
-        self, *, line: AlarmQueue, read: Read, is_ringing: Callable[[str], bool], page: int, room: int
+        self, *, queue: AlarmQueue, read: ReadDue, is_ringing: Callable[[str], bool], page: int, room: int
     ) -> None:
-        self._line = line
+        self._queue = queue
         self._read = read
         self._is_ringing = is_ringing
         self._page = self._limit = page
@@ -38,32 +37,32 @@ class DueWindow:
 
     def begin(self, now: int) -> None:
         """Everything up to `now` is the backlog of an earlier process."""
-        self._line.horizon = now
+        self._queue.horizon = now
         self._backlog = now
 
     def is_short(self, now: int) -> bool:
         """Whether there is something to read, and room for it."""
-        if len(self._line) + self._page > self._room:
+        if len(self._queue) + self._page > self._room:
             return False
-        return self._backlog is not None or self._line.horizon < now + WIDTH // 2
+        return self._backlog is not None or self._queue.horizon < now + WIDTH_MS // 2
 
     async def refill(self, now: int) -> None:
         """Reads what `is_short` found missing. Raises StoreUnavailable."""
-        if self._line.horizon < now + WIDTH // 2:
-            await self._raise(now + WIDTH)
+        if self._queue.horizon < now + WIDTH_MS // 2:
+            await self._raise(now + WIDTH_MS)
         if self._backlog is not None:
             await self._read_backlog(self._backlog)
 
     async def _raise(self, horizon: int) -> None:
-        known = self._line.horizon
-        self._line.horizon = horizon
+        known = self._queue.horizon
+        self._queue.horizon = horizon
         try:
             end = await self._read_page(horizon, known)
         except BaseException:
-            self._line.horizon = known
+            self._queue.horizon = known
             raise
         if end is not None:
-            self._line.horizon = end
+            self._queue.horizon = end
 
     async def _read_backlog(self, backlog: int) -> None:
         end = await self._read_page(backlog, self._backlog_from)
@@ -86,7 +85,7 @@ class DueWindow:
         return end
 
     def _take(self, rows: list[tuple[int, str]]) -> None:
-        """A job that memory knows already is not touched: a turn knows better than a reading."""
+        """Leaves jobs alone that are in memory: their turns are newer than what was read."""
         for moment, job_id in rows:
-            if job_id not in self._line and not self._is_ringing(job_id):
-                self._line.put(job_id, moment)
+            if job_id not in self._queue and not self._is_ringing(job_id):
+                self._queue.put(job_id, moment)

@@ -37,9 +37,9 @@ class EmbeddedHost:
         *,
         turns: EmbeddedTurns,
         creation: BulkCreation,
-        actors: JobCache,
+        jobs: JobCache,
         alarms: EmbeddedAlarms,
-        outgoing: EffectHandlers,
+        effects: EffectHandlers,
         recovery: Recovery,
         store: StateStore,
         history: History,
@@ -48,7 +48,7 @@ class EmbeddedHost:
     ) -> None:
         self._turns = turns
         self._creation = creation
-        self._actors = actors
+        self._jobs = jobs
         self._alarms = alarms
         self._recovery = recovery
         self._store = store
@@ -56,23 +56,18 @@ class EmbeddedHost:
         self._clock = clock
         self._log = log
         self._tasks = Tasks()
-        self.outgoing = outgoing
-        self.courier = outgoing.courier
+        self.effects = effects
+        self.notifications = effects.notifications
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done.
 
-        Who stops waiting stops nothing: a turn that has begun is taken to its end.
+        A turn that has begun is completed, also when the caller is cancelled.
         """
         if self._is_draining and isinstance(command.event, STARTING):
             raise StoreUnavailable(STOPPING)
         event, definition = command.event, command.definition
-        if (
-            isinstance(event, Created)
-            and not event.uid
-            and definition is not None
-            and command.remembered is None
-        ):
+        if isinstance(event, Created) and not event.uid and definition and command.remembered is None:
             return await self._to_its_end(self._creation.take(definition, event))
         return await self._to_its_end(self._turns.take(job_id, command))
 
@@ -98,17 +93,17 @@ class EmbeddedHost:
     @property
     def jobs_held(self) -> int:
         """How many jobs are in memory."""
-        return len(self._actors)
+        return len(self._jobs)
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """The job's line as its latest commit left it, where memory has it; else ask the catalogue."""
-        actor = self._actors.find(job_id)
-        return None if actor is None else actor.held.entry
+        locked = self._jobs.find(job_id)
+        return None if locked is None else locked.cached.entry
 
     @property
     def running(self) -> int:
         """How many jobs have executions that run or wait for a retry."""
-        return self._actors.live
+        return self._jobs.live
 
     async def read(self, job_id: str) -> Job | None:
         """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError."""
@@ -132,14 +127,14 @@ class EmbeddedHost:
         self._alarms.drain()
         await wait_for_rest(self._is_at_work, clock=self._clock, grace=grace)
         await self._alarms.stop()
-        await self.outgoing.stop()
+        await self.effects.stop()
         await self._tasks.wait_for_all()
         await close_history(self._history, self._log)
         await self._store.close()
 
     def _is_at_work(self) -> bool:
         turns = self._alarms.is_ringing or len(self._tasks) > 0
-        return turns or self._actors.live > 0 or not self.outgoing.is_idle
+        return turns or self._jobs.live > 0 or not self.effects.is_idle
 
     async def _to_its_end(self, work: Coroutine[Any, Any, Result]) -> Result:
         """What `work` gives; it goes on when nobody waits for it any more."""

@@ -1,4 +1,4 @@
-"""After a start: what an earlier process left undone is taken up, whether or not anybody asks for it."""
+"""After a start: resumes everything that an earlier process left unfinished."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,14 +9,14 @@ from scheduler_service.ports.history import History
 from scheduler_service.ports.state import StateStore
 
 PAGE = 500
-AT_ONCE = 128
+JOBS_AT_ONCE = 128
 
 
 class Recovery:
-    """Hands unwritten batches to the history, deliveries to the courier, and wakes every open job.
+    """Hands unwritten batches to the history and deliveries to their sender, and wakes every open job.
 
     `wake` loads a job, so that its open calls are sent again or their execution is closed as lost; it never
-    raises. Thousands of jobs are awake within seconds, 128 at a time (SPEC section 8).
+    raises. 128 jobs are woken at a time: thousands within seconds (SPEC section 8).
     """
 
     def __init__(
@@ -24,16 +24,16 @@ class Recovery:
         *,
         store: StateStore,
         history: History,
-        courier: NotificationSender,
+        notifications: NotificationSender,
         wake: Callable[[str], Awaitable[None]],
     ) -> None:
         self._store = store
         self._history = history
-        self._courier = courier
+        self._notifications = notifications
         self._wake = wake
 
     async def run(self) -> None:
-        """Returns when all of it has been taken up. Raises StoreUnavailable."""
+        """Returns when all of it has been resumed. Raises StoreUnavailable."""
         await self._hand_over_batches()
         await self._hand_over_deliveries()
         await self._wake_open_jobs()
@@ -57,10 +57,10 @@ class Recovery:
             if len(page) < PAGE:
                 break
             after = page[-1].delivery_id
-        self._courier.adopt(found)
+        self._notifications.adopt(found)
 
     async def _wake_open_jobs(self) -> None:
-        places = asyncio.Semaphore(AT_ONCE)
+        places = asyncio.Semaphore(JOBS_AT_ONCE)
 
         async def wake(job_id: str) -> None:
             async with places:

@@ -1,4 +1,4 @@
-"""Takes the turns of the embedded host: each under its job's lock, whoever asked for it."""
+"""Takes the turns of the embedded host, each under its job's lock."""
 
 from scheduler_service.domain.events import AlarmRang
 from scheduler_service.domain.moments import MINUTE
@@ -21,43 +21,41 @@ class EmbeddedTurns:
 
     _is_draining = False
 
-    def __init__(
-        self, *, actors: JobCache, turn: Turn, alarms: EmbeddedAlarms, clock: Clock, log: Log
-    ) -> None:
+    def __init__(self, *, jobs: JobCache, turn: Turn, alarms: EmbeddedAlarms, clock: Clock, log: Log) -> None:
         self._clock = clock
-        self._actors = actors
+        self._jobs = jobs
         self._turn = turn
         self._alarms = alarms
         self._log = log
 
     async def take(self, job_id: str, command: Command, moment: int | None = None) -> Reply:
         """Takes one turn (`Turn.run`) once all that was asked before it is done. Raises StoreError."""
-        actor = self._actors.enter(job_id)
-        if not actor.is_busy:
-            actor.seize()
+        locked = self._jobs.enter(job_id)
+        if not locked.is_busy:
+            locked.seize()
         else:
-            await actor.acquire()
+            await locked.acquire()
         try:
-            return await self._turn.run(actor.held, command, moment)
+            return await self._turn.run(locked.cached, command, moment)
         finally:
-            self._actors.leave(actor)
+            self._jobs.leave(locked)
 
     async def read(self, job_id: str) -> Job | None:
         """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError."""
-        actor = self._actors.enter(job_id)
-        await actor.acquire()
+        locked = self._jobs.enter(job_id)
+        await locked.acquire()
         try:
-            return await self._turn.read(actor.held)
+            return await self._turn.read(locked.cached)
         finally:
-            self._actors.leave(actor)
+            self._jobs.leave(locked)
 
     async def ring(self, job_id: str, moment: int | None) -> None:
-        """A ring never raises: who cannot be looked at now is looked at later.
+        """Rings a job; after an error it rings again later. Never raises.
 
-        A job with executions is not taken ahead of `moment`: what they do until then may decide the firing.
-        It is rung again then, and meanwhile for all else.
+        A job with live executions is not rung ahead of `moment`, because they may still affect the firing:
+        its alarm is set to the moment itself.
         """
-        is_live = self._actors.is_live(job_id)
+        is_live = self._jobs.is_live(job_id)
         if self._is_draining and not is_live:
             return
         ahead = ahead_of(moment, self._clock.now()) if is_live else 0
@@ -66,11 +64,11 @@ class EmbeddedTurns:
             return
         try:
             await self.take(job_id, RANG, moment)
-        except Exception as error:  # noqa: BLE001 - one broken job must stop neither the others nor the start
+        except Exception as error:  # noqa: BLE001 - one broken job must not stop the others or the start
             self._look_later(job_id, error, "look_failed")
 
     async def wake(self, job_id: str) -> None:
-        """The same for a job that an earlier process left open."""
+        """Loads a job that an earlier process left open. Never raises."""
         try:
             await self.read(job_id)
         except Exception as error:  # noqa: BLE001 - as above

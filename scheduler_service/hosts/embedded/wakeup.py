@@ -1,4 +1,4 @@
-"""Sleeps until something is due, and is woken where something comes that is due before."""
+"""A sleep until the next due time, which ends early where something is due before."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from scheduler_service.hosts.clock import Alarm, Timekeeper
 
 
 class Wakeup:
-    """One sleeper and its timer. `ahead`: so many ms before a wall moment, at most, it may be wanted."""
+    """One sleeping task and its timer. `ahead`: a wall moment may need it up to so many ms before."""
 
     def __init__(self, *, clock: Timekeeper, ahead: int) -> None:
         self._clock = clock
@@ -19,32 +19,32 @@ class Wakeup:
 
     @property
     def is_awake(self) -> bool:
-        """Whether it was woken, and looks for itself at what is due."""
+        """Whether the task was woken, and will look at what is due."""
         return self._awake.is_set()
 
     def sleeps_past(self, due: Due) -> bool:
-        """Whether `due` may come before it wakes by itself; most moments come long after, which is quick.
+        """Whether `due` may come before the timer ends. Quick for most moments, which come long after.
 
-        The wall may step only while it is awake: who sleeps here is who has the clock follow its steps.
+        The wall clock may step only while the task is awake: it is this task that follows the steps.
         """
         wall, steady = due.wall, due.steady
         return (steady is not None and steady < self._steady) or (wall is not None and wall <= self._wall)
 
     async def sleep(self, now: Now, pause: int) -> None:
-        """Returns in `pause` ms, or when it is woken before."""
+        """Returns in `pause` ms, or earlier where it is woken."""
         self._awake.clear()
         self._set(now, pause)
         await self._awake.wait()
 
     def wake(self, now: Now, pause: int) -> None:
-        """Wakes it in `pause` ms where it would sleep for longer."""
+        """Ends the sleep in `pause` ms where it would last longer."""
         if pause == 0:
             self._awake.set()
         elif now.steady + pause < self._steady:
             self._set(now, pause)
 
     def close(self) -> None:
-        """The timer will not ring any more."""
+        """Cancels the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -60,9 +60,9 @@ class OwnShard:
         self.peek = host.peek
         self.create_all = host.create_all
         self.read = host.read
-        self.resend = host.courier.resend
-        self.dismiss = host.courier.dismiss
-        self.resend_outbox = host.courier.resend_outbox
+        self.resend = host.notifications.resend
+        self.dismiss = host.notifications.dismiss
+        self.resend_outbox = host.notifications.resend_outbox
         self.flush = history.flush
 
     async def status(self) -> ShardStatus:

@@ -56,7 +56,7 @@ class WorkerService:
         self._compile = compile_text
         self._compile_cache = compile_cache
         self._clock = clock
-        catalogue, queues, courier = store.catalogue, store.queues, host.courier
+        catalogue, queues, notifications = store.catalogue, store.queues, host.notifications
         self._handlers: Mapping[str, Handler] = dict(
             [
                 _handler(rpc_methods.STATUS, self._status),
@@ -66,9 +66,9 @@ class WorkerService:
                 _handler(rpc_methods.DEFINITION, lambda argument: store.definition(*argument)),
                 _handler(rpc_methods.FORGET, store.forget),
                 _handler(rpc_methods.FLUSH, lambda _: history.flush()),
-                _handler(rpc_methods.RESEND, courier.resend),
-                _handler(rpc_methods.DISMISS, courier.dismiss),
-                _handler(rpc_methods.RESEND_OUTBOX, lambda _: courier.resend_outbox()),
+                _handler(rpc_methods.RESEND, notifications.resend),
+                _handler(rpc_methods.DISMISS, notifications.dismiss),
+                _handler(rpc_methods.RESEND_OUTBOX, lambda _: notifications.resend_outbox()),
                 _handler(rpc_methods.GET, catalogue.get),
                 _handler(rpc_methods.SOME, self._some),
                 _handler(rpc_methods.FIND, catalogue.find),

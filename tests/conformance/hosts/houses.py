@@ -111,7 +111,7 @@ class DaprHouse(Handles):
         await presence.enter()
         client = StandInClient(self.world, name, process.doing)
         history = MemoryHistory(None, self.journal)  # type: ignore[arg-type]
-        ground = DaprParts(
+        parts = DaprParts(
             core=CORE,
             cluster=Cluster(shared=shared, nodes=nodes, presence=presence, epoch=epoch),
             sidecar=Sidecar(client=client, patience=PATIENCE),
@@ -122,10 +122,10 @@ class DaprHouse(Handles):
             redact=Masking().redact_all,
             count=count_missed,
             log=self._write_log,
-            lives=self._new_life,
+            new_identity=self._new_life,
             **self.options,
         )
-        host = build_dapr_host(ground)
+        host = build_dapr_host(parts)
         history.store = host.store
         await self.world.join(name, host)
         await host.start()
@@ -164,10 +164,10 @@ class DaprHouse(Handles):
         await node.host._tasks.cancel()
         for _, timer in node.host.alarms._timers.values():
             timer.cancel()
-        await node.host._gate.stop()
-        await node.host.outgoing.crew.stop()
-        await node.host.outgoing.parts.stop()
-        await node.host.courier.stop()
+        await node.host._send_guard.stop()
+        await node.host.effects.calls.stop()
+        await node.host.effects.parts.stop()
+        await node.host.notifications.stop()
         if not self.nodes:
             self.sender = ScriptedSender(self.journal)
             self.targets.append(self.sender)
@@ -282,14 +282,14 @@ def moved(cluster: DaprHouse, names: tuple[str, str] = ("one", "two")) -> str:
 
 async def freeze(cluster: DaprHouse) -> "asyncio.Future[None]":
     """The next turn's claim stands still before it reaches the database, until the future is set."""
-    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    send_guard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     shared = cluster.node.shared
     original = shared.claim
 
     async def hold(claim: TurnClaim) -> None:
         shared.claim = original  # type: ignore[method-assign]
-        await gate
+        await send_guard
         await original(claim)
 
     shared.claim = hold  # type: ignore[method-assign]
-    return gate
+    return send_guard

@@ -113,9 +113,9 @@ class StandIn:
         if self.active.get(actor_id) != node:
             raise DaprInternalError("actor instance is missing")
         self.journal.append(("save", actor_id))
-        gate = None if self.before_save is None else self.before_save(node, actor_id)
-        if gate is not None:
-            await gate
+        send_guard = None if self.before_save is None else self.before_save(node, actor_id)
+        if send_guard is not None:
+            await send_guard
         self.saves += 1
         if value is None:
             self.state.pop(actor_id, None)

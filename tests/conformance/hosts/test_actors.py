@@ -111,7 +111,7 @@ async def test_daprd_is_told_what_jobs_need(cluster: DaprHouse) -> None:
 async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -> None:
     """Its sidecar refuses the state of an actor that lives elsewhere; there the job goes on (DAPR)."""
     await cluster.create()
-    gate = await freeze(cluster)
+    send_guard = await freeze(cluster)
     frozen = asyncio.create_task(cluster.trigger())
     await cluster.settle()
     cluster.world.kill("one")
@@ -120,7 +120,7 @@ async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -
     assert isinstance(await second.host("job", Command(Triggered())), Started)
     await cluster.settle()
     before = cluster.world.state["job"]
-    gate.set_result(None)
+    send_guard.set_result(None)
     with pytest.raises(StoreError):
         await frozen
     assert cluster.world.state["job"] == before
@@ -135,12 +135,12 @@ async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -
 async def test_a_job_is_let_go_before_its_turn_ends(cluster: DaprHouse) -> None:
     """daprd moves nothing until it has the answer: a turn that hangs must not hold up the cluster (DAPR)."""
     await cluster.create()
-    gate = await freeze(cluster)
+    send_guard = await freeze(cluster)
     frozen = asyncio.create_task(cluster.trigger())
     await cluster.settle()
     assert (await ask(cluster, "DELETE", ACTOR)).status_code == 200
     assert not frozen.done()
-    gate.set_result(None)
+    send_guard.set_result(None)
     assert isinstance(await frozen, Started)
     await cluster.advance(2_000)
     assert cluster.executions() == {1: State.SUCCEEDED}

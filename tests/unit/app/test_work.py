@@ -88,7 +88,7 @@ class Works:
         self._commit = store.commit
         store.commit = self._count_commit  # type: ignore[method-assign]
         store.files.writing.set_trace_callback(self.statements.append)
-        ground = EmbeddedParts(
+        parts = EmbeddedParts(
             core=msgspec.structs.replace(CORE, decide=self._count_turn),
             store=store,
             history=history,
@@ -101,7 +101,7 @@ class Works:
             holder=Holder("node", "1"),
             boot=store.boot,
         )
-        self.host = build_embedded_host(ground)
+        self.host = build_embedded_host(parts)
 
     async def create(self, count: int, qos: int, steps: int) -> None:
         """Jobs that fire every minute, all at the same moments; each step after the first has a template."""

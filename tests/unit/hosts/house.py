@@ -193,7 +193,7 @@ class House(Handles):
         self.sender = ScriptedSender(self.journal)
         # Who runs is in the memory of a process, and heard of anew after a start; here at once.
         self.router = MemoryRouter(instances=self.instances, terms=self._terms, clock=self.clock)
-        ground = EmbeddedParts(
+        parts = EmbeddedParts(
             core=CORE,
             store=self.store,
             history=self.history,
@@ -205,10 +205,10 @@ class House(Handles):
             log=self._write_log,
             holder=Holder("node", str(self.boot)),
             boot=self.boot,
-            lives=self._new_life,
+            new_identity=self._new_life,
             **self.options,
         )
-        self.host = build_embedded_host(ground)
+        self.host = build_embedded_host(parts)
 
     async def start(self) -> "House":
         """Starts the present process."""
@@ -221,8 +221,8 @@ class House(Handles):
         self.store.die()
         self.host._alarms._flying.cancel()
         self.host._alarms._early.cancel()
-        self.host.outgoing.crew._running.cancel()
-        self.host.outgoing.crew._informs.cancel()
+        self.host.effects.calls._running.cancel()
+        self.host.effects.calls._informs.cancel()
         others = asyncio.all_tasks() - self._foreign
         for task in others:
             task.cancel()

@@ -54,9 +54,9 @@ class ScriptedSender(Sender):
             raise NotSent
         self.journal.append(("send", place))
         self.requests.append(request)
-        gate = self._gates.get(place)
-        if gate is not None:
-            await gate.wait()
+        send_guard = self._gates.get(place)
+        if send_guard is not None:
+            await send_guard.wait()
         line = self.script.get(place)
         return line.popleft() if line else Answer(200, body=b"{}")
 

@@ -6,9 +6,9 @@ from scheduler_service.hosts.identity import IDENTITIES_AT_ONCE, KEY_BYTES, Iden
 def test_no_two_lives_are_alike() -> None:
     """Uids are 32 hex digits, keys random, also beyond one helping of chance."""
     new_life = IdentitySource()
-    lives = [new_life() for _ in range(3 * IDENTITIES_AT_ONCE)]
-    assert len({uid for uid, _ in lives}) == len({key for _, key in lives}) == len(lives)
-    assert all(len(uid) == 32 and int(uid, 16) >= 0 and len(key) == KEY_BYTES for uid, key in lives)
+    new_identity = [new_life() for _ in range(3 * IDENTITIES_AT_ONCE)]
+    assert len({uid for uid, _ in new_identity}) == len({key for _, key in new_identity}) == len(new_identity)
+    assert all(len(uid) == 32 and int(uid, 16) >= 0 and len(key) == KEY_BYTES for uid, key in new_identity)
 
 
 def test_uids_begin_with_the_moment() -> None:

@@ -36,9 +36,9 @@ class Bridge:
         self.offered: list[int] = []
         self.is_away = False
         self.log: list[str] = []
-        insistence = Redelivery(take=self._take, clock=self.clock, lease=lease)
-        self.crew = CallsInFlight(
-            sender=self.sender, gate=OpenSendGuard(), insistence=insistence, log=self._write
+        redelivery = Redelivery(take=self._take, clock=self.clock, lease=lease)
+        self.calls = CallsInFlight(
+            sender=self.sender, send_guard=OpenSendGuard(), redelivery=redelivery, log=self._write
         )
 
     async def advance(self, pause: int) -> None:
@@ -68,31 +68,31 @@ class Bridge:
 async def test_an_outcome_comes_home_as_call_ended() -> None:
     """Once, and then the call is not alive any more."""
     bridge = Bridge()
-    bridge.crew.call("job", TOKEN, REQUEST)
-    assert bridge.crew.alive("uid") == (TOKEN,)
+    bridge.calls.call("job", TOKEN, REQUEST)
+    assert bridge.calls.alive("uid") == (TOKEN,)
     await bridge.settle()
     assert bridge.taken == [CallEnded(TOKEN, Answer(200, body=b"{}"))]
-    assert bridge.crew.alive("uid") == ()
-    assert len(bridge.crew) == 0
+    assert bridge.calls.alive("uid") == ()
+    assert len(bridge.calls) == 0
 
 
 async def test_a_call_that_is_alive_is_not_sent_twice() -> None:
     """Neither while it is in flight nor while its answer is on its way home."""
     bridge = Bridge()
     bridge.is_away = True
-    bridge.crew.call("job", TOKEN, REQUEST)
+    bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
-    bridge.crew.call("job", TOKEN, REQUEST)
+    bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
     assert bridge.sender.urls() == [URL]
-    assert bridge.crew.alive("uid") == (TOKEN,)
+    assert bridge.calls.alive("uid") == (TOKEN,)
 
 
 async def test_an_answer_is_offered_with_growing_pauses_until_it_is_taken() -> None:
     """100 ms, twice as long each time, at most five seconds."""
     bridge = Bridge()
     bridge.is_away = True
-    bridge.crew.call("job", TOKEN, REQUEST)
+    bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
     await bridge.advance(20_000)
     assert bridge.offered == [0, 100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300]
@@ -105,34 +105,34 @@ async def test_an_answer_is_given_up_when_its_lease_ends() -> None:
     """And this is said."""
     bridge = Bridge(lease=1_000)
     bridge.is_away = True
-    bridge.crew.call("job", TOKEN, REQUEST)
+    bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
     await bridge.advance(5_000)
     assert bridge.log == ["answer_not_taken"]
-    assert bridge.crew.alive("uid") == ()
+    assert bridge.calls.alive("uid") == ()
 
 
 async def test_an_abandoned_call_is_stopped() -> None:
     """Its outcome goes nowhere."""
     bridge = Bridge()
     bridge.sender.hold(URL)
-    bridge.crew.call("job", TOKEN, REQUEST)
+    bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
-    bridge.crew.abandon(TOKEN)
-    bridge.crew.abandon(TOKEN)
+    bridge.calls.abandon(TOKEN)
+    bridge.calls.abandon(TOKEN)
     bridge.sender.release(URL)
     await bridge.settle()
     assert bridge.taken == []
-    assert len(bridge.crew) == 0
+    assert len(bridge.calls) == 0
 
 
 async def test_an_answer_on_its_way_home_is_not_cut_off() -> None:
     """A turn that has begun must not be cancelled from outside."""
     bridge = Bridge()
     bridge.is_away = True
-    bridge.crew.call("job", TOKEN, REQUEST)
+    bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
-    bridge.crew.abandon(TOKEN)
+    bridge.calls.abandon(TOKEN)
     bridge.is_away = False
     await bridge.advance(1_000)
     assert len(bridge.taken) == 1
@@ -143,13 +143,13 @@ async def test_an_inform_is_sent_once_and_awaited_by_nobody() -> None:
     bridge = Bridge()
     bridge.sender.hold(URL)
     for _ in range(1_001):
-        bridge.crew.inform(REQUEST)
+        bridge.calls.inform(REQUEST)
     await bridge.settle()
     assert len(bridge.sender.requests) == 1_000
     assert bridge.log == ["inform_dropped"]
     bridge.sender.release(URL)
     await bridge.settle()
-    bridge.crew.inform(REQUEST)
+    bridge.calls.inform(REQUEST)
     await bridge.settle()
     assert len(bridge.sender.requests) == 1_001
     assert bridge.taken == []
@@ -159,11 +159,11 @@ async def test_stopping_ends_what_is_in_flight() -> None:
     """And tells nobody."""
     bridge = Bridge()
     bridge.sender.hold(URL)
-    bridge.crew.call("job", TOKEN, REQUEST)
+    bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
-    await bridge.crew.stop()
+    await bridge.calls.stop()
     assert bridge.taken == []
-    assert len(bridge.crew) == 0
+    assert len(bridge.calls) == 0
 
 
 class ClosedGate:
@@ -183,36 +183,38 @@ class ClosedGate:
 
 async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
     """Nothing was sent and nothing comes home; the gate hears of it, and it may be made anew."""
-    bridge, gate = Bridge(), ClosedGate()
-    insistence = Redelivery(take=bridge._take, clock=bridge.clock)
-    crew = CallsInFlight(sender=bridge.sender, gate=gate, insistence=insistence, log=bridge._write)
+    bridge, send_guard = Bridge(), ClosedGate()
+    redelivery = Redelivery(take=bridge._take, clock=bridge.clock)
+    calls = CallsInFlight(
+        sender=bridge.sender, send_guard=send_guard, redelivery=redelivery, log=bridge._write
+    )
     for _ in range(2):
-        crew.call("job", TOKEN, REQUEST)
+        calls.call("job", TOKEN, REQUEST)
         await bridge.settle()
-        assert crew.alive("uid") == ()
-    assert gate.turned_back == [("job", TOKEN)] * 2
+        assert calls.alive("uid") == ()
+    assert send_guard.turned_back == [("job", TOKEN)] * 2
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
 
 
 async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
     """And it holds no place at its instance: the next call gets it."""
-    bridge, gate = Bridge(), ClosedGate()
+    bridge, send_guard = Bridge(), ClosedGate()
     instances = Instances()
     instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
     router = MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
-    insistence = Redelivery(take=bridge._take, clock=bridge.clock)
+    redelivery = Redelivery(take=bridge._take, clock=bridge.clock)
     parts = PartsInFlight(
         sender=bridge.sender,
-        gate=gate,
+        send_guard=send_guard,
         router=router,
-        insistence=insistence,
+        redelivery=redelivery,
         log=bridge._write,
-        stir=wake_no_claimers,
+        wake_claimers=wake_no_claimers,
     )
     tokens = [Token("uid", number, number, CallKind.PART, 0) for number in (1, 2)]
     for token in tokens:
         parts.start("job", CallPart(token, "default", "shop", "a", REQUEST))
         await bridge.settle()
         assert parts.alive("uid") == ()
-    assert gate.turned_back == [("job", token) for token in tokens]
+    assert send_guard.turned_back == [("job", token) for token in tokens]
     assert (bridge.sender.urls(), bridge.taken) == ([], [])

@@ -13,16 +13,16 @@ pytestmark = pytest.mark.anyio
 async def test_an_errand_runs_to_its_first_wait_at_once() -> None:
     """And goes on when that wait ends, with what came of it."""
     errands, said = LightTasks(), []
-    gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    send_guard: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
         said.append("before")
-        said.append(await gate)
+        said.append(await send_guard)
 
     errands.start(run())
     assert said == ["before"]
     assert len(errands) == 1
-    gate.set_result("after")
+    send_guard.set_result("after")
     await errands.wait_for_all()
     assert said == ["before", "after"]
 
@@ -43,17 +43,17 @@ async def test_one_that_starts_soon_runs_nothing_inside_of_its_caller() -> None:
 async def test_an_error_that_is_awaited_is_raised_in_the_errand() -> None:
     """As in a task."""
     errands, caught = LightTasks(), []
-    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    send_guard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
         try:
-            await gate
+            await send_guard
         except ValueError as error:
             caught.append(str(error))
         await asyncio.sleep(0)
 
     errands.start(run())
-    gate.set_exception(ValueError("so"))
+    send_guard.set_exception(ValueError("so"))
     await errands.wait_for_all()
     assert caught == ["so"]
 
@@ -62,18 +62,18 @@ async def test_an_error_that_is_awaited_is_raised_in_the_errand() -> None:
 async def test_cancelling_ends_an_errand_where_it_waits(is_over: bool) -> None:
     """Also where its wait has just ended and it was not told yet: cleanly, by the way of its finally."""
     errands, said = LightTasks(), []
-    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    send_guard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
         try:
-            await gate
+            await send_guard
             said.append("on")
         finally:
             said.append("cleaned up")
 
     errand = errands.start(run())
     if is_over:
-        gate.set_result(None)
+        send_guard.set_result(None)
     errand.cancel()
     await errands.wait_for_all()
     assert said == ["cleaned up"]
@@ -110,11 +110,11 @@ async def test_waiting_ends_with_the_first_that_ends() -> None:
     errands = LightTasks()
     gates = [asyncio.get_running_loop().create_future() for _ in range(2)]
 
-    async def run(gate: "asyncio.Future[None]") -> None:
-        await gate
+    async def run(send_guard: "asyncio.Future[None]") -> None:
+        await send_guard
 
-    for gate in gates:
-        errands.start(run(gate))
+    for send_guard in gates:
+        errands.start(run(send_guard))
     waiting = asyncio.create_task(errands.wait())
     await asyncio.sleep(0)
     gates[1].set_result(None)

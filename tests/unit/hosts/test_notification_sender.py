@@ -52,7 +52,7 @@ async def test_events_are_told_in_their_order_and_after_their_commit() -> None:
     await house.settle()
     assert events(house) == ["succeed", "finalSucceed"]
     assert house.delivery_states() == {"200": "delivered", "finalSucceed": "delivered"}
-    assert len(house.host.courier) == 0
+    assert len(house.host.notifications) == 0
 
 
 async def test_a_retry_may_be_overtaken() -> None:
@@ -82,9 +82,9 @@ async def test_without_a_guarantee_it_fails_in_the_end_and_may_be_sent_again_by_
     assert len(events(house)) == 4
     assert house.delivery_states() == {"finalSucceed": "failed"}
     assert house.disk.deliveries == {}
-    assert await house.host.courier.resend("uid1-1-0")
+    assert await house.host.notifications.resend("uid1-1-0")
     assert house.delivery_states() == {"finalSucceed": "delivered"}
-    assert not await house.host.courier.resend("uid1-1-0")
+    assert not await house.host.notifications.resend("uid1-1-0")
     tries = [one for one in house.history.records() if isinstance(one, DeliveryRecord)][-1].tries
     assert [one.status for one in tries] == [500] * 4 + [200]
 
@@ -98,12 +98,12 @@ async def test_with_a_guarantee_it_stays_in_the_outbox_until_it_is_delivered() -
     await house.advance(120_000)
     assert house.delivery_states() == {"finalSucceed": "outbox"}
     assert [one.state for one in house.disk.deliveries.values()] == ["outbox"]
-    assert await house.host.courier.resend_outbox() == 1
+    assert await house.host.notifications.resend_outbox() == 1
     assert house.delivery_states() == {"finalSucceed": "outbox"}
-    assert await house.host.courier.resend_outbox() == 1
+    assert await house.host.notifications.resend_outbox() == 1
     assert house.delivery_states() == {"finalSucceed": "delivered"}
     assert house.disk.deliveries == {}
-    assert await house.host.courier.resend_outbox() == 0
+    assert await house.host.notifications.resend_outbox() == 0
 
 
 async def test_what_is_dismissed_is_never_sent_again() -> None:
@@ -113,13 +113,13 @@ async def test_what_is_dismissed_is_never_sent_again() -> None:
     house.sender.answers(TOLD, *[500] * 4)
     await house.trigger()
     await house.advance(10_000)
-    courier = house.host.courier
-    assert await courier.dismiss("uid1-1-0")
-    assert not await courier.dismiss("uid1-1-0")
+    notifications = house.host.notifications
+    assert await notifications.dismiss("uid1-1-0")
+    assert not await notifications.dismiss("uid1-1-0")
     await house.advance(120_000)
     assert house.delivery_states() == {"200": "dismissed", "finalSucceed": "delivered"}
     assert house.disk.deliveries == {}
-    assert not await courier.dismiss("nobody")
+    assert not await notifications.dismiss("nobody")
 
 
 async def test_a_durable_delivery_goes_on_after_a_crash_under_the_same_key() -> None:
@@ -139,7 +139,7 @@ async def test_a_durable_delivery_goes_on_after_a_crash_under_the_same_key() -> 
     assert house.sender.requests[0] == first
     assert events(house) == ["succeed", "finalSucceed"]
     assert house.disk.deliveries == {}
-    assert await house.host.courier.resend("uid1-1-0") is False
+    assert await house.host.notifications.resend("uid1-1-0") is False
 
 
 async def test_what_became_of_a_delivery_outlives_the_process() -> None:
@@ -213,14 +213,14 @@ async def test_of_more_than_100_pending_the_oldest_intermediate_are_dropped() ->
     """Never a final or a guaranteed one (SPEC section 7)."""
     house = await House().start()
     house.sender.hold(TOLD)
-    courier = house.host.courier
-    courier.take(delivery(0))
+    notifications = house.host.notifications
+    notifications.take(delivery(0))
     await house.settle()
-    courier.take(delivery(1, final=True))
-    courier.take(delivery(2, outbox=True))
+    notifications.take(delivery(1, final=True))
+    notifications.take(delivery(2, outbox=True))
     for ordinal in range(3, 120):
-        courier.take(delivery(ordinal))
-    assert len(courier) == 100
+        notifications.take(delivery(ordinal))
+    assert len(notifications) == 100
     house.sender.release(TOLD)
     await house.settle()
     await house.settle()

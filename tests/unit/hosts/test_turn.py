@@ -78,16 +78,16 @@ class Bench:
             act=self._act,
             alive=lambda uid: (),
             redact=Masking().redact_all,
-            lives=lambda: (f"uid{boot}", b"k" * 32),
+            new_identity=lambda: (f"uid{boot}", b"k" * 32),
             holder=Holder("node", str(boot)),
             boot=boot,
             wait_until=TimedRelease(clock=self.clock).wait_until,
         )
-        self.held = CachedJob("job")
+        self.cached = CachedJob("job")
 
     async def run(self, event: Event, **more: Any) -> Reply:
         """One turn."""
-        return await self.turn.run(self.held, Command(event, **more))
+        return await self.turn.run(self.cached, Command(event, **more))
 
     async def create(self, **members: Any) -> Reply:
         """A life begins."""
@@ -219,8 +219,8 @@ async def test_what_another_writer_left_is_read_again() -> None:
         await bench.run(Triggered())
     assert bench.effects == []
     await bench.run(AlarmRang())
-    assert bench.held.document is not None
-    assert bench.held.document.head.execute_number == 1
+    assert bench.cached.document is not None
+    assert bench.cached.document.head.execute_number == 1
 
 
 async def test_a_call_of_another_process_is_looked_after_before_anything_else() -> None:
@@ -339,7 +339,7 @@ async def test_revisions_are_numbered_by_the_turn_and_kept_only_where_accepted()
     )
     assert sorted(bench.disk.definitions) == [("uid1", 1), ("uid1", 2)]
     assert bench.disk.jobs["job"].entry.job_name == "other"
-    assert sorted(bench.held.programs) == [2]
+    assert sorted(bench.cached.programs) == [2]
 
 
 async def test_the_same_definition_again_is_no_change() -> None:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_node_past_its_heartbeat_commits_nothing(cluster: DaprHouse) -> None:
     """The others take it for dead: whatever it had in hand is left as they made it."""
     await cluster.create()
-    gate = await freeze(cluster)
+    send_guard = await freeze(cluster)
     frozen = asyncio.create_task(cluster.trigger())
     await cluster.settle()
     first = cluster.node
@@ -29,7 +29,7 @@ async def test_a_node_past_its_heartbeat_commits_nothing(cluster: DaprHouse) -> 
     assert isinstance(await second.host("job", Command(Triggered())), Started)
     await cluster.settle()
     before = cluster.world.state["job"]
-    gate.set_result(None)
+    send_guard.set_result(None)
     with pytest.raises(StoreError):
         await frozen
     assert cluster.world.state["job"] == before

@@ -21,7 +21,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.clock = ManualClock(wall=START, skew=SKEW)
-        self.gate = asyncio.Event()
+        self.send_guard = asyncio.Event()
         self.begun: list[str] = []
         self.fails: set[str] = set()
         sidecar: Any = Sidecar(client=None)  # type: ignore[arg-type] # no reminder is set here
@@ -45,7 +45,7 @@ class Slow:
 
     async def _take(self, job_id: str) -> None:
         self.begun.append(job_id)
-        await self.gate.wait()
+        await self.send_guard.wait()
         if job_id in self.fails:
             raise StoreUnavailable("the sidecar did not reach an actor")
 
@@ -61,7 +61,7 @@ async def test_a_herd_waits_here_and_not_in_the_sidecar() -> None:
     await slow.advance(10)
     assert slow.begun == jobs[:AT_ONCE]
     assert AT_ONCE < 100
-    slow.gate.set()
+    slow.send_guard.set()
     await slow.settle()
     assert slow.begun == jobs
     assert not slow.alarms.is_ringing
@@ -73,7 +73,7 @@ async def test_a_job_waits_in_line_once() -> None:
     await slow.hold(*(f"job{number}" for number in range(AT_ONCE)), "late")
     await slow.advance(10)
     await asyncio.gather(slow.alarms.ring("late"), slow.alarms.ring("late"))
-    slow.gate.set()
+    slow.send_guard.set()
     await slow.settle()
     assert slow.begun.count("late") == 1
 
@@ -86,7 +86,7 @@ async def test_a_ring_during_a_turn_is_not_swallowed() -> None:
     second = asyncio.create_task(slow.alarms.ring("job"))
     await slow.settle()
     assert slow.begun == ["job", "job"]
-    slow.gate.set()
+    slow.send_guard.set()
     await asyncio.gather(first, second)
 
 
@@ -100,7 +100,7 @@ async def test_who_is_called_off_in_line_can_be_rung_again() -> None:
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     again = asyncio.create_task(slow.alarms.ring("late"))
-    slow.gate.set()
+    slow.send_guard.set()
     await again
     assert slow.begun[-1] == "late"
 
@@ -111,7 +111,7 @@ async def test_a_ring_that_fails_gives_its_place_up_and_comes_again() -> None:
     slow.fails = {"job0"}
     await slow.hold(*(f"job{number}" for number in range(AT_ONCE + 1)))
     await slow.advance(10)
-    slow.gate.set()
+    slow.send_guard.set()
     await slow.settle()
     assert slow.begun[-1] == f"job{AT_ONCE}"
     slow.fails = set()

@@ -105,7 +105,7 @@ async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, 
     await cluster.add("two")
     job = home_of(cluster, "one")
     await cluster.create(job, qos=1)
-    gate = asyncio.get_running_loop().create_future()
+    send_guard = asyncio.get_running_loop().create_future()
     wanted = {"trigger": 1, "answer": 2}[turn]
     saves = 0
 
@@ -116,7 +116,7 @@ async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, 
             return None
         cluster.world.before_save = None
         cluster.freeze("one")
-        return gate
+        return send_guard
 
     cluster.world.before_save = freeze
     triggering = asyncio.create_task(cluster.nodes["one"].host(job, Command(Triggered())))
@@ -125,7 +125,7 @@ async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, 
     await cluster.advance(1_000)
     before, sent = cluster.executions(job), cluster.sender.urls()
     newer = cluster.world.state[job]
-    gate.set_result(None)
+    send_guard.set_result(None)
     await wake(cluster, triggering)
     assert cluster.world.place(job) == "one"
     await cluster.advance(6_000)

@@ -10,9 +10,9 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue
-from scheduler_service.hosts.embedded.alarms import EARLY, IN_FLIGHT, EmbeddedAlarms
-from scheduler_service.hosts.embedded.due_window import WIDTH
-from scheduler_service.hosts.embedded.early_commit import TURN, EarlyCommit
+from scheduler_service.hosts.embedded.alarms import MOST_EARLY_RINGS, MOST_RINGS, EmbeddedAlarms
+from scheduler_service.hosts.embedded.due_window import WIDTH_MS
+from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS, EarlyCommit
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import StoredJob
 from tests.unit.hosts.house import SKEW, START, until
@@ -31,8 +31,8 @@ class Tower:
         self,
         *,
         ready: int = 1_000,
-        headway: int = 0,
-        rush: int = 0,
+        early_commit: int = 0,
+        burst_lead: int = 0,
         spent: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.disk = Disk()
@@ -41,14 +41,14 @@ class Tower:
         self.rung: list[str] = []
         self.moments: dict[str, int | None] = {}
         self.log: list[str] = []
-        self.gate: asyncio.Event | None = None
+        self.send_guard: asyncio.Event | None = None
         self.alarms = EmbeddedAlarms(
             store=self.store,
             clock=self.clock,
             ring=self._ring,
             log=self._write,
             ready=ready,
-            headway=EarlyCommit(usual=headway, longest=rush),
+            early_commit=EarlyCommit(usual=early_commit, longest=burst_lead),
             elapsed=spent,
         )
 
@@ -73,8 +73,8 @@ class Tower:
 
     async def _ring(self, job_id: str, moment: int | None) -> None:
         self.moments[job_id] = moment
-        if self.gate is not None:
-            await self.gate.wait()
+        if self.send_guard is not None:
+            await self.send_guard.wait()
         self.rung.append(job_id)
         self.set(job_id)
         await self.alarms.arm(job_id, Due())
@@ -125,13 +125,13 @@ async def test_nothing_falls_between_a_reading_and_a_turn() -> None:
 
     async def commit_meanwhile() -> None:
         tower.store.during_read = None
-        due = Due(START + WIDTH + 5_000, None)
+        due = Due(START + WIDTH_MS + 5_000, None)
         await tower.alarms.expect("between", due)
         tower.disk.jobs["between"] = StoredJob(entry("between"), 1, b"", due)
         await tower.alarms.arm("between", due)
 
     tower.store.during_read = commit_meanwhile
-    await tower.advance(WIDTH + 5_000)
+    await tower.advance(WIDTH_MS + 5_000)
     assert tower.rung == ["between"]
     await tower.alarms.stop()
 
@@ -180,8 +180,8 @@ async def test_a_backlog_does_not_hold_up_what_is_on_time() -> None:
 
 
 async def test_a_wall_moment_is_rung_ahead_of_itself() -> None:
-    """Up to `headway` ms, and told; what waits on the steady line is not (docs/decisions/0017)."""
-    tower = Tower(headway=20)
+    """Up to `early_commit` ms, and told; what waits on the steady line is not (docs/decisions/0017)."""
+    tower = Tower(early_commit=20)
     tower.set("overdue", wall=-HOUR)
     tower.set("soon", wall=500)
     tower.set("limit", steady=500)
@@ -198,13 +198,13 @@ async def test_a_wall_moment_is_rung_ahead_of_itself() -> None:
 
 async def test_a_crowd_is_rung_as_far_ahead_as_its_turns_take() -> None:
     """And what is due by itself after it is not (docs/decisions/0017)."""
-    tower = Tower(headway=20, rush=500, ready=10_000)
+    tower = Tower(early_commit=20, burst_lead=500, ready=10_000)
     crowd = [f"job-{n}" for n in range(1_000)]
     for job_id in crowd:
         tower.set(job_id, wall=5_000)
     tower.set("after", wall=5_030)
     await tower.alarms.start()
-    ahead = len(crowd) * TURN // 1_000
+    ahead = len(crowd) * TURN_MICROSECONDS // 1_000
     await tower.advance(5_000 - ahead - 1)
     assert tower.rung == []
     await tower.advance(1)
@@ -218,36 +218,36 @@ async def test_a_crowd_is_rung_as_far_ahead_as_its_turns_take() -> None:
 
 async def test_a_crowd_that_waits_for_its_moment_holds_up_no_limit() -> None:
     """Rings ahead of their moment do not count among those that are under way."""
-    tower = Tower(headway=20, rush=500, ready=10_000)
-    for n in range(IN_FLIGHT * 2):
+    tower = Tower(early_commit=20, burst_lead=500, ready=10_000)
+    for n in range(MOST_RINGS * 2):
         tower.set(f"job-{n}", wall=5_000)
     await tower.alarms.start()
     await tower.advance(4_000)
-    tower.gate = asyncio.Event()
+    tower.send_guard = asyncio.Event()
     await tower.advance(900)
-    assert len(tower.moments) == IN_FLIGHT * 2
+    assert len(tower.moments) == MOST_RINGS * 2
     await tower.alarms.arm("limit", Due(None, tower.clock.now().steady))
     await tower.settle()
     assert tower.moments["limit"] is None
-    tower.gate.set()
+    tower.send_guard.set()
     await tower.alarms.stop()
 
 
 async def test_no_more_than_some_wait_for_their_moment() -> None:
     """Each keeps some kilobytes; the others are rung at their moment, or as soon as there is room."""
-    tower = Tower(headway=20, rush=2_000, ready=40_000)
-    for n in range(EARLY * 3 // 2):
+    tower = Tower(early_commit=20, burst_lead=2_000, ready=40_000)
+    for n in range(MOST_EARLY_RINGS * 3 // 2):
         tower.set(f"job-{n}", wall=5_000)
     await tower.alarms.start()
     await tower.advance(4_000)
-    tower.gate = asyncio.Event()
+    tower.send_guard = asyncio.Event()
     await tower.advance(999)
     early = len(tower.moments)
-    assert EARLY <= early < EARLY * 5 // 4
+    assert MOST_EARLY_RINGS <= early < MOST_EARLY_RINGS * 5 // 4
     await tower.advance(1)
     assert len(tower.moments) > early
-    tower.gate.set()
-    await until(lambda: len(tower.rung) == EARLY * 3 // 2)
+    tower.send_guard.set()
+    await until(lambda: len(tower.rung) == MOST_EARLY_RINGS * 3 // 2)
     await tower.alarms.stop()
 
 
@@ -256,12 +256,12 @@ async def test_one_ring_at_a_time_per_job() -> None:
     tower = Tower()
     await tower.alarms.start()
     await tower.settle()
-    tower.gate = asyncio.Event()
+    tower.send_guard = asyncio.Event()
     await tower.alarms.arm("job", Due(START, None))
     await tower.settle()
     await tower.alarms.arm("job", Due(START, None))
     await tower.settle()
-    tower.gate.set()
+    tower.send_guard.set()
     await tower.settle()
     assert tower.rung == ["job"]
     await tower.alarms.stop()
@@ -363,25 +363,25 @@ async def test_draining_takes_no_firing() -> None:
 
 def test_a_line_holds_one_place_per_job_however_often_it_moves() -> None:
     """A moment that moves to later costs nothing until the earlier one is reached."""
-    line = AlarmQueue()
+    queue = AlarmQueue()
     for moment in range(10, 1_000):
-        line.put("job", moment)
-    assert line.next() == 10
-    assert line.pop(500) is None
-    assert line.next() == 999
-    line.put("job", 700)
-    assert line.pop(2_000) == (700, "job")
-    assert line.pop(2_000) is None
-    assert line.next() is None
+        queue.put("job", moment)
+    assert queue.next() == 10
+    assert queue.pop(500) is None
+    assert queue.next() == 999
+    queue.put("job", 700)
+    assert queue.pop(2_000) == (700, "job")
+    assert queue.pop(2_000) is None
+    assert queue.next() is None
 
 
 def test_a_line_names_what_rings_between_two_moments() -> None:
     """Neither what is due, nor what is later, was moved or dropped; at most as many as are asked for."""
-    line = AlarmQueue()
+    queue = AlarmQueue()
     for moment in (9, 3, 7, 5, 1, 8, 2, 6, 4):
-        line.put(f"job-{moment}", moment)
-    line.put("job-4", 40)
-    line.drop("job-5")
-    assert line.between(2, 7, 100) == [(3, "job-3"), (6, "job-6"), (7, "job-7")]
-    assert len(line.between(2, 7, 2)) == 2
-    assert line.between(9, 30, 100) == []
+        queue.put(f"job-{moment}", moment)
+    queue.put("job-4", 40)
+    queue.drop("job-5")
+    assert queue.between(2, 7, 100) == [(3, "job-3"), (6, "job-6"), (7, "job-7")]
+    assert len(queue.between(2, 7, 2)) == 2
+    assert queue.between(9, 30, 100) == []

@@ -12,7 +12,7 @@ from scheduler_service.domain.events import Destroyed, Paused
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome, JobState
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, ExecutionRecord, FiringRecord
-from scheduler_service.hosts.embedded.early_commit import TURN, EarlyCommit
+from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS, EarlyCommit
 from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.hosts.timed_release import BATCH, TimedRelease
 from tests.unit.hosts.house import START, House
@@ -27,7 +27,7 @@ ONCE: dict[str, Any] = {"dueTime": "1s", "period": "0s"}
 
 async def nearly(**members: Any) -> House:
     """A house whose one job is due in 10 ms."""
-    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer=ONCE, **members)
     await house.advance(990)
     return house
@@ -76,7 +76,7 @@ async def test_work_for_a_queue_is_durable_at_its_moment() -> None:
 
 async def test_what_ends_before_the_moment_does_not_overlap() -> None:
     """A job with executions is looked at in its moment: what they do until then decides (SPEC section 3)."""
-    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer={"dueTime": "1s", "period": "1s"})
     house.sender.hold(URL)
     await house.advance(1_990)
@@ -87,7 +87,7 @@ async def test_what_ends_before_the_moment_does_not_overlap() -> None:
 
 async def test_an_earlier_change_comes_first() -> None:
     """What the job heard before its headway began holds the firing back."""
-    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer=ONCE)
     await house.advance(1_000 - HEADWAY - 1)
     await house.deliver(Paused())
@@ -165,7 +165,7 @@ async def test_a_clock_set_back_does_not_hold_the_job() -> None:
 @pytest.mark.parametrize("is_live", [True, False])
 async def test_a_clock_set_back_before_the_turn_holds_nobody(is_live: bool) -> None:
     """A ring that still waited its turn finds its moment an hour away: it looks, and waits for nothing."""
-    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer={"dueTime": "1s", "period": "1h"})
     if is_live:
         house.sender.hold(URL)
@@ -205,7 +205,7 @@ async def test_moments_are_never_reached_early() -> None:
 
 async def test_an_uncertain_commit_is_not_sent_ahead() -> None:
     """Who finds out that the store has it waits for its moment as well, and one who is late says so."""
-    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer=ONCE, qos=1)
     await house.advance(970)
     house.store.fates.append(Fate.SILENT)
@@ -221,7 +221,7 @@ async def test_an_uncertain_commit_is_not_sent_ahead() -> None:
 
 async def test_a_job_with_executions_hears_all_else_until_its_moment() -> None:
     """A limit that ends while a crowd is taken ahead ends at its time (SPEC section 5)."""
-    house = await House(limits=HostLimits(headway=HEADWAY, rush=500)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY, burst_lead=500)).start()
     for number in range(1_500):
         await house.create(f"job-{number}", timer={"dueTime": "3s", "period": "0s"})
     await house.create("live", timer={"dueTime": "2990ms", "period": "0s"}, timeoutSeconds=1)
@@ -240,7 +240,7 @@ async def test_a_job_with_executions_hears_all_else_until_its_moment() -> None:
 
 async def test_a_trigger_that_is_first_is_answered_before_the_firing() -> None:
     """An execution that began while the ring waited for the lock may end until the moment."""
-    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer=ONCE)
     house.sender.hold(URL)
     await house.advance(979)
@@ -283,7 +283,7 @@ async def test_late_work_for_a_queue_is_late() -> None:
 
 async def test_who_leads_is_not_late_before_the_plan() -> None:
     """With `leadSeconds` a firing may begin long after its own moment, and still before the planned one."""
-    house = await House(limits=HostLimits(headway=HEADWAY)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer={"dueTime": "6s", "period": "0s"}, leadSeconds=5)
     await house.advance(990)
     house.clock.advance(10 + 1_100)
@@ -306,7 +306,7 @@ async def test_restarted_ahead_of_the_moment() -> None:
 @pytest.mark.parametrize("created", [0, 1_300])
 async def test_a_crowd_is_seen_in_time(created: int) -> None:
     """However long before it was created, and whatever woke the alarms in between."""
-    house = await House(limits=HostLimits(headway=HEADWAY, rush=500)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY, burst_lead=500)).start()
     await house.create("other", timer={"dueTime": "1990ms", "period": "0s"})
     await house.advance(created)
     due = f"{3_100 - created}ms"
@@ -346,17 +346,17 @@ async def test_a_crowd_goes_on_in_bunches() -> None:
 
 async def test_a_change_within_a_rush_comes_after_the_firing() -> None:
     """As within the usual headway: it waits, and nobody is told what did not happen."""
-    house = await House(limits=HostLimits(headway=HEADWAY, rush=500)).start()
+    house = await House(limits=HostLimits(early_commit=HEADWAY, burst_lead=500)).start()
     count = 400
     for number in range(count):
         await house.create(f"job-{number}", timer={"dueTime": "3s", "period": "0s"})
-    await house.advance(3_000 - count * TURN // 1_000 + 1)
+    await house.advance(3_000 - count * TURN_MICROSECONDS // 1_000 + 1)
     assert house.disk.jobs["job-0"].entry.execute_number == 1
     paused = asyncio.create_task(house.deliver(Paused(), job_id="job-0"))
     await house.settle()
     assert not paused.done()
     assert house.sender.requests == []
-    await house.advance(count * TURN // 1_000)
+    await house.advance(count * TURN_MICROSECONDS // 1_000)
     await paused
     assert len(house.sender.requests) == count
 
@@ -365,7 +365,7 @@ def is_late(moments: list[int], begin: Callable[[int], int]) -> bool:
     """Whether one server that takes each from `begin` on, in order, ends some turn after its moment."""
     free = 0
     for moment in moments:
-        free = max(free, begin(moment) * 1_000) + TURN
+        free = max(free, begin(moment) * 1_000) + TURN_MICROSECONDS
         if free > moment * 1_000:
             return True
     return False
@@ -378,36 +378,36 @@ def is_late(moments: list[int], begin: Callable[[int], int]) -> bool:
 def test_a_rush_begins_where_the_usual_headway_is_too_short(some: list[int], crowds: list[int]) -> None:
     """Early enough for the last of the first crowd, and for a crowd alone."""
     moments = sorted(some + [2_000 + 150 * place for place, size in enumerate(crowds) for _ in range(size)])
-    headway = EarlyCommit(usual=HEADWAY, longest=500)
-    headway.survey(moments)
+    early_commit = EarlyCommit(usual=HEADWAY, longest=500)
+    early_commit.survey(moments)
 
     def begin(moment: int) -> int:
-        return next(now for now in range(moment - 500, moment) if headway.reach(now) >= moment)
+        return next(now for now in range(moment - 500, moment) if early_commit.reach(now) >= moment)
 
-    rush = [now for now in range(500, 3_000) if headway.reach(now) > now + HEADWAY]
-    assert bool(rush) == is_late(moments, lambda moment: moment - HEADWAY)
-    end = rush[-1] + 1 if rush else 3_000
+    burst_lead = [now for now in range(500, 3_000) if early_commit.reach(now) > now + HEADWAY]
+    assert bool(burst_lead) == is_late(moments, lambda moment: moment - HEADWAY)
+    end = burst_lead[-1] + 1 if burst_lead else 3_000
     assert not is_late([moment for moment in moments if moment <= end], begin)
     for moment in set(moments):
         for now in range(moment - 501, moment):
-            pause = headway.pause(now, moment)
-            assert (pause == 0) == (headway.reach(now) >= moment)
-            assert headway.reach(now + pause - 1) < moment or pause == 0
+            pause = early_commit.pause(now, moment)
+            assert (pause == 0) == (early_commit.reach(now) >= moment)
+            assert early_commit.reach(now + pause - 1) < moment or pause == 0
 
 
 def test_firings_wait_for_others_within_the_usual_headway() -> None:
     """The first rings when half of it is over, and takes along what is due as far as it reaches."""
-    headway = EarlyCommit(usual=20, longest=20, stride=10)
-    assert [headway.pause(now, 1_000) for now in (900, 980, 989, 990, 1_100)] == [90, 10, 1, 0, 0]
-    assert headway.reach(990) == 1_010
+    early_commit = EarlyCommit(usual=20, longest=20, batch_window=10)
+    assert [early_commit.pause(now, 1_000) for now in (900, 980, 989, 990, 1_100)] == [90, 10, 1, 0, 0]
+    assert early_commit.reach(990) == 1_010
 
 
 def test_a_crowd_beyond_all_measure_is_begun_as_early_as_is_allowed() -> None:
     """It ends late, by what is left of it at its moment."""
-    headway = EarlyCommit(usual=HEADWAY, longest=500)
-    headway.survey([10_000] * 20_000)
-    assert headway.reach(9_499) == 9_499 + HEADWAY
-    assert headway.reach(9_500) == 10_000
-    assert headway.pause(9_400, 10_000) == 100
-    headway.survey([])
-    assert headway.reach(9_500) == 9_500 + HEADWAY
+    early_commit = EarlyCommit(usual=HEADWAY, longest=500)
+    early_commit.survey([10_000] * 20_000)
+    assert early_commit.reach(9_499) == 9_499 + HEADWAY
+    assert early_commit.reach(9_500) == 10_000
+    assert early_commit.pause(9_400, 10_000) == 100
+    early_commit.survey([])
+    assert early_commit.reach(9_500) == 9_500 + HEADWAY

@@ -78,7 +78,7 @@ class FleetShard:
         self.asked: list[str] = []
         clock = ManualClock(wall=START, skew=SKEW)
         self.history = MemoryHistory(store, [])
-        ground = EmbeddedParts(
+        parts = EmbeddedParts(
             core=make_core(self.compiler),
             store=store,
             history=self.history,
@@ -91,7 +91,7 @@ class FleetShard:
             holder=Holder("node", "1"),
             boot=store.boot,
         )
-        self.host = build_embedded_host(ground)
+        self.host = build_embedded_host(parts)
         self._calls = WorkerService(
             host=self.host,
             store=store,
