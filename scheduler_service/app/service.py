@@ -47,6 +47,11 @@ class Service:
         await install(rooms.host, rooms.compiler, self._loaded.settings)
         self._log("ready", jobsHeld=(await rooms.jobs.status()).held)
 
+    def is_settled(self, *, open_calls: int = 0) -> bool:
+        """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
+        components = self._rooms
+        return components.services.is_idle and components.host.is_settled(open_calls=open_calls)
+
     async def breaks(self) -> str:
         """Returns, in words, when the service cannot go on."""
         return await self._rooms.watch.breaks()

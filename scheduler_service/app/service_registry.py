@@ -89,6 +89,11 @@ class ServiceRegistry:
         if self.queues is not None:
             self.queues.wake_for(write)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of the queues is on its way to a job."""
+        return self.queues is None or self.queues.is_idle
+
     async def start_queues(self, deliver: Deliver) -> None:
         """Takes up what an earlier process left in them. Raises StoreError."""
         if self.queues is not None:

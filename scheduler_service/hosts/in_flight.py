@@ -79,10 +79,19 @@ class CallsInFlight:
             return
         self._informs.start_soon(send_once(self._sender, request, self._log))
 
-    async def stop(self) -> None:
-        """Ends what is in flight, without an event: a restart finds it in the state."""
+    @property
+    def informing(self) -> int:
+        """How many requests without an outcome are being sent."""
+        return len(self._informs)
+
+    def abort(self) -> None:
+        """Cancels everything where it is, as the death of the process does."""
         self._running.cancel()
         self._informs.cancel()
+
+    async def stop(self) -> None:
+        """Ends what is in flight, without an event: a restart finds it in the state."""
+        self.abort()
         await self._running.wait_for_all()
         await self._informs.wait_for_all()
         self._calls.clear()

@@ -61,6 +61,11 @@ class PullQueues:
         self._alarm: PauseAlarm | None = None
         self._next_sweep: int | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no end of a part is on its way to its job."""
+        return not self._tasks
+
     async def start(self, deliver: Deliver, allowance: Allowance) -> None:
         """Connects to the jobs; extends all leases and delivers stored ends. Raises StoreError."""
         self._deliver, self._allowance = deliver, allowance

@@ -98,28 +98,12 @@ class World:
 
     @property
     def _is_quiet(self) -> bool:
-        # The one place that looks inside: nothing in the API says "nothing more will happen by itself".
-        host: Any = self.service._rooms.host
-        calls: int = len(host.outgoing.crew) + len(host.outgoing.parts) + len(host.outgoing.crew._informs)
-        is_sending = calls + (not host.notifications.is_idle) > self._held
-        is_told: bool = bool(self.service._rooms.services.queues._tasks)  # type: ignore[union-attr]
-        moments: Any = host._turns._turn._wait_until.__self__
-        return not (len(host._tasks) or is_told or is_sending or self._is_ringing(host._alarms, len(moments)))
+        is_reading = self.clock.sleepers == 0
+        return not is_reading and self.service.is_settled(open_calls=self._held)
 
     @property
     def _held(self) -> int:
         return sum(target.held for target in (self.target, *self.instances.values()))
-
-    def _is_ringing(self, alarms: Any, ahead: int) -> bool:
-        """Whether alarms ring, are due, or are just being read; `ahead` rings wait for their moment."""
-        now = self.clock.now()
-        for line, moment in ((alarms._wall, alarms._headway.reach(now.wall)), (alarms._steady, now.steady)):
-            first = line.next()
-            if first is not None and first <= moment:
-                return True
-        is_reading = self.clock.sleepers == 0
-        is_at_work = len(alarms._flying) + len(alarms._early) > ahead
-        return bool(is_reading or is_at_work or alarms._overdue or alarms._punctual)
 
 
 @asynccontextmanager

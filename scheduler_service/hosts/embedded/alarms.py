@@ -128,6 +128,20 @@ class EmbeddedAlarms:
         self._windows[1].begin(now.steady)
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._run())]
 
+    def is_settled(self, early: int) -> bool:
+        """Whether no alarm is due and no job rings, except `early` rings that wait for their moment."""
+        now = self._clock.now()
+        due = ((self._wall, self._early_commit.reach(now.wall)), (self._steady, now.steady))
+        if any((moment := queue.next()) is not None and moment <= reach for queue, reach in due):
+            return False
+        is_ringing = len(self._ringing_now) + len(self._early) > early
+        return not (is_ringing or self._overdue or self._punctual)
+
+    def abort(self) -> None:
+        """Cancels all rings where they are, as the death of the process does."""
+        self._ringing_now.cancel()
+        self._early.cancel()
+
     def drain(self) -> None:
         """Stops firings; limits, checks and retries of what runs still ring."""
         self._draining = True

@@ -70,6 +70,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         ),
         store=parts.store,
         history=parts.history,
+        release=container.moments,
         clock=parts.clock,
         log=parts.log,
     )

@@ -16,6 +16,7 @@ from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.embedded.turns import EmbeddedTurns
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
@@ -43,9 +44,11 @@ class EmbeddedHost:
         recovery: Recovery,
         store: StateStore,
         history: History,
+        release: TimedRelease,
         clock: Timekeeper,
         log: Log,
     ) -> None:
+        self._release = release
         self._turns = turns
         self._creation = creation
         self._jobs = jobs
@@ -131,6 +134,21 @@ class EmbeddedHost:
         await self._tasks.wait_for_all()
         await close_history(self._history, self._log)
         await self._store.close()
+
+    def is_settled(self, *, open_calls: int = 0) -> bool:
+        """Whether nothing goes on before the clock moves or one of `open_calls` requests is answered.
+
+        For tests, which move the clock only then.
+        """
+        effects = self.effects
+        calls = len(effects.calls) + len(effects.parts) + effects.calls.informing
+        is_sending = calls + (not effects.notifications.is_idle) > open_calls
+        return not (len(self._tasks) or is_sending) and self._alarms.is_settled(len(self._release))
+
+    def abort(self) -> None:
+        """Cancels rings and calls where they are, as the death of the process does: for tests."""
+        self._alarms.abort()
+        self.effects.calls.abort()
 
     def _is_at_work(self) -> bool:
         turns = self._alarms.is_ringing or len(self._tasks) > 0

@@ -219,10 +219,7 @@ class House(Handles):
     async def crash(self) -> None:
         """The process dies where it stands, and another one is opened over what was durable."""
         self.store.die()
-        self.host._alarms._flying.cancel()
-        self.host._alarms._early.cancel()
-        self.host.effects.calls._running.cancel()
-        self.host.effects.calls._informs.cancel()
+        self.host.abort()
         others = asyncio.all_tasks() - self._foreign
         for task in others:
             task.cancel()
