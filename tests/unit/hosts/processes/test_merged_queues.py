@@ -89,9 +89,9 @@ async def compare(acts: list[tuple[Any, ...]], places: list[int]) -> None:
     lives = [Life(Bench(alone)), Life(Bench(shards))]  # type: ignore[arg-type]
     try:
         for act in acts:
-            one, merged = [await life.act(*act) for life in new_identity]
+            one, merged = [await life.act(*act) for life in lives]
             assert merged == one, act
-        ends = [await life.bench.queues.ended("", 99) for life in new_identity]
+        ends = [await life.bench.queues.ended("", 99) for life in lives]
         assert ends[0] == ends[1]
     finally:
         await alone.close()
