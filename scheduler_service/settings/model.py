@@ -1,4 +1,4 @@
-"""The settings by group, with their defaults (SPEC section 16). Names here are the names people write."""
+"""The settings by group, with their defaults (SPEC section 16); attribute names are the setting names."""
 
 import ipaddress
 import re
@@ -39,24 +39,24 @@ def _check_pattern(pattern: str) -> str:
         ipaddress.ip_network(pattern, strict=False)
     except ValueError:
         if not HOST.fullmatch(pattern) or pattern.replace(".", "").isdigit():
-            raise ValueError(f"{pattern!r} is no CIDR network, host or *.host") from None
+            raise ValueError(f"{pattern!r} is not a CIDR network, host or *.host") from None
     return pattern
 
 
 def _check_origin(origin: str) -> str:
     if not ORIGIN.fullmatch(origin):
-        raise ValueError(f"{origin!r} is no origin; write scheme://host or scheme://host:port")
+        raise ValueError(f"{origin!r} is not an origin; write scheme://host or scheme://host:port")
     return origin.lower()
 
 
 def _check_base(url: str) -> str:
     if not re.fullmatch(r"https?://[^?#\s@]+", url):
-        raise ValueError(f"{url!r} is no base address; write http(s)://host[:port][/path]")
+        raise ValueError(f"{url!r} is not a base address; write http(s)://host[:port][/path]")
     return url.rstrip("/")
 
 
 def _read_whole(value: object) -> object:
-    """Digits of the environment as a number: a choice among numbers does not read them itself."""
+    """Digits from the environment as a number: pydantic does not convert them for a choice of numbers."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
@@ -87,7 +87,7 @@ VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Group(BaseModel):
-    """The root of all groups: frozen, unknown names refused."""
+    """The base class of all groups: frozen; unknown names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -100,7 +100,7 @@ class Group(BaseModel):
 
 
 class Server(Group):
-    """Where the service listens, and who may speak to it."""
+    """Where the service listens, and the key of its callers."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
@@ -111,7 +111,7 @@ class Server(Group):
 
 
 class Store(Group):
-    """Where the jobs' state lies (`url` None: in SQLite, in `data`), and how hard it is written."""
+    """Where the state of jobs is stored (`url` None: SQLite in the folder `data`), and how durably."""
 
     url: Annotated[str, AfterValidator(_check_store)] | None = None
     data: Annotated[str, Field(min_length=1)] = "data"
@@ -119,7 +119,7 @@ class Store(Group):
 
 
 class Database(Group):
-    """Where history lies; None: beside the jobs' state."""
+    """Where the history is stored; None: in the folder of the state."""
 
     url: Annotated[str, AfterValidator(_check_database)] | None = None
 
@@ -156,7 +156,7 @@ class Feedback(Group):
 
 
 class Limits(Group):
-    """Bounds on what comes from outside."""
+    """Limits on input from outside."""
 
     response_bytes: PositiveCount = 1 << 20
     body_bytes: PositiveCount = 1 << 20
@@ -165,7 +165,7 @@ class Limits(Group):
 
 
 class History(Group):
-    """What is kept of executions, how much of it and for how long (SPEC section 12)."""
+    """What is kept of executions, and for how long (SPEC section 12)."""
 
     retain_days: Positive = 5
     retain_count: Count = 10
@@ -185,7 +185,7 @@ class Notification(Group):
 
 
 class Services(Group):
-    """Services that need no registration (name to base addresses), the gateway's, and how services live."""
+    """Services without registration (name to base addresses), the gateway, and heartbeats."""
 
     static: dict[ServiceName, Bases] = {}
     gateway: Base | None = None
@@ -195,14 +195,14 @@ class Services(Group):
 
 
 class Debug(Group):
-    """Switches that hold work back (SPEC section 13)."""
+    """Switches that hold executions (SPEC section 13)."""
 
     hold_recurring: bool = False
     hold_triggered: bool = False
 
 
 class Node(Group):
-    """The name of this process among others."""
+    """The name of this node in its cluster."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
 

@@ -1,4 +1,4 @@
-"""Where settings come from: command line, then environment, then a TOML file, then defaults."""
+"""The sources of settings: command line, then environment, then a TOML file, then defaults."""
 
 import json
 import re
@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from scheduler_service.settings.errors import SettingsError
+from scheduler_service.domain.errors import PunctualError
 from scheduler_service.settings.model import Egress, Settings
 
 PREFIX = "PUNCTUAL_"
-# Names of the environment that the command line reads for itself, and those of the scripts.
+# Variables with the prefix that are no settings: of the command line, the scripts and the benchmarks.
 NOT_SETTINGS = frozenset(
     {
         "PUNCTUAL_URL",
@@ -27,23 +27,27 @@ NOT_SETTINGS = frozenset(
         "PUNCTUAL_BENCH_CACHE",
     }
 )
-LATER = frozenset({"signing", "secrets"})
-AS_WRITTEN = frozenset({"env", "secrets"})
-COLLECTIONS = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
-Place = tuple[str, ...]
+NOT_AVAILABLE = frozenset({"signing", "secrets"})
+CASE_SENSITIVE = frozenset({"env", "secrets"})
+COLLECTION_ERRORS = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
+Name = tuple[str, ...]
+
+
+class SettingsError(PunctualError):
+    """A setting that is unknown or wrong: the message has its name, value, source and the remedy."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The settings, and for each given one (`egress.allow`) where it came from. `has_file`: a file too."""
+    """The settings, and the source of each given one (`egress.allow`). `has_file`: one source is a file."""
 
     settings: Settings
     sources: dict[str, str]
     has_file: bool = False
 
     def allowing(self, host: str) -> "Loaded":
-        """The same settings, with one more entry in `egress.allow` where they say anything of egress.
+        """The same settings with `host` in `egress.allow`, if they have a group `egress` or come from a file.
 
-        Without any configuration loopback is allowed anyway; what `egress.deny` refuses stays refused.
+        Otherwise loopback is allowed by default. What `egress.deny` refuses stays refused.
         """
         egress = self.settings.egress
         if egress is None and not self.has_file:
@@ -54,15 +58,14 @@ class Loaded(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, settings=settings)
 
     def effective(self) -> Iterator[tuple[str, object, str]]:
-        """(name, value, source) of every setting; `server.key` and passwords in addresses are not shown."""
+        """(name, value, source) of every setting, without `server.key` and passwords in addresses."""
         for name, value in _flatten(self.settings.model_dump(mode="json")):
             shown = "(set)" if name == "server.key" and value else _hide_password(name, value)
             yield name, shown, self._source(name)
 
     def _source(self, name: str) -> str:
-        parts = name.split(".")
-        places = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
-        return next((self.sources[place] for place in places if place in self.sources), "default")
+        names = _enclosing(name.split("."))
+        return next((self.sources[one] for one in names if one in self.sources), "default")
 
 
 def load_settings(
@@ -70,7 +73,7 @@ def load_settings(
 ) -> Loaded:
     """The effective settings. `arguments` are those of the command line by name (`server.port`).
 
-    Raises SettingsError for a file that cannot be read and for what is unknown or wrong, by name.
+    Raises SettingsError for a file that cannot be read, and for a setting that is unknown or wrong.
     """
     tree: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -84,13 +87,13 @@ def load_settings(
             _check_known(path, source)
             _put(tree, path, value)
             sources[".".join(path)] = source
-        # After each source, so that a wrong value is refused also where a later source overrules it.
+        # After each source, so that a wrong value is refused even if a later source overrides it.
         settings = _validate(tree, sources)
     return Loaded(settings, sources, config is not None)
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """The variables of an `env.sh`: lines `[export ]NAME=value`, read and never executed."""
+    """The variables in a file of lines `[export ]NAME=value`, which is read and never executed."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -113,7 +116,7 @@ def _unquote(value: str) -> str:
     return value
 
 
-def _read_file(config: Path | None) -> list[tuple[Place, object]]:
+def _read_file(config: Path | None) -> list[tuple[Name, object]]:
     if config is None:
         return []
     try:
@@ -121,12 +124,12 @@ def _read_file(config: Path | None) -> list[tuple[Place, object]]:
     except OSError as error:
         raise SettingsError(f"the configuration {config} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"the configuration {config} is no TOML: {error}") from error
+        raise SettingsError(f"the configuration {config} is not valid TOML: {error}") from error
     return [((group, *rest), value) for group in tree for rest, value in _leaves(tree[group])]
 
 
-def _leaves(value: object) -> Iterator[tuple[Place, object]]:
-    """A group's members one by one; tables below them (as `env.<tenant>`) stay whole."""
+def _leaves(value: object) -> Iterator[tuple[Name, object]]:
+    """The members of a group one by one; tables below them (`env.<tenant>`) are not split."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield (name,), item
@@ -134,14 +137,14 @@ def _leaves(value: object) -> Iterator[tuple[Place, object]]:
         yield (), value
 
 
-def _read_environment(environ: Mapping[str, str]) -> list[tuple[Place, object]]:
-    found: list[tuple[Place, object]] = []
+def _read_environment(environ: Mapping[str, str]) -> list[tuple[Name, object]]:
+    found: list[tuple[Name, object]] = []
     for name, text in sorted(environ.items()):
         if not name.startswith(PREFIX) or name in NOT_SETTINGS:
             continue
         group, *rest = name.removeprefix(PREFIX).split("__")
         lowered = group.lower()
-        if lowered in AS_WRITTEN:
+        if lowered in CASE_SENSITIVE:
             tenant, *variable = rest or [""]
             path = [tenant, "__".join(variable)] if variable else rest
             found.append(((lowered, *path), text if variable else _read_text(text)))
@@ -151,7 +154,7 @@ def _read_environment(environ: Mapping[str, str]) -> list[tuple[Place, object]]:
 
 
 def _read_text(text: str) -> object:
-    """Lists and tables are JSON; everything else is a text, which the model reads as what it wants."""
+    """Lists and tables are JSON; everything else is text, which the model converts."""
     if text[:1] in ("[", "{"):
         try:
             return json.loads(text)
@@ -160,7 +163,7 @@ def _read_text(text: str) -> object:
     return text
 
 
-def _put(tree: dict[str, Any], path: Place, value: object) -> None:
+def _put(tree: dict[str, Any], path: Name, value: object) -> None:
     *groups, last = path
     for group in groups:
         below = tree.setdefault(group, {})
@@ -171,8 +174,8 @@ def _put(tree: dict[str, Any], path: Place, value: object) -> None:
     tree[last] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
 
 
-def _check_known(path: Place, source: str) -> None:
-    if path[0] in LATER:
+def _check_known(path: Name, source: str) -> None:
+    if path[0] in NOT_AVAILABLE:
         name = ".".join(path)
         raise SettingsError(f"{name} ({source}) is not available in this version; remove it")
 
@@ -187,20 +190,20 @@ def _validate(tree: dict[str, Any], sources: Mapping[str, str]) -> Settings:
 
 
 def _describe(path: list[str], kind: str, message: str, value: object, sources: Mapping[str, str]) -> str:
-    named = [part for part in path if part != "[key]"]  # the key of a table is wrong, not its value
+    named = [part for part in path if part != "[key]"]  # pydantic marks a wrong key of a table so
     name = ".".join(named)
     source = _find_source(named, sources)
     if kind == "extra_forbidden":
         return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(named))}"
     shown = "(hidden)" if name == "server.key" else repr(_hide_password(name, value))
-    if kind in COLLECTIONS:
+    if kind in COLLECTION_ERRORS:
         form = "a list" if kind == "tuple_type" else "a table"
         message = f"must be {form}; in the environment lists and tables are JSON"
     return f"{name} = {shown} ({source}): {message.removeprefix('Value error, ')}"
 
 
 def _hide_password(name: str, value: object) -> object:
-    """An address without whoever logs in; that of a database without what follows a question mark, too."""
+    """An address without user and password; a database's also without its query."""
     if not isinstance(value, str):
         return value
     shown = re.sub(r"//.*@", "//***@", value)
@@ -208,10 +211,15 @@ def _hide_password(name: str, value: object) -> object:
 
 
 def _find_source(path: list[str], sources: Mapping[str, str]) -> str:
-    """Where the setting itself, one around it, or one within it was given."""
-    around = [".".join(path[:end]) for end in range(len(path), 0, -1)]
-    within = (place for place in sources if place.startswith(f"{around[0]}."))
-    return next((sources[place] for place in (*around, *within) if place in sources), "settings")
+    """The source of the setting itself, of a group that contains it, or of a member of it."""
+    enclosing = _enclosing(path)
+    members = (name for name in sources if name.startswith(f"{enclosing[0]}."))
+    return next((sources[name] for name in (*enclosing, *members) if name in sources), "settings")
+
+
+def _enclosing(path: list[str]) -> list[str]:
+    """The name itself, then those of the groups that contain it, outwards."""
+    return [".".join(path[:end]) for end in range(len(path), 0, -1)]
 
 
 def _known(path: list[str]) -> list[str]:
@@ -225,7 +233,7 @@ def _known(path: list[str]) -> list[str]:
     return sorted(model.model_fields)
 
 
-def _flatten(value: object, path: Place = ()) -> Iterator[tuple[str, object]]:
+def _flatten(value: object, path: Name = ()) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict) and value:
         for name, item in value.items():
             yield from _flatten(item, (*path, name))

@@ -22,7 +22,7 @@ def test_what_a_later_version_knows_is_refused_by_name(group: str) -> None:
         ("DEFAULTS__TIMEZONE", "Mars/Olympus", "defaults.timezone = 'Mars/Olympus'"),
         ("DEFAULTS__QOS", "2", "defaults.qos"),
         ("EGRESS__ALLOW", "10.0.0.0/8", "lists and tables are JSON"),
-        ("EGRESS__ALLOW", '["10.0.0.0/99"]', "is no CIDR network, host or *.host"),
+        ("EGRESS__ALLOW", '["10.0.0.0/99"]', "is not a CIDR network, host or *.host"),
         ("EGRESS__FOLLOW", '["example.com"]', "write scheme://host"),
         ("STORE__URL", "redis:/localhost", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
         ("DATABASE__URL", "oracle://localhost/x", "sqlite:///PATH"),

@@ -122,7 +122,7 @@ def test_one_more_address_is_allowed_where_egress_is_configured(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[server\n", "is no TOML"),
+        ("[server\n", "is not valid TOML"),
         ("port = 1\n", "unknown setting port"),
         ("server = 1\n", "server = 1"),
         ("[server]\nport = [1]\n", "server.port"),
