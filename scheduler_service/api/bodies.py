@@ -29,12 +29,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
         raise _too_large(limit)
     body = await _collect(receive, limit)
     if body and not _is_json(header(scope, b"content-type")):
-        raise refuse(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "/Content-Type",
-            "media_type",
-            "a body must be JSON; send it with 'Content-Type: application/json'",
-        )
+        message = "a body must be JSON; send it with 'Content-Type: application/json'"
+        raise refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "/Content-Type", "media_type", message)
     return body
 
 
@@ -164,12 +160,8 @@ def _malformed(reason: str) -> ApiProblem:
 
 
 def _too_large(limit: int) -> ApiProblem:
-    return refuse(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        "",
-        "too_large",
-        f"the body is larger than {limit:,} bytes; split it",
-    )
+    message = f"the body is larger than {limit:,} bytes; split it"
+    return refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", "too_large", message)
 
 
 def _too_deep() -> ApiProblem:

@@ -1,22 +1,17 @@
 """Instances of services: registration, heartbeat, deregistration (SPEC section 13)."""
 
-import re
 from http import HTTPStatus
 
 from starlette.responses import Response
 
 from client_sdk.models import Heartbeat, InstanceRegistration
-from client_sdk.models.fields import INSTANCE_ID
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.declared_timers import check_address, read_declaration, read_registration
-from scheduler_service.api.request import FORM_OF_ID, ApiRequest
-from scheduler_service.api.responses import ApiProblem, absent, invalid, succeed
-from scheduler_service.api.services import name_of
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.responses import ApiProblem, absent, succeed
 from scheduler_service.api.shapes import instance_line
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.services.instances import Instance
-
-_ID = re.compile(INSTANCE_ID[1:-1])
 
 
 async def put_instance(request: ApiRequest) -> Response:
@@ -24,7 +19,7 @@ async def put_instance(request: ApiRequest) -> Response:
 
     A service that is not registered yet is created by its first instance.
     """
-    deps, name, instance_id = request.deps, name_of(request), _instance_of(request)
+    deps, name, instance_id = request.deps, request.service, request.instance_id
     raw, value = await read_registration(request)
     posted = read_model(InstanceRegistration, value)
     now, tenant = deps.clock.now(), request.caller.tenant
@@ -51,7 +46,7 @@ async def put_instance(request: ApiRequest) -> Response:
 
 async def remove_instance(request: ApiRequest) -> Response:
     """`DELETE /services/{name}/instances/{instanceId}`: the instance gets no more calls."""
-    name, instance_id = name_of(request), _instance_of(request)
+    name, instance_id = request.service, request.instance_id
     if not request.deps.registry.instances.remove(request.caller.tenant, name, instance_id):
         raise _no_instance(name, instance_id)
     return succeed({"instanceId": instance_id})
@@ -59,7 +54,7 @@ async def remove_instance(request: ApiRequest) -> Response:
 
 async def take_heartbeat(request: ApiRequest) -> Response:
     """`POST …/heartbeat`: the instance is alive, with this load; after a 404 it has to register again."""
-    name, instance_id = name_of(request), _instance_of(request)
+    name, instance_id = request.service, request.instance_id
     raw = await request.body()
     posted = read_model(Heartbeat, read_json(raw)) if raw else Heartbeat()
     deps = request.deps
@@ -79,15 +74,6 @@ async def take_heartbeat(request: ApiRequest) -> Response:
 
     subject = f"services/{name}/instances/{instance_id}/heartbeat"
     return succeed(await request.run_once(subject, raw, work))
-
-
-def _instance_of(request: ApiRequest) -> str:
-    """The instance's id in the path. Raises ApiProblem (422) where it is not well formed."""
-    instance_id = request.path["instanceId"]
-    if _ID.fullmatch(instance_id) is None:
-        text = f"instanceId {instance_id[:140]!r} is not well formed; {FORM_OF_ID}"
-        raise invalid("/instanceId", "pattern", text)
-    return instance_id
 
 
 def _no_instance(name: str, instance_id: str) -> ApiProblem:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from client_sdk.models import write_pointer
-from scheduler_service.api.responses import ApiProblem, invalid
+from scheduler_service.api.responses import invalid
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.times import parse_time
 from scheduler_service.timing.zones import load_zone
@@ -17,7 +18,7 @@ Values = Mapping[str, Any]
 
 LARGEST = 2**53
 _LOST_PLUS = re.compile(r" (?=[0-9]{2}:[0-9]{2}$)")
-_TRUE, _FALSE = frozenset({"1", "true"}), frozenset({"0", "false"})
+_FLAGS = {"1": True, "true": True, "0": False, "false": False}
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,12 @@ def read_query(raw: bytes, parameters: tuple[Parameter, ...]) -> Values:
     """The values of all `parameters`, defaults filled in. Raises ApiProblem (422) naming the parameter."""
     known = {parameter.name: parameter for parameter in parameters}
     values: dict[str, Any] = {}
-    for name, given in _split(raw):
+    for part in filter(None, raw.split(b"&")):
+        name, given = _decode(part)
         if name not in known:
-            raise _unknown(name, known)
+            allowed = ", ".join(sorted(known)) or "none"
+            message = f"unknown parameter {name[:80]!r}; known here: {allowed}"
+            raise invalid(write_pointer([name]), "unknown_parameter", message)
         _add(values, known[name], given)
     for parameter in parameters:
         if parameter.required and parameter.name not in values:
@@ -51,9 +55,8 @@ def read_query(raw: bytes, parameters: tuple[Parameter, ...]) -> Values:
 
 def text(name: str, description: str, *, required: bool = False, example: object = None) -> Parameter:
     """A text that is not empty."""
-    return Parameter(
-        name, _read_text, {"type": "string", "minLength": 1}, description, required=required, example=example
-    )
+    schema = {"type": "string", "minLength": 1}
+    return Parameter(name, _read_text, schema, description, required=required, example=example)
 
 
 def integer(
@@ -69,15 +72,14 @@ def integer(
     schema: dict[str, object] = {"type": "integer", "minimum": low, "maximum": high}
     if default is not None:
         schema["default"] = default
-    return Parameter(
-        name, lambda given: read_integer(given, low, high), schema, description, default, required
-    )
+    read = partial(read_integer, low=low, high=high)
+    return Parameter(name, read, schema, description, default, required)
 
 
 def number(name: str, description: str, *, high: int) -> Parameter:
     """A number from 0 to `high`."""
     schema = {"type": "number", "minimum": 0, "maximum": high}
-    return Parameter(name, lambda given: _read_number(given, high), schema, description)
+    return Parameter(name, partial(_read_number, high=high), schema, description)
 
 
 def flag(name: str, description: str, *, default: bool | None = None) -> Parameter:
@@ -94,7 +96,13 @@ def choice(
     schema: dict[str, object] = {"type": "string", "enum": list(allowed)}
     if default is not None:
         schema["default"] = default
-    return Parameter(name, _choose(allowed), schema, description, default)
+
+    def read(given: str) -> str:
+        if given not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}")
+        return given
+
+    return Parameter(name, read, schema, description, default)
 
 
 def moment(name: str, description: str) -> Parameter:
@@ -152,20 +160,10 @@ def _read_number(given: str, high: int) -> float:
 
 
 def _read_flag(given: str) -> bool:
-    if given.lower() in _TRUE:
-        return True
-    if given.lower() in _FALSE:
-        return False
-    raise ValueError("must be 0, 1, true or false")
-
-
-def _choose(allowed: tuple[str, ...]) -> Callable[[str], object]:
-    def read(given: str) -> str:
-        if given not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}")
-        return given
-
-    return read
+    value = _FLAGS.get(given.lower())
+    if value is None:
+        raise ValueError("must be 0, 1, true or false")
+    return value
 
 
 def _read_label(given: str) -> tuple[str, str]:
@@ -173,10 +171,6 @@ def _read_label(given: str) -> tuple[str, str]:
     if not key or not colon:
         raise ValueError("must be key:value")
     return key, value
-
-
-def _split(raw: bytes) -> list[tuple[str, str]]:
-    return [_decode(part) for part in raw.split(b"&") if part] if raw else []
 
 
 def _decode(part: bytes) -> tuple[str, str]:
@@ -201,10 +195,3 @@ def _add(values: dict[str, Any], parameter: Parameter, given: str) -> None:
         values[parameter.name] = (*values.get(parameter.name, ()), value)
     else:
         values[parameter.name] = value
-
-
-def _unknown(name: str, known: Mapping[str, Parameter]) -> ApiProblem:
-    allowed = ", ".join(sorted(known)) or "none"
-    return invalid(
-        write_pointer([name]), "unknown_parameter", f"unknown parameter {name[:80]!r}; known here: {allowed}"
-    )

@@ -1,5 +1,6 @@
 """One request on its way through the API, and the declaration of an operation."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +11,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from client_sdk.models import JOB_ID_FORM
+from client_sdk.models.fields import INSTANCE_ID
+from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.bodies import header, read_body, read_json
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
@@ -18,7 +21,10 @@ from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
 
 KEY_LENGTH = 255
-FORM_OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
+FORM_OF_ID = "letters, digits, '.', '_', ':' and '-', the first a letter or digit"
+FORM_OF_NAME = "letters, digits, '.', '_' and '-', the first a letter or digit"
+_SERVICE = re.compile(SERVICE_NAME[1:-1])
+_INSTANCE = re.compile(INSTANCE_ID[1:-1])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,10 +41,17 @@ class ApiRequest:
     @property
     def job_id(self) -> str:
         """`jobId` of the path. Raises ApiProblem (422) where it is not well formed."""
-        job_id = self.path["jobId"]
-        if JOB_ID_FORM.fullmatch(job_id) is None:
-            raise invalid("/jobId", "pattern", f"jobId {job_id[:140]!r} is not well formed; {FORM_OF_ID}")
-        return job_id
+        return self._well_formed("jobId", JOB_ID_FORM, FORM_OF_ID)
+
+    @property
+    def service(self) -> str:
+        """`name` of the path, a service's. Raises ApiProblem (422) where it is not well formed."""
+        return self._well_formed("name", _SERVICE, FORM_OF_NAME)
+
+    @property
+    def instance_id(self) -> str:
+        """`instanceId` of the path. Raises ApiProblem (422) where it is not well formed."""
+        return self._well_formed("instanceId", _INSTANCE, FORM_OF_ID)
 
     def number(self, name: str) -> int:
         """A number of the path. Raises ApiProblem (422)."""
@@ -46,6 +59,14 @@ class ApiRequest:
             return read_integer(self.path[name], 0, LARGEST)
         except ValueError as error:
             raise invalid(f"/{name}", "invalid", f"{name} {self.path[name][:80]!r} {error}") from None
+
+    def _well_formed(self, name: str, pattern: re.Pattern[str], form: str) -> str:
+        value = self.path[name]
+        if pattern.fullmatch(value) is None:
+            raise invalid(
+                f"/{name}", "pattern", f"{name} {value[:140]!r} is not well formed; use 1 to 128 of {form}"
+            )
+        return value
 
     async def body(self, limit: int | None = None) -> bytes:
         """The raw body. Raises ApiProblem (413, 415)."""

@@ -1,6 +1,5 @@
 """Services: registered, listed, removed, and where their jobs differ from it (SPEC sections 11, 13)."""
 
-import re
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -8,7 +7,6 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import ServiceDeclaration
-from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.declared_timers import check_address, read_declaration, read_registration
 from scheduler_service.api.request import ApiRequest
@@ -20,7 +18,6 @@ from scheduler_service.persistence.common.cursor import read_cursor, write_curso
 
 _ServicePlace = tuple[Literal["services"], str]
 _DriftPlace = tuple[Literal["drift"], str]
-_NAME = re.compile(SERVICE_NAME[1:-1])
 
 
 async def put_service(request: ApiRequest) -> Response:
@@ -28,7 +25,7 @@ async def put_service(request: ApiRequest) -> Response:
 
     Without `timers` the declared ones stay; `[]` declares that there are none any more.
     """
-    deps, name = request.deps, name_of(request)
+    deps, name = request.deps, request.service
     raw, value = await read_registration(request)
     posted = read_model(ServiceDeclaration, value)
     if posted.signing is not None:
@@ -69,7 +66,7 @@ async def list_services(request: ApiRequest) -> Response:
 
 async def remove_service(request: ApiRequest) -> Response:
     """`DELETE /services/{name}`: its jobs are paused, and destroyed after its grace period."""
-    name = name_of(request)
+    name = request.service
     if not await request.deps.registry.remove(request.caller.tenant, name):
         raise _no_service(name)
     return succeed({"name": name})
@@ -84,18 +81,9 @@ async def show_drift(request: ApiRequest) -> Response:
     return succeed({"items": items, "nextCursor": place})
 
 
-def name_of(request: ApiRequest) -> str:
-    """The service's name in the path. Raises ApiProblem (422) where it is not well formed."""
-    name = request.path["name"]
-    if _NAME.fullmatch(name) is None:
-        text = "use 1 to 128 of letters, digits, '.', '_' and '-', the first a letter or digit"
-        raise invalid("/name", "pattern", f"name {name[:140]!r} is not well formed; {text}")
-    return name
-
-
 def find_service(request: ApiRequest) -> Service:
     """The service that the path names. Raises ApiProblem (404, 422)."""
-    name = name_of(request)
+    name = request.service
     service = request.deps.registry.find(request.caller.tenant, name)
     if service is None:
         raise _no_service(name)
