@@ -45,7 +45,7 @@ def _definitions() -> list[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
-    """To a file of the checkout, and to a heading where it names one."""
+    """To a file of the checkout, and to a heading of it where the link has one."""
     for target in LINK.findall(prose(page.read_text(encoding="utf-8"))):
         if re.match(r"[a-z]+:", target):
             continue
@@ -58,7 +58,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize(("page", "definition"), _definitions())
 def test_every_definition_compiles(page: str, definition: dict[str, Any]) -> None:
-    """An example is a whole definition that a service takes, without warnings that it does not mean."""
+    """An example is a whole definition that a service accepts, without unintended warnings."""
     compiled = compile_definition(parse_definition({"jobId": "example", **definition}), Surroundings())
     assert {warning.code for warning in compiled.warnings} <= {"no_final_notification"}, page
 
@@ -73,19 +73,19 @@ def test_every_setting_is_documented(name: str, default: object) -> None:
     if default is None:
         assert shown == "-"
     else:
-        told = shown if isinstance(default, str) else msgspec.json.decode(shown)
-        assert told == default
+        documented_default = shown if isinstance(default, str) else msgspec.json.decode(shown)
+        assert documented_default == default
     assert row[3]
 
 
 def test_every_documented_setting_exists() -> None:
-    """No row of a table tells of a setting that is gone."""
-    told = {cells[0].strip("`") for cells in rows(read("docs/settings.md")) if cells[0].startswith("`")}
-    assert told == set(_settings())
+    """No table has a row for a setting that is gone."""
+    documented = {cells[0].strip("`") for cells in rows(read("docs/settings.md")) if cells[0].startswith("`")}
+    assert documented == set(_settings())
 
 
 def test_the_file_of_settings_that_is_shown_is_right(tmp_path: Path) -> None:
-    """Each TOML example is taken as it stands."""
+    """Each TOML example is accepted unchanged."""
     blocks = [*fences(read("docs/settings.md"), "toml"), *fences(read("docs/operations.md"), "toml")]
     assert len(blocks) >= 2
     for number, text in enumerate(blocks):
@@ -98,22 +98,24 @@ def test_the_file_of_settings_that_is_shown_is_right(tmp_path: Path) -> None:
 def _routes() -> list[tuple[str, str, dict[str, Any]]]:
     paths = describe(OPERATIONS, version="1")["paths"]
     return [
-        (method.upper(), path, told) for path, methods in paths.items() for method, told in methods.items()
+        (method.upper(), path, operation)
+        for path, methods in paths.items()
+        for method, operation in methods.items()
     ]
 
 
-@pytest.mark.parametrize(("method", "path", "told"), _routes())
-def test_every_route_is_documented(method: str, path: str, told: dict[str, Any]) -> None:
-    """With its method, and each of its parameters is named on the page."""
+@pytest.mark.parametrize(("method", "path", "operation"), _routes())
+def test_every_route_is_documented(method: str, path: str, operation: dict[str, Any]) -> None:
+    """With its method; each of its parameters is named on the page."""
     page = read("docs/api.md")
     assert f"`{method} {path}`" in page
-    for parameter in told["parameters"]:
+    for parameter in operation["parameters"]:
         name = parameter["name"]
         assert re.search(rf"[`{{?&/]{re.escape(name)}[`}}=:\",]", page), f"{name} of {method} {path}"
 
 
 def test_every_documented_route_exists() -> None:
-    """No page of ours tells of a route that is not there, but where it says that it is not there yet."""
+    """No page names a route that does not exist, except in its list of what is not there yet."""
     known = {(method, path) for method, path, _ in _routes()} | {("GET", "/openapi.json")}
     for page in ("api", "guide", "operations", "services", "settings"):
         text = read(f"docs/{page}.md").partition("## Not there yet")[0]
@@ -151,8 +153,8 @@ def test_every_command_is_documented(name: str, command: Any) -> None:
 
 def test_every_exit_code_is_documented() -> None:
     """In the table of docs/cli.md, as in the module that defines them."""
-    told = {int(cells[0]): cells[1] for cells in rows(read("docs/cli.md")) if cells[0].isdigit()}
-    assert set(told) == {int(code) for code in Exit}
+    documented = {int(cells[0]): cells[1] for cells in rows(read("docs/cli.md")) if cells[0].isdigit()}
+    assert set(documented) == {int(code) for code in Exit}
 
 
 def _fields() -> list[str]:
@@ -164,7 +166,7 @@ def _fields() -> list[str]:
 
 @pytest.mark.parametrize("field", sorted(set(_fields())))
 def test_every_field_of_a_definition_is_documented(field: str) -> None:
-    """The guide names it, be it as not there yet."""
+    """The guide names it, possibly as not there yet."""
     assert re.search(rf"[`\"]{field}[`\"]", read("docs/guide.md")), field
 
 
