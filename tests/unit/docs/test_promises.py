@@ -21,7 +21,9 @@ ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")
 def sections() -> dict[str, str]:
     """The text of each section by its heading."""
     _, *parts = re.split(r"^## ", read(PAGE), flags=re.MULTILINE)
-    return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+    found = {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+    assert len(found) == len(parts), "a heading stands twice"
+    return found
 
 
 def rows() -> list[tuple[str, str]]:
