@@ -1,1 +1,1 @@
-"""Templates and JSONPath: parsed once, rendered as data. Pure."""
+"""Templates and JSONPath: compiled once, rendered as data. Pure."""

@@ -1,22 +1,22 @@
-"""How much work an evaluation may still do."""
+"""Limits the work of an evaluation."""
 
 import msgspec
 
-from scheduler_service.language.iregexp import Pattern
+from scheduler_service.language.iregexp import CompiledRegexp
 
 
 class Exhausted(Exception):
-    """The budget is spent; `jsonpath.evaluate` turns it into a value."""
+    """The budget is used up; `jsonpath.evaluate` turns it into a value."""
 
 
 class Budget(msgspec.Struct):
-    """Counts down the values that an evaluation visits; `patterns` are those it has met so far."""
+    """The values that an evaluation may still visit; `patterns` are those compiled so far."""
 
     left: int
-    patterns: dict[tuple[str, bool], Pattern] = {}
+    patterns: dict[tuple[str, bool], CompiledRegexp] = {}
 
     def spend(self, nodes: int) -> None:
-        """Takes `nodes` away. Raises Exhausted when there are no more."""
+        """Uses up `nodes`. Raises Exhausted when none are left."""
         self.left -= nodes
         if self.left < 0:
             raise Exhausted

@@ -1,4 +1,4 @@
-"""What templates are compiled to: frozen values that `rendering` puts together."""
+"""Compiled templates: frozen values that `rendering` renders."""
 
 from typing import final
 
@@ -11,17 +11,17 @@ Parts = tuple[str | Expression, ...]
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """An expression in a URL and where it stands."""
+    """An expression in a URL, and its place."""
 
     expression: Expression
     place: Place
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """What all templates tell about themselves.
+    """What all templates have in common.
 
     `variables`: the system variables that it uses. `members`: the first members of the root that it may
-    read, `*` among them where that may be any. `is_constant`: there is no expression in it.
+    read; `*`: any. `is_constant`: it has no expression.
     """
 
     variables: frozenset[str] = frozenset()
@@ -30,17 +30,17 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TextTemplate(Template, frozen=True, kw_only=True):
-    """A text; `text` is the whole of a constant one."""
+    """A text; `text` is that of a constant one."""
 
     parts: Parts
     text: str = ""
 
 
 class UrlTemplate(Template, frozen=True, kw_only=True):
-    """A URL; `text` is the whole of a constant one.
+    """A URL; `text` is that of a constant one.
 
     `whole`: it is one expression and takes a whole URL from the response `source` (a name, an index into
-    `responses`, None for the latest, `trigger` for the parameters), to be judged by `urls.resolve_whole`.
+    `responses`, None for the latest, `trigger` for the parameters), which `urls.resolve_whole` checks.
     """
 
     parts: tuple[str | Slot, ...]
@@ -65,20 +65,20 @@ class Interpolation(msgspec.Struct, frozen=True):
 
 @final
 class ObjectNode(msgspec.Struct, frozen=True):
-    """An object with a template somewhere below it."""
+    """An object that contains a template."""
 
     entries: tuple[tuple[str, object], ...]
 
 
 @final
 class ArrayNode(msgspec.Struct, frozen=True):
-    """An array with a template somewhere below it."""
+    """An array that contains a template."""
 
     items: tuple[object, ...]
 
 
 class JsonTemplate(Template, frozen=True, kw_only=True, gc=False):
-    """A JSON value, with nodes where there are templates; `encoded` is the JSON of a constant one."""
+    """A JSON value, with nodes in place of templates; `encoded` is the JSON of a constant one."""
 
     node: object
     encoded: bytes = b""

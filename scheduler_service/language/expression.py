@@ -1,4 +1,4 @@
-"""Finds the `${…}` of a text and reads what stands inside (SPEC section 4, Templates)."""
+"""Finds and parses the `${…}` expressions of a text (SPEC section 4, Templates)."""
 
 import re
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ SYSTEM_VARIABLES = FEEDBACK_URLS | {
     "schedulingShardIndex",
     "schedulingShardTotal",
 }
-"""The system variables of every place; notifications have `NOTIFY_BODY` as well."""
+"""The system variables of all templates (SPEC section 4); notifications have `NOTIFY_BODY` as well."""
 
-LONGEST = 1_000
+CHARACTERS_MAX = 1_000
 """How many characters an expression may have."""
 
-MOST = 500
+EXPRESSIONS_MAX = 500
 """How many expressions a text may have, or the texts of a body together."""
 
-MOST_IN_ALL = 1_000
-CHARACTERS = 20_000
-"""How many expressions, and characters in them, a definition may have: reading a JSONPath is slow."""
+DEFINITION_EXPRESSIONS_MAX = 1_000
+DEFINITION_CHARACTERS_MAX = 20_000
+"""How many expressions, and characters in them, a definition may have: parsing a JSONPath is slow."""
 
 _OPENING = re.compile(r"\$?\$\{")
 _STOP = re.compile(r"""['"}]""")
@@ -42,36 +42,37 @@ _RESERVED = "scheduling"
 
 
 class Overspent(ExpressionError):
-    """The texts of one definition have more expressions than are read; nothing more is compiled of it."""
+    """A definition has too many expressions; the rest of it is not compiled."""
 
 
 class Allowance:
-    """How many expressions, and characters in them, all texts of one definition may still have."""
+    """The expressions, and characters in them, that the texts of one definition may still have."""
 
     __slots__ = ("characters", "expressions")
 
     def __init__(self) -> None:
-        self.expressions = MOST_IN_ALL
-        self.characters = CHARACTERS
+        self.expressions = DEFINITION_EXPRESSIONS_MAX
+        self.characters = DEFINITION_CHARACTERS_MAX
 
     def spend(self, characters: int, column: int) -> None:
-        """Takes one expression away. Raises Overspent when there are no more."""
+        """Uses up one expression. Raises Overspent when none are left."""
         self.expressions -= 1
         self.characters -= characters
         remedy = "splice larger values with |json, or make it several jobs"
         if self.expressions < 0:
-            message = f"the definition has more than {MOST_IN_ALL} expressions; {remedy}"
+            message = f"the definition has more than {DEFINITION_EXPRESSIONS_MAX} expressions; {remedy}"
             raise Overspent(message, code="too_many", column=column)
         if self.characters < 0:
-            message = f"the definition has more than {CHARACTERS} characters in its expressions; {remedy}"
+            most = DEFINITION_CHARACTERS_MAX
+            message = f"the definition has more than {most} characters in its expressions; {remedy}"
             raise Overspent(message, code="too_many", column=column)
 
 
 class Names(msgspec.Struct, frozen=True):
-    """What is known of names when a template is compiled.
+    """The names known when a template is compiled.
 
-    `system`: the system variables of this place. `environment`: the names of the tenant's environment.
-    `resp_env_names`: the named responses. `allowance`: what the texts of a definition share, if anything.
+    `system`: the system variables. `environment`: the names of the tenant's environment. `resp_env_names`:
+    the named responses. `allowance`: the limit that the texts of a definition share, if any.
     """
 
     system: frozenset[str] = SYSTEM_VARIABLES
@@ -81,13 +82,13 @@ class Names(msgspec.Struct, frozen=True):
 
 
 class Expression(msgspec.Struct, frozen=True):
-    """What stands inside one `${…}`; `text` is as written, for messages."""
+    """The content of one `${…}`; `text` is as written, for messages."""
 
     text: str
 
 
 class Variable(Expression, frozen=True):
-    """A system variable; with a `path`, what that finds in its value (which is `$.NAME` for the path)."""
+    """A system variable, or what `path` finds in it (for the path its value is `$.NAME`)."""
 
     name: str
     path: Path | None = None
@@ -100,7 +101,7 @@ class Name(Expression, frozen=True):
 
 
 class Environment(Expression, frozen=True):
-    """A name that is read from the environment alone: where a URL goes is no response's to say."""
+    """A name read only from the environment: no response may decide where a URL goes."""
 
     name: str
 
@@ -112,7 +113,7 @@ class Query(Expression, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """One `${…}` of a text: where it begins, what it is, and whether `|json` follows."""
+    """One `${…}` of a text: its column, its expression, and whether `|json` follows."""
 
     column: int
     expression: Expression
@@ -120,9 +121,9 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def scan(text: str, *, names: Names) -> Iterator[str | Found]:
-    """The pieces of a text in order: literal texts (with `$${` as `${`) and expressions.
+    """The literal texts (with `$${` as `${`) and expressions of a text, in order.
 
-    Raises ExpressionError with the column of what is wrong; Overspent when the allowance is used up.
+    Raises ExpressionError with the column of the error; Overspent when the allowance is used up.
     """
     literal = ""
     position = count = 0
@@ -136,8 +137,8 @@ def scan(text: str, *, names: Names) -> Iterator[str | Found]:
             yield literal
             literal = ""
         count += 1
-        if count > MOST:
-            raise ExpressionError(f"there are more than {MOST} expressions in it", column=opening.start())
+        if count > EXPRESSIONS_MAX:
+            raise ExpressionError(f"it has more than {EXPRESSIONS_MAX} expressions", column=opening.start())
         end = _closing(text, position)
         if names.allowance is not None:
             names.allowance.spend(end - position, opening.start())
@@ -150,7 +151,7 @@ def scan(text: str, *, names: Names) -> Iterator[str | Found]:
 
 
 def _closing(text: str, start: int) -> int:
-    """The brace that closes the expression; braces within quotes do not count."""
+    """The position of the closing brace; braces within quotes do not count."""
     position = start
     while stop := _STOP.search(text, position):
         if stop.group() == "}":
@@ -169,8 +170,8 @@ def _after_quote(text: str, opening: int) -> int:
 def _parse(text: str, column: int, names: Names) -> Expression:
     if not text.strip():
         raise ExpressionError("${} is empty; write a name or a JSONPath, $${ for a literal ${", column=column)
-    if len(text) > LONGEST:
-        message = f"the expression has {len(text)} characters, at most {LONGEST} are allowed"
+    if len(text) > CHARACTERS_MAX:
+        message = f"the expression has {len(text)} characters, at most {CHARACTERS_MAX} are allowed"
         raise ExpressionError(message, column=column)
     if text.startswith("$"):
         return Query(text, _path(text, text, column))
@@ -204,11 +205,11 @@ def _path(path: str, text: str, column: int) -> Path:
 
 def _unknown(name: str, column: int, names: Names) -> ExpressionError:
     if name in SYSTEM_VARIABLES or name == NOTIFY_BODY:
-        return ExpressionError(f"the system variable {name} has no value in this place", column=column)
+        return ExpressionError(f"the system variable {name} has no value here", column=column)
     folded = {known.removeprefix(_RESERVED).lower(): known for known in names.system}
     near = get_close_matches(name.removeprefix(_RESERVED).lower(), folded, n=1)
     known = f"did you mean {folded[near[0]]}?" if near else f"there are {', '.join(sorted(names.system))}"
-    return ExpressionError(f"{name} is no system variable; {known}", column=column)
+    return ExpressionError(f"{name} is not a system variable; {known}", column=column)
 
 
 def _unreadable(text: str, column: int) -> ExpressionError:
@@ -217,7 +218,7 @@ def _unreadable(text: str, column: int) -> ExpressionError:
 
 
 def _hint(text: str) -> str:
-    """What to write instead, where it can be guessed."""
+    """A suggestion what to write instead, or an empty text."""
     words = text.replace(",", " ").split()
     if "${" in text:
         return "holds an expression inside another one; write them one after the other"

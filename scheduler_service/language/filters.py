@@ -1,4 +1,4 @@
-"""Filter expressions of a JSONPath as functions over plain values (RFC 9535 sections 2.3.5 and 2.4)."""
+"""Compiles the filters of a JSONPath to functions on plain values (RFC 9535 sections 2.3.5 and 2.4)."""
 
 import operator
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.budget import Budget
 from scheduler_service.language.iregexp import compile_pattern
 
-DEEPEST = 24
+DEPTH_MAX = 24
 """How deep the parts of a filter may nest."""
 
 Test = Callable[[object, object, Budget], bool]
@@ -38,17 +38,17 @@ PlanQuery = Callable[[JSONPathQuery, set[str], int], Callable[[list[object], obj
 
 NOTHING = object()
 _NUMBERS = (int, float, Decimal)
-_PATTERN_COST = 2_000  # visits that compiling a pattern from the document is worth
-_STEPS_A_VISIT = 256  # steps of the engine, (characters × size of the pattern), that a visit is worth
+_PATTERN_COST = 2_000  # compiling a pattern costs as much as so many visits
+_STEPS_A_VISIT = 256  # engine steps (characters × pattern size) that cost as much as a visit
 
 
 def plan_filter(expression: Expression, plan: PlanQuery, roots: set[str], depth: int) -> Test:
-    """The expression as a test of one node; `plan` plans the queries within it.
+    """The expression as a test of one node; `plan` compiles the queries within it.
 
-    Raises ExpressionError where it nests deeper than `DEEPEST`.
+    Raises ExpressionError if it nests deeper than `DEPTH_MAX`.
     """
-    if depth > DEEPEST:
-        raise ExpressionError(f"the filter nests deeper than {DEEPEST}", column=expression.token.index)
+    if depth > DEPTH_MAX:
+        raise ExpressionError(f"the filter nests deeper than {DEPTH_MAX}", column=expression.token.index)
     planner = _Planner(plan, roots, depth)
     match expression:
         case LogicalExpression():
@@ -68,7 +68,7 @@ def plan_filter(expression: Expression, plan: PlanQuery, roots: set[str], depth:
 
 
 class _Planner:
-    """Plans the parts of one expression; all of them share `plan`, `roots` and the depth."""
+    """Compiles the parts of one expression, which share `plan`, `roots` and the depth."""
 
     def __init__(self, plan: PlanQuery, roots: set[str], depth: int) -> None:
         self._plan = plan
@@ -76,7 +76,7 @@ class _Planner:
         self._depth = depth
 
     def logical(self, expression: LogicalExpression) -> Test:
-        """A chain of one operator is flat, however long: it is no nesting."""
+        """A chain of one operator is flat: its length is not nesting."""
         terms = [plan_filter(term, self._plan, self._roots, self._depth + 1) for term in _chain(expression)]
         if expression.operator == "&&":
             return lambda current, root, budget: all(term(current, root, budget) for term in terms)
@@ -114,7 +114,7 @@ class _Planner:
         return _only(nodes)
 
     def pattern(self, expression: FunctionExtension) -> Test:
-        """`match` or `search`; anything but two texts is no match."""
+        """`match` or `search`; false unless both arguments are texts."""
         text, pattern = (self.operand(argument) for argument in expression.args)
         whole = expression.name == "match"
 
@@ -135,7 +135,7 @@ class _Planner:
 
 
 def first_members(query: JSONPathQuery) -> frozenset[str]:
-    """The members that the query begins with; `*` where that may be any."""
+    """The members with which the query begins; `*`: any."""
     if not query.segments or isinstance(query.segments[0], JSONPathRecursiveDescentSegment):
         return frozenset({"*"})
     selectors = query.segments[0].selectors
@@ -176,7 +176,7 @@ def _only(nodes: Nodes) -> Operand:
 
 
 def _exact(literal: IntegerLiteral) -> object:
-    """The integer as written: the library goes through a float, which loses digits."""
+    """The integer as written: the library converts it to a float, which loses digits."""
     text = literal.token.value
     return int(text) if text.removeprefix("-").isdigit() else literal.value
 

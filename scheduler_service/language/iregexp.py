@@ -1,4 +1,4 @@
-"""I-Regexp (RFC 9485) on an engine whose time is linear, for JSONPath's `match` and `search`."""
+"""I-Regexp (RFC 9485) on RE2, whose time is linear, for JSONPath's `match` and `search`."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ import re2
 
 from scheduler_service.language.values import scrub
 
-LONGEST = 1_000
+CHARACTERS_MAX = 1_000
 """How many characters a pattern may have; a longer one matches nothing."""
 
 _NESTED = 100
@@ -24,42 +24,42 @@ _TOKEN = re.compile(
 )
 
 
-class Pattern(msgspec.Struct, frozen=True):
-    """A compiled pattern, None where it matches nothing; at worst its work is `size` times the text."""
+class CompiledRegexp(msgspec.Struct, frozen=True):
+    """A compiled pattern; None matches nothing. Its work is at most `size` times the length of the text."""
 
     compiled: Any = None
     whole: bool = False
     size: int = 0
 
     def matches(self, text: str) -> bool:
-        """Whether the text matches, all through or somewhere."""
+        """Whether the text matches, as a whole or somewhere."""
         if self.compiled is None:
             return False
         find = self.compiled.fullmatch if self.whole else self.compiled.search
         return find(scrub(text)) is not None
 
 
-def compile_pattern(pattern: str, *, whole: bool) -> Pattern:
-    """The pattern as one that a text matches all through (`whole`) or somewhere.
+def compile_pattern(pattern: str, *, whole: bool) -> CompiledRegexp:
+    """The compiled pattern, which a text matches as a whole (`whole`) or somewhere.
 
-    What is no I-Regexp, or more than the engine takes, matches nothing (RFC 9535 section 2.4.6).
+    A text that is not an I-Regexp, or is too large for RE2, matches nothing (RFC 9535 section 2.4.6).
     """
     translated = translate(pattern)
     if translated is None:
-        return Pattern()
+        return CompiledRegexp()
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
     try:
         compiled = re2.compile(scrub(translated), options)
     except re2.error:
-        return Pattern()
-    return Pattern(compiled, whole, compiled.programsize)
+        return CompiledRegexp()
+    return CompiledRegexp(compiled, whole, compiled.programsize)
 
 
 def translate(pattern: str) -> str | None:
-    """The pattern in the engine's spelling, or None where it is no I-Regexp (RFC 9485 section 5.4)."""
-    if len(pattern) > LONGEST:
+    """The pattern in the syntax of RE2; None: it is not an I-Regexp (RFC 9485 section 5.4)."""
+    if len(pattern) > CHARACTERS_MAX:
         return None
     pieces = []
     position, depth, repeatable = 0, 0, False

@@ -1,4 +1,4 @@
-"""JSONPath (RFC 9535): read by the library, evaluated here, so that nothing from outside can hang."""
+"""JSONPath (RFC 9535): parsed by a library, evaluated here within limits, so that no input can hang."""
 
 import re
 from itertools import accumulate
@@ -10,24 +10,23 @@ from jsonpath_rfc9535.selectors import IndexSelector, NameSelector
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.budget import Budget, Exhausted
-from scheduler_service.language.filters import DEEPEST
+from scheduler_service.language.filters import DEPTH_MAX
 from scheduler_service.language.selection import Selection, plan
 from scheduler_service.language.values import as_json
 
-LONGEST = 1_100
+CHARACTERS_MAX = 1_100
 """How many characters a path may have."""
 
-OPERATORS = 100
+OPERATORS_MAX = 100
 """How many `&&` and `||` a path may have."""
 
-NODES = 250_000
-"""How many nodes may be visited, by one evaluation or by all of one request together."""
+NODES_MAX = 250_000
+"""How many nodes one evaluation may visit, or all evaluations of one request together."""
 
-RESULT_BYTES = 16 << 20
+RESULT_BYTES_MAX = 16 << 20
 """How large the JSON of a result may be; a path can select one large value many times."""
 
-
-_BYTES_A_VISIT = 256  # how much JSON may be written for what a visit costs
+_BYTES_A_VISIT = 256  # writing so much JSON costs as much as a visit
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _NESTING = {"(": 1, "[": 1, ")": -1, "]": -1}
 
@@ -36,7 +35,7 @@ class Path(msgspec.Struct, frozen=True, eq=False):
     """A compiled JSONPath; equal to every other one of the same text.
 
     `singular`: it has one value or none, found along `steps`. `members`: the first members of the root that
-    it may read, with `*` where that may be any.
+    it may read; `*`: any.
     """
 
     text: str
@@ -54,20 +53,20 @@ class Path(msgspec.Struct, frozen=True, eq=False):
 
 @final
 class Missing(msgspec.Struct, frozen=True):
-    """A singular path found nothing."""
+    """A singular path that finds nothing."""
 
 
 @final
 class TooMuch(msgspec.Struct, frozen=True):
-    """The evaluation was given up: `message` says which limit it met."""
+    """The evaluation was stopped: `message` names the limit."""
 
     message: str
 
 
 def compile_path(text: str) -> Path:
-    """Reads a JSONPath. Raises ExpressionError with the column where it is wrong."""
-    if len(text) > LONGEST:
-        raise ExpressionError(f"the JSONPath has {len(text)} characters, at most {LONGEST} are allowed")
+    """Parses a JSONPath. Raises ExpressionError with the column of the error."""
+    if len(text) > CHARACTERS_MAX:
+        raise ExpressionError(f"the JSONPath has {len(text)} characters, of at most {CHARACTERS_MAX}")
     _check_size(text)
     query = _read(text)
     if query.singular_query():
@@ -82,29 +81,29 @@ def compile_path(text: str) -> Path:
 def evaluate(path: Path, root: object, budget: Budget | None = None) -> object | Missing | TooMuch:
     """The value of a singular path or Missing, the list of values of any other. Never raises.
 
-    `budget` is what several evaluations share; without one it is `NODES`.
+    `budget` is shared by several evaluations; without one it is `NODES_MAX`.
     """
     if path.selection is None:
         return _follow(path.steps, root)
-    budget = budget or Budget(NODES)
+    budget = budget or Budget(NODES_MAX)
     try:
         found = path.selection([root], root, budget)
-        if _is_larger(found, RESULT_BYTES, budget):
-            return TooMuch(f"finds more than {RESULT_BYTES} bytes of JSON; write a narrower JSONPath")
+        if _is_larger(found, RESULT_BYTES_MAX, budget):
+            return TooMuch(f"finds more than {RESULT_BYTES_MAX} bytes of JSON; write a narrower JSONPath")
     except Exhausted:
-        return TooMuch(f"visits more than {NODES} values; write a narrower JSONPath")
+        return TooMuch(f"visits more than {NODES_MAX} values; write a narrower JSONPath")
     return found
 
 
 def _check_size(text: str) -> None:
-    """The library's parser recurses: what is refused must not depend on how deep the stack is already."""
+    """Refuses deep nesting, since the library's parser recurses: the result must not depend on the stack."""
     bare = _QUOTED.sub("", text)
     nested = max(accumulate(_NESTING.get(character, 0) for character in bare), default=0)
-    if nested > DEEPEST:
-        raise ExpressionError(f"the JSONPath nests {nested} brackets, at most {DEEPEST} are allowed")
+    if nested > DEPTH_MAX:
+        raise ExpressionError(f"the JSONPath nests {nested} brackets, at most {DEPTH_MAX} are allowed")
     operators = bare.count("&&") + bare.count("||")
-    if operators > OPERATORS:
-        raise ExpressionError(f"the JSONPath has {operators} && and ||, at most {OPERATORS} are allowed")
+    if operators > OPERATORS_MAX:
+        raise ExpressionError(f"the JSONPath has {operators} && and ||, at most {OPERATORS_MAX} are allowed")
 
 
 def _follow(steps: tuple[str | int, ...], root: object) -> object:
@@ -124,13 +123,13 @@ def _read(text: str) -> JSONPathQuery:
         return JSONPathEnvironment().compile(text)
     except JSONPathError as error:
         column = None if error.token is None else error.token.index
-        raise ExpressionError(f"this is no JSONPath: {_explain(error.args[0])}", column=column) from error
+        raise ExpressionError(f"not a JSONPath: {_explain(error.args[0])}", column=column) from error
     except (ValueError, OverflowError, RecursionError) as error:
-        raise ExpressionError("this is no JSONPath: a number is out of range or it nests too deep") from error
+        raise ExpressionError("not a JSONPath: a number is out of range or it nests too deep") from error
 
 
 def _explain(message: str) -> str:
-    """The library's words, and what to do where they name its own tokens."""
+    """The library's message, with a remedy if it names its own tokens."""
     if message.startswith("expected 'COMMA'"):
         return "a comma is missing between two selectors"
     if message.endswith("selector token '='"):
@@ -147,7 +146,7 @@ def _steps(query: JSONPathQuery) -> tuple[str | int, ...]:
 
 
 def _is_larger(found: list[object], limit: int, budget: Budget) -> bool:
-    """Whether the JSON of what was found is larger than `limit`; each value is weighed once."""
+    """Whether the JSON of the values found is larger than `limit`; each value is measured once."""
     sizes: dict[int, int] = {}
     for value in found:
         if type(value) in (dict, list, str):

@@ -1,4 +1,4 @@
-"""Where in a URL something stands, and what may stand there (SPEC section 4, RFC 3986 section 3)."""
+"""The places in a URL, and what each may contain (SPEC section 4, RFC 3986 section 3)."""
 
 import re
 from enum import StrEnum
@@ -8,7 +8,7 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.values import scrub
 
 SCHEMES = ("http", "https", "service", "queue", "system")
-"""The schemes of SPEC section 9, and that of the system jobs."""
+"""The schemes of SPEC section 9, and that of system jobs."""
 
 NO_SCHEME = f"a url begins with one of {', '.join(name + '://' for name in SCHEMES)} or service:/"
 
@@ -18,7 +18,7 @@ _UNSAFE = re.compile(r"[^\x21-\x7e]+")
 
 
 class Place(StrEnum):
-    """Where a value stands; `JOINT`, `LATER`: behind a variable that opens the url and may hold any part."""
+    """The place of a value; `JOINT`, `LATER`: after a leading variable, which may contain any part."""
 
     START = "start"
     SCHEME = "scheme"
@@ -31,7 +31,7 @@ class Place(StrEnum):
 
 
 def place_after(prefix: str, *, opened: bool) -> Place:
-    """Where something stands behind `prefix`; `opened`: the url begins with a variable of the environment."""
+    """The place after `prefix`; `opened`: the url begins with a variable of the environment."""
     if not prefix:
         return Place.START
     scheme = _SCHEME.match(prefix)
@@ -51,7 +51,7 @@ def place_after(prefix: str, *, opened: bool) -> Place:
 def check_start(prefix: str) -> None:
     """Refuses a url whose literal beginning has no known scheme, no host, or user information.
 
-    `prefix` is the url with a letter for each value. Raises ExpressionError.
+    `prefix` is the url with a letter in place of each value. Raises ExpressionError.
     """
     scheme = _SCHEME.match(prefix)
     if not scheme or scheme.group()[:-1].lower() not in SCHEMES:
@@ -61,30 +61,30 @@ def check_start(prefix: str) -> None:
         return
     authority = _SEPARATOR.split(rest[2:], maxsplit=1)[0]
     if not rest.startswith("//") or not authority:
-        raise ExpressionError(f"the url names no host behind {scheme.group()}", column=scheme.end())
+        raise ExpressionError(f"the url has no host after {scheme.group()}", column=scheme.end())
     if "@" in authority:
-        raise ExpressionError("a url cannot hold user information; use a header", column=scheme.end())
+        raise ExpressionError("a url cannot contain user information; use a header", column=scheme.end())
 
 
 def encode_literal(literal: str, prefix: str, *, opened: bool) -> str:
-    """A literal part of a url behind `prefix`: spaces and letters beyond ASCII are percent-encoded.
+    """A literal part of a url after `prefix`: spaces and non-ASCII letters are percent-encoded.
 
     Raises ExpressionError on a space in the authority.
     """
     whole = prefix + literal
     start = 0 if opened else max(_path_start(whole) - len(prefix), 0)
     if " " in literal[:start]:
-        raise ExpressionError("a space cannot stand in the host of a url")
+        raise ExpressionError("the host of a url cannot contain a space")
     return literal[:start] + _UNSAFE.sub(lambda found: quote(scrub(found.group())), literal[start:])
 
 
 def encode_value(text: str) -> str:
-    """A value percent-encoded so that it is data in a path segment, a query and a fragment alike."""
+    """A value percent-encoded as data of a path segment, a query or a fragment."""
     return quote(scrub(text), safe="")
 
 
 def _behind_authority(rest: str) -> str | None:
-    """What follows the authority in `rest`, which begins with a slash; None while it is still open."""
+    """What follows the authority in `rest`, which begins with a slash; None: `rest` ends within it."""
     if not rest.startswith("//"):
         return None if rest == "" else rest
     separator = _SEPARATOR.search(rest, 2)

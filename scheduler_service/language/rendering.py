@@ -1,4 +1,4 @@
-"""Renders compiled templates: values go in as data, and nothing is evaluated twice (SPEC section 4)."""
+"""Renders compiled templates: values are data, and nothing is evaluated twice (SPEC section 4)."""
 
 import re
 from collections.abc import Mapping
@@ -20,40 +20,39 @@ from scheduler_service.language.compiled import (
     UrlTemplate,
 )
 from scheduler_service.language.expression import Environment, Expression, Name, Query, Variable
-from scheduler_service.language.jsonpath import NODES, Missing, Path, TooMuch, evaluate
+from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, TooMuch, evaluate
 from scheduler_service.language.places import Place, encode_value, place_after
 from scheduler_service.language.values import as_json, as_text, find_control, scrub
 
 RAW = frozenset({Place.START, Place.AUTHORITY, Place.JOINT})
 ENCODED = frozenset({Place.PATH, Place.QUERY, Place.FRAGMENT})
 
-LARGEST = 16 << 20
+CHARACTERS_MAX = 16 << 20
 """How many characters a rendered text may have, or the texts of a body together."""
 
 FREE_SPLICES = 16
-"""How many `|json` of a body go in unweighed: weighing a value means to encode it."""
+"""How many `|json` of a body are not measured: measuring a value means encoding it."""
 
 _SEPARATOR = re.compile(r"[/?#]")
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What a template may see, in the order in which a name is looked up.
+    """The values of a template's names, in the order of lookup.
 
     `system`: the system variables that it names. `root`: the root of JSONPath. `environment`: the tenant's
-    variables. `aliases`: `jobId` and `executeNumber`. `budget`: what all JSONPaths of the request may
-    visit together.
+    variables. `aliases`: `jobId` and `executeNumber`. `budget`: shared by all JSONPaths of the request.
     """
 
     system: Mapping[str, object]
     environment: Mapping[str, str]
     root: Mapping[str, object]
     aliases: Mapping[str, object]
-    budget: Budget = msgspec.field(default_factory=lambda: Budget(NODES))
+    budget: Budget = msgspec.field(default_factory=lambda: Budget(NODES_MAX))
 
 
 @final
 class Unrenderable(msgspec.Struct, frozen=True):
-    """A template that cannot be rendered: which expression (without its braces), and why; never a value."""
+    """A template that cannot be rendered: the expression (without braces) and the reason; never a value."""
 
     expression: str
     message: str
@@ -66,17 +65,17 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 def render_text(template: TextTemplate, scope: Scope) -> str | Unrenderable:
-    """A header's value. Unrenderable where an expression finds nothing or brings a control character."""
+    """A header's value. Unrenderable if an expression finds nothing or has a control character."""
     if template.is_constant:
         return template.text
-    text = _interpolate(template.parts, scope, LARGEST)
+    text = _interpolate(template.parts, scope, CHARACTERS_MAX)
     if isinstance(text, Unrenderable):
         return text
     return scrub(text) if find_control(text) is None else _uncontrolled(template.parts, scope)
 
 
 def render_json(template: JsonTemplate, scope: Scope) -> Rendered | Unrenderable:
-    """A body. What is constant in it is shared with the template: not to be changed."""
+    """A body. It shares its constant parts with the template: do not change it."""
     if template.is_constant:
         return Rendered(template.node)
     try:
@@ -86,10 +85,10 @@ def render_json(template: JsonTemplate, scope: Scope) -> Rendered | Unrenderable
 
 
 def render_url(template: UrlTemplate, scope: Scope) -> str | Unrenderable:
-    """A URL; of a `whole` template the text that the response has, for `urls.resolve_whole` to judge.
+    """A URL; of a `whole` template the text in the response, which `urls.resolve_whole` checks.
 
-    Unrenderable where an expression finds nothing, where a value would become part of the scheme or the
-    authority, or make its path segment `.` or `..`.
+    Unrenderable if an expression finds nothing, or if a value would change the scheme or the authority, or
+    make its path segment `.` or `..`.
     """
     if template.is_constant:
         return template.text
@@ -119,7 +118,7 @@ def _interpolate(parts: Parts, scope: Scope, room: int) -> str | Unrenderable:
 
 def _too_large(part: str | Expression) -> Unrenderable:
     name = part if isinstance(part, str) else part.text
-    return Unrenderable(name, f"makes the text longer than {LARGEST} characters")
+    return Unrenderable(name, f"makes the text longer than {CHARACTERS_MAX} characters")
 
 
 def _text_of(expression: Expression, scope: Scope) -> str | Unrenderable:
@@ -160,15 +159,15 @@ def _found(
 
 
 def _uncontrolled(parts: Parts, scope: Scope) -> Unrenderable:
-    """Names the expression whose value has a control character; the literal parts have none."""
+    """The error for the expression with a control character; the literal parts have none."""
     expressions = [part for part in parts if not isinstance(part, str)]
     texts = [(one.text, _text_of(one, scope)) for one in expressions]
     name = next(name for name, text in texts if isinstance(text, str) and find_control(text) is not None)
-    return Unrenderable(name, "has a control character, which no header may hold")
+    return Unrenderable(name, "has a control character, which a header may not contain")
 
 
 class _Stopped(Exception):
-    """Ends the walk through a body; `cause` says why."""
+    """Ends the rendering of a body with `cause`."""
 
     def __init__(self, cause: Unrenderable) -> None:
         super().__init__(cause.message)
@@ -176,15 +175,15 @@ class _Stopped(Exception):
 
 
 class _Builder:
-    """Builds one body; counts what goes in, since a template can name one large value many times."""
+    """Builds one body within a size limit, since a template can name one large value many times."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._room = LARGEST
+        self._room = CHARACTERS_MAX
         self._splices = 0
 
     def build(self, node: object) -> object:
-        # By `type`: for a value of another class `isinstance` asks the metaclass of structs, 0.1 µs each.
+        # By `type`: for another class `isinstance` calls the metaclass of structs, 0.1 µs each.
         if type(node) is Splice:
             return self._spliced(node)
         if type(node) is Interpolation:
@@ -220,21 +219,21 @@ def _whole(part: str | Slot, scope: Scope) -> str | Unrenderable:
     value = _value_of(part.expression, scope)
     if isinstance(value, (str, Unrenderable)):
         return value
-    return Unrenderable(part.expression.text, "is no text, so it is no url")
+    return Unrenderable(part.expression.text, "is not a text, so it is not a url")
 
 
 def _placed(slot: Slot, scope: Scope, pieces: list[str]) -> str | Unrenderable:
-    """A value as it goes into the url behind `pieces`."""
+    """A value as it is written into the url after `pieces`."""
     text = _text_of(slot.expression, scope)
     if isinstance(text, Unrenderable) or slot.place in RAW:
         return text
     if slot.place is Place.LATER and place_after("".join(pieces), opened=False) not in ENCODED:
-        return Unrenderable(slot.expression.text, "would stand in the scheme or the host of the url")
+        return Unrenderable(slot.expression.text, "would be in the scheme or the host of the url")
     return encode_value(text)
 
 
 def _changed_depth(parts: tuple[str | Slot, ...], pieces: list[str]) -> Unrenderable | None:
-    """The first value that makes its path segment a dot segment, or a path an authority by being empty."""
+    """The error for a value that makes its path segment a dot segment, or by being empty an authority."""
     for index, (part, piece) in enumerate(zip(parts, pieces, strict=True)):
         if isinstance(part, Slot) and part.place not in RAW and piece in ("", ".", ".."):
             before = "".join(pieces[:index])

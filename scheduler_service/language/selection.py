@@ -1,4 +1,4 @@
-"""Segments and selectors of a JSONPath as functions over plain values (RFC 9535 sections 2.3 and 2.5)."""
+"""Compiles segments and selectors of a JSONPath to functions (RFC 9535 sections 2.3 and 2.5)."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,8 +25,8 @@ Selector = Callable[[object, object, Budget, list[object]], None]
 def plan(query: JSONPathQuery, roots: set[str], depth: int = 0) -> Selection:
     """The query as a function of its starting nodes.
 
-    `roots` receives the first members that it and the `$` queries within read (`*`: any); `depth` is how
-    deep the query stands within filters. Raises ExpressionError where filters nest too deep.
+    The first members that it and the `$` queries within read are added to `roots` (`*`: any); `depth` is how
+    deep the query is within filters. Raises ExpressionError if filters nest too deep.
     """
     if depth == 0:
         roots |= first_members(query)
@@ -61,7 +61,7 @@ def _itself(node: object, budget: Budget) -> Iterator[object]:
 
 
 def _descendants(node: object, budget: Budget) -> Iterator[object]:
-    """The node and all arrays and objects below it, parents first; a stack, since depth is from outside."""
+    """The node and all arrays and objects below it, parents first; not recursive, as input may be deep."""
     stack = [node]
     while stack:
         place = stack.pop()

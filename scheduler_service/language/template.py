@@ -1,4 +1,4 @@
-"""Compiles templates: all that can be known of a text, a URL or a body with `${…}` is checked here."""
+"""Compiles templates, and checks all that can be known of a text, a URL or a body before it is rendered."""
 
 from collections.abc import Iterable
 
@@ -18,8 +18,8 @@ from scheduler_service.language.compiled import (
     UrlTemplate,
 )
 from scheduler_service.language.expression import (
+    EXPRESSIONS_MAX,
     FEEDBACK_URLS,
-    MOST,
     Environment,
     Expression,
     Found,
@@ -31,9 +31,9 @@ from scheduler_service.language.expression import (
     scan,
 )
 from scheduler_service.language.places import Place, check_start, encode_literal, place_after
-from scheduler_service.language.values import DEPTH, as_json, find_control
+from scheduler_service.language.values import DEPTH_MAX, as_json, find_control
 
-MOST_PROBLEMS = 100
+PROBLEMS_MAX = 100
 
 
 def compile_text(text: str, *, names: Names) -> TextTemplate:
@@ -56,7 +56,7 @@ def compile_text(text: str, *, names: Names) -> TextTemplate:
 def compile_json(value: object, *, names: Names) -> JsonTemplate:
     """A body: templates in strings at any depth, keys excluded.
 
-    Raises DefinitionError with a problem for each string that is wrong, up to 100, pointers relative to the
+    Raises DefinitionError with a problem for each wrong string, at most 100, with pointers relative to the
     value; Overspent when the allowance is used up.
     """
     body = _Body(names)
@@ -74,15 +74,15 @@ def compile_json(value: object, *, names: Names) -> JsonTemplate:
 
 
 def constant_json(value: object) -> JsonTemplate:
-    """A body of which the caller knows that no string in it holds a template."""
+    """A body in which no string contains a template, as the caller has checked."""
     return JsonTemplate(node=value, encoded=as_json(value), is_constant=True)
 
 
 def compile_url(text: str, *, names: Names) -> UrlTemplate:
     """A `url` or `checkUrl`.
 
-    Raises ExpressionError: bad syntax, `|json`, a scheme that is none of SPEC section 9, or a value that
-    would stand where it could change the scheme or the host.
+    Raises ExpressionError: bad syntax, `|json`, an unknown scheme (SPEC section 9), or a value in a place
+    where it could change the scheme or the host.
     """
     _check_control(text, "a url")
     pieces = _pieces(text, "a url", names)
@@ -102,14 +102,14 @@ def compile_url(text: str, *, names: Names) -> UrlTemplate:
 def _check_control(text: str, place: str) -> None:
     column = find_control(text)
     if column is not None:
-        raise ExpressionError(f"a control character cannot stand in {place}", column=column)
+        raise ExpressionError(f"{place} cannot contain a control character", column=column)
 
 
 def _pieces(text: str, place: str, names: Names) -> list[str | Found]:
     pieces = list(scan(text, names=names))
     for piece in pieces:
         if isinstance(piece, Found) and piece.json:
-            message = f"|json makes JSON, which {place} cannot hold; write ${{{piece.expression.text}}}"
+            message = f"|json makes JSON, which {place} cannot contain; write ${{{piece.expression.text}}}"
             raise ExpressionError(message, column=piece.column)
     return pieces
 
@@ -141,7 +141,7 @@ def _members(expressions: Iterable[Expression]) -> frozenset[str]:
 
 
 class _Body:
-    """Walks a body once; `problems` and `used` are what it has met."""
+    """Compiles a body; `problems` and `used`, the expressions, are those found so far."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -149,9 +149,9 @@ class _Body:
         self.used: list[Expression] = []
 
     def node(self, value: object, pointer: str, depth: int) -> object:
-        """The value itself where it is constant, else a node."""
-        if depth > DEPTH:
-            self.problems.append(Problem(pointer, "too_deep", f"the body nests deeper than {DEPTH}"))
+        """The value itself if it is constant, else a node."""
+        if depth > DEPTH_MAX:
+            self.problems.append(Problem(pointer, "too_deep", f"the body nests deeper than {DEPTH_MAX}"))
             return None
         if isinstance(value, str):
             return self._text(value, pointer)
@@ -167,7 +167,7 @@ class _Body:
         return ObjectNode(tuple(nodes.items())) if _has_nodes(nodes.values()) else nodes
 
     def _text(self, text: str, pointer: str) -> object:
-        if "${" not in text or len(self.used) > MOST or len(self.problems) >= MOST_PROBLEMS:
+        if "${" not in text or len(self.used) > EXPRESSIONS_MAX or len(self.problems) >= PROBLEMS_MAX:
             return text
         try:
             pieces = list(scan(text, names=self.names))
@@ -180,8 +180,8 @@ class _Body:
         parts = _plain(pieces)
         used = _expressions(parts)
         self.used.extend(used)
-        if len(self.used) > MOST:
-            message = f"the body has more than {MOST} expressions; splice larger values with |json"
+        if len(self.used) > EXPRESSIONS_MAX:
+            message = f"the body has more than {EXPRESSIONS_MAX} expressions; splice larger values with |json"
             self.problems.append(Problem(pointer, "too_many", message))
         if not used:
             return _constant(parts)
@@ -191,10 +191,10 @@ class _Body:
 def _check_json(pieces: list[str | Found]) -> None:
     marked = [piece for piece in pieces if isinstance(piece, Found) and piece.json]
     if len(marked) > 1:
-        message = "a value can hold one |json; make each one a member of its own"
+        message = "a value can have one |json; make each one a member of its own"
         raise ExpressionError(message, column=marked[1].column)
     if marked and len(pieces) > 1:
-        message = f"nothing can stand beside ${{{marked[0].expression.text}}}|json; drop |json or the rest"
+        message = f"${{{marked[0].expression.text}}}|json must be alone; remove |json or the rest"
         raise ExpressionError(message, column=marked[0].column)
 
 
@@ -265,7 +265,7 @@ def _slot(piece: Found, place: Place, names: Names) -> Slot:
     if place is not Place.SCHEME and isinstance(expression, Variable) and expression.text in FEEDBACK_URLS:
         return Slot(expression, place)
     message = (
-        f"${{{expression.text}}} cannot stand in the {place} of a url; only a variable of the environment and"
+        f"${{{expression.text}}} cannot be in the {place} of a url; only a variable of the environment and"
         " schedulingFeedbackUrl can, so that no response decides where a request goes"
     )
     raise ExpressionError(message, column=piece.column)

@@ -1,4 +1,4 @@
-"""URLs as values: their origin, and where a response may send the next request (SPEC sections 4 and 9)."""
+"""The origin of URLs, and where a response may send the next request (SPEC sections 4 and 9)."""
 
 import re
 from urllib.parse import quote
@@ -17,19 +17,19 @@ _HIGHEST_PORT = 65_535
 
 
 class Whole(msgspec.Struct, frozen=True):
-    """An absolute URL of an origin that may be asked."""
+    """An absolute URL of an allowed origin."""
 
     url: str
 
 
 class NotAUrl(msgspec.Struct, frozen=True):
-    """The text is no URL (error `template`)."""
+    """The text is not a URL (error `template`)."""
 
     message: str
 
 
 class ForeignOrigin(msgspec.Struct, frozen=True):
-    """The URL leads where it may not (error `egress`)."""
+    """The origin of the URL is not allowed (error `egress`)."""
 
     message: str
 
@@ -43,37 +43,39 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 def resolve_whole(value: str, *, base: str, follow: frozenset[str]) -> Whole | NotAUrl | ForeignOrigin:
-    """A whole URL from a response, resolved against `base`, the address that gave it (RFC 3986 section 5).
+    """A whole URL from a response, resolved against `base`, the address that answered (RFC 3986 section 5).
 
-    It may lead to the origin of `base` and to those of `follow` (`scheme://host:port`), by http, https or
+    Allowed are the origin of `base` and those of `follow` (`scheme://host:port`), with http, https or
     service, and without user information.
     """
     if not value or _FORBIDDEN.search(value):
-        return NotAUrl("the value is no url: it is empty, or has a space, a backslash or a control character")
+        return NotAUrl(
+            "the value is not a url: it is empty or has a space, a backslash or a control character"
+        )
     target = _resolve(_split(_encode(value)), _split(base))
     if not _SCHEME.fullmatch(target.scheme):
-        return NotAUrl("the value is no url: what stands before the colon is no scheme")
+        return NotAUrl("the value is not a url: the text before the colon is not a scheme")
     if target.scheme not in ("http", "https", "service"):
         return ForeignOrigin(
             f"the url's scheme is {target.scheme!r}; only http, https and service are allowed"
         )
     if "@" in (target.authority or ""):
-        return ForeignOrigin("the url holds user information, which is refused")
+        return ForeignOrigin("the url contains user information, which is refused")
     reached = _origin(target)
     if reached is None:
-        return NotAUrl("the value is no url: its host or port cannot be read")
+        return NotAUrl("the value is not a url: its host or port cannot be read")
     if reached != origin(base) and reached not in {origin(allowed) for allowed in follow}:
         return ForeignOrigin(
-            f"the url leads to {reached}, which is neither what answered nor in egress.follow"
+            f"the url leads to {reached}, which is neither the origin that answered nor in egress.follow"
         )
     url = _join(target)
     if origin(url) != reached:  # "/.//host" resolves to a path that reads as a host
-        return NotAUrl("the value is no url: its path begins with two slashes")
+        return NotAUrl("the value is not a url: its path begins with two slashes")
     return Whole(url)
 
 
 def origin(url: str) -> str:
-    """`scheme://host:port` in lower case, the port always named; empty for a text that has no origin.
+    """`scheme://host:port` in lower case, always with the port; empty for a text without an origin.
 
     Of a service it is `service://name`, of `service:/path` `service:`.
     """
@@ -134,7 +136,7 @@ def _join(parts: _Parts) -> str:
 
 
 def _encode(value: str) -> str:
-    """Letters beyond ASCII percent-encoded behind the host; a host keeps them, and is foreign then."""
+    """The URL with non-ASCII letters percent-encoded after the host; a host with such letters is foreign."""
     head = re.match(r"(?:[^:/?#]+:)?(?://[^/?#]*)?", value)
     assert head is not None
     return head.group() + _UNSAFE.sub(lambda found: quote(scrub(found.group())), value[head.end() :])

@@ -1,4 +1,4 @@
-"""JSON in and out: what a response, a report or a body is as a value, and a value as text (RFC 8259)."""
+"""Reads and writes JSON (RFC 8259): responses, reports and bodies."""
 
 import json
 import re
@@ -6,21 +6,21 @@ from decimal import Decimal, InvalidOperation
 
 import msgspec
 
-DEPTH = 64
-"""How deep arrays and objects may be nested; what is deeper is not read as JSON (SPEC section 10)."""
+DEPTH_MAX = 64
+"""How deep arrays and objects may nest; a deeper text is not read as JSON (SPEC section 10)."""
 
 _BOM = b"\xef\xbb\xbf"
-_LONGEST_INTEGER = 4_000  # beyond it Python refuses to convert between text and int
+_INTEGER_DIGITS_MAX = 4_000  # Python refuses to convert longer ones
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def parse_json(body: bytes) -> object:
-    """The value that `body` is as JSON (RFC 8259), or its text where it is none. Never raises.
+    """The value of `body` as JSON (RFC 8259), or its text if it is not JSON. Never raises.
 
-    Integers are exact; a decimal becomes a float, or a Decimal where a float would be infinite, so that it
-    goes out again as it came. `NaN`, `Infinity` and what is nested deeper than `DEPTH` are not JSON. A byte
-    order mark is ignored; bytes of a text that are not UTF-8 become U+FFFD.
+    Integers are exact; a decimal becomes a float, or a Decimal if a float would be infinite, so that it is
+    written as it was read. `NaN`, `Infinity` and nesting deeper than `DEPTH_MAX` are not JSON. A byte order
+    mark is ignored; bytes of a text that are not UTF-8 become U+FFFD.
     """
     try:
         value = msgspec.json.decode(body)
@@ -34,11 +34,11 @@ def parse_json(body: bytes) -> object:
 
 
 def is_shallow(value: object, brackets: int | None = None) -> bool:
-    """Whether `value` is nested at most `DEPTH` deep; `brackets` is an upper bound, where one is known."""
-    if brackets is not None and brackets <= DEPTH:
+    """Whether `value` nests at most `DEPTH_MAX` deep; `brackets` is an upper bound, if one is known."""
+    if brackets is not None and brackets <= DEPTH_MAX:
         return True
     level = [value]
-    for _ in range(DEPTH):
+    for _ in range(DEPTH_MAX):
         level = _containers_in(level)
         if not level:
             return True
@@ -46,14 +46,14 @@ def is_shallow(value: object, brackets: int | None = None) -> bool:
 
 
 def as_text(value: object) -> str:
-    """A value within a text: a string as it is, any other JSON compact (SPEC section 4)."""
+    """A value as text: a string as it is, any other value as compact JSON (SPEC section 4)."""
     if type(value) is str:
         return value
     return as_json(value).decode()
 
 
 def as_json(value: object) -> bytes:
-    """Compact JSON in UTF-8. A lone surrogate goes out as an escape; nothing becomes `NaN` or `Infinity`."""
+    """Compact JSON in UTF-8. A lone surrogate is written as an escape; never `NaN` or `Infinity`."""
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
@@ -70,13 +70,13 @@ def scrub(text: str) -> str:
 
 
 def find_control(text: str) -> int | None:
-    """Where the first control character is (C0, DEL or C1: Unicode category Cc), or None."""
+    """The position of the first control character (C0, DEL or C1: Unicode category Cc), or None."""
     found = _CONTROL.search(text)
     return None if found is None else found.start()
 
 
 def _containers_in(values: list[object]) -> list[object]:
-    """The arrays and objects one level below; a plain loop, since large responses pass through it."""
+    """The arrays and objects one level below; a plain loop for speed with large responses."""
     below: list[object] = []
     for value in values:
         if type(value) is dict or type(value) is list:
@@ -87,7 +87,7 @@ def _containers_in(values: list[object]) -> list[object]:
 
 
 def _parse_slowly(body: bytes) -> object:
-    """What msgspec refuses and RFC 8259 allows: lone surrogates, huge numbers, a mark at the start."""
+    """Reads what msgspec refuses and RFC 8259 allows: lone surrogates, huge numbers, a byte order mark."""
     try:
         text = body.removeprefix(_BOM).decode()
         value = json.loads(text, parse_float=_decimal, parse_int=_integer, parse_constant=_refuse_constant)
@@ -104,7 +104,7 @@ def _decimal(text: str) -> float | Decimal:
 
 
 def _integer(text: str) -> int | Decimal:
-    return int(text) if len(text) < _LONGEST_INTEGER else Decimal(text)
+    return int(text) if len(text) < _INTEGER_DIGITS_MAX else Decimal(text)
 
 
 def _refuse_constant(name: str) -> object:
@@ -112,7 +112,7 @@ def _refuse_constant(name: str) -> object:
 
 
 def _spell(value: object) -> str:
-    """JSON piece by piece: the standard encoder escapes lone surrogates, but cannot write a Decimal."""
+    """JSON piece by piece, since the standard encoder escapes lone surrogates but cannot write a Decimal."""
     match value:
         case str():
             return json.dumps(value)
