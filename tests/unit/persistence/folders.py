@@ -1,4 +1,4 @@
-"""Data folders with something in every table, and what lies where in them."""
+"""Data folders with something in every table, and the contents of their files."""
 
 import shutil
 import sqlite3
@@ -49,11 +49,11 @@ def split(
     lock_wait: float = 10.0,
     begun: threading.Event | None = None,
 ) -> list[str]:
-    """Divides as the service does at its start. Returns what was told; sets `begun` when it has begun."""
-    told: list[str] = []
+    """Reshards as the service does at its start. Returns the logged events; sets `begun` at the first."""
+    events: list[str] = []
 
-    def tell(event: str, **_: object) -> None:
-        told.append(event)
+    def log(event: str, **_: object) -> None:
+        events.append(event)
         if begun is not None:
             begun.set()
 
@@ -61,16 +61,16 @@ def split(
     try:
         plan = ReshardPlan(
             folder=folder, shards=shards, shard_of=homes(shards), durability="full", lock_wait=lock_wait,
-            log=tell, batch_size=batch_size, faults=faults,
+            log=log, batch_size=batch_size, faults=faults,
         )  # fmt: skip
         reshard(plan)
     finally:
         lock.release()
-    return told
+    return events
 
 
 async def fill(folder: Path) -> Path:
-    """A folder as a crash left it: rows in all tables, and turns that lie in the journal alone."""
+    """A folder as a crash left it: rows in all tables, and turns that are in the journal alone."""
     folder.mkdir()
     store = await SqliteStateStore.open(folder=folder / "open")
     await store.save_clock_skew(77)
@@ -120,7 +120,7 @@ def copy(folder: Path, target: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, list[Place]]:
-    """All rows by the file that they lie in, each with its table."""
+    """All rows by file, each with its table."""
     return {
         name: [
             (table, row)

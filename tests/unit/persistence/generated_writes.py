@@ -1,4 +1,4 @@
-"""Generated groups of writes, and what may lie in a store before them."""
+"""Generated groups of writes, and of writes before them."""
 
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ numbers = st.integers(0, 3)
 
 @st.composite
 def turns(draw: st.DrawFn) -> StoreWrite:
-    """A turn that may or may not fit what stands there, with any of its parts."""
+    """A turn that may or may not be expected, with any of its parts."""
     is_last, number = draw(st.booleans()), draw(numbers)
     remembered = Remembered(
         "s", draw(st.sampled_from("kl")), b"", str(number).encode(), number, draw(st.sampled_from(["", "a"]))

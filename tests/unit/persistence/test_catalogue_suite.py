@@ -67,7 +67,7 @@ async def test_each_filter_chooses(store: OpenStore) -> None:
 
 @pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
 async def test_text_is_searched_literally(store: OpenStore) -> None:
-    """%, _ and \\ in a search stand for themselves."""
+    """%, _ and \\ in a search are ordinary characters."""
     for name in ("a%b", "a_b", "a\\b", "axb"):
         await store.commit(commit(name))
     assert await ids(store, text="a%b") == ["a%b"]
@@ -162,7 +162,7 @@ async def test_children_and_lives_are_found(store: OpenStore) -> None:
 
 
 async def test_upcoming_and_counts(store: OpenStore) -> None:
-    """What is planned lies between two moments; counts name due jobs, waiting and running executions."""
+    """Upcoming jobs fire between two moments; counts are of due jobs, waiting and running executions."""
     for number in range(4):
         await store.commit(commit(f"j{number}", next_fire=number * 10, live=number, waiting=1))
     await store.commit(commit("idle", next_fire=None, state=JobState.PAUSED))

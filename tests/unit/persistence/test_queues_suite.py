@@ -53,7 +53,7 @@ async def test_priority_then_name_then_age(bench: Bench) -> None:
 
 
 async def test_specific_instances_alone_may_claim(bench: Bench) -> None:
-    """Where instances are named nobody else gets the part."""
+    """Where instances are named no other one gets the part."""
     await bench.publish(specific=("a", "b"))
     assert await bench.claim("c") == ()
     assert await bench.executions_of("b") == [1]
@@ -80,7 +80,7 @@ async def test_the_other_parts_of_a_step_hide_nothing_behind_them(bench: Bench) 
 
 
 async def test_an_instance_that_lost_its_lease_may_claim_again(bench: Bench) -> None:
-    """It did not handle the part: it may just have been started anew."""
+    """It did not handle the part: it may just have been restarted."""
     await bench.publish(2, delay=0)
     await bench.claim("a")
     await bench.queues.sweep(60_000)
@@ -185,7 +185,7 @@ async def test_completions_are_known_for_a_day(bench: Bench) -> None:
 
 @pytest.mark.parametrize("store", OPENERS, indirect=True)
 async def test_so_many_completions_are_known(bench: Bench) -> None:
-    """The newest ones: whoever completes very much within a day does not fill the store."""
+    """The newest ones: an instance that completes very many within a day does not fill the store."""
     cast("Any", bench.queues).max_completions = 2
     leases = [await completed(bench) for _ in range(4)]
     assert await are_known(bench, leases) == [False, False, True, True]
@@ -229,7 +229,7 @@ async def test_the_next_look(bench: Bench) -> None:
 
 
 async def test_withdrawn_parts(bench: Bench) -> None:
-    """What nobody has is gone; who has one hears of it at the renewal, and its end is nobody's."""
+    """Free parts are gone; a holder learns of it at the renewal, and its end is delivered to no job."""
     await bench.publish(3)
     (leased,) = await bench.claim("a")
     await bench.write(WithdrawParts("uid", 1, 1))
@@ -243,7 +243,7 @@ async def test_withdrawn_parts(bench: Bench) -> None:
 
 
 async def test_a_withdrawn_part_goes_with_its_lease(bench: Bench) -> None:
-    """Nobody claims it again, and nobody hears of it."""
+    """No instance claims it again, and no job gets its end."""
     await bench.publish(lease=1_000, delay=0)
     await bench.claim()
     await bench.write(WithdrawParts("uid", 1))
@@ -260,7 +260,7 @@ async def test_another_attempt_is_left_alone(bench: Bench) -> None:
 
 
 async def test_publishing_twice_is_publishing_once(bench: Bench) -> None:
-    """A turn that is committed again finds its parts where they are, in whoever's hands."""
+    """A turn that is committed again finds its parts as they are, leased or not."""
     name = PartName("uid", 1, 1, 0, 0)
     options = QueueOptions()
     part = QueuedPart(name, "work", 1, REQUEST, options, 0, 1, "job", "default")
@@ -272,7 +272,7 @@ async def test_publishing_twice_is_publishing_once(bench: Bench) -> None:
 
 
 async def test_new_options_count_from_the_next_claim_and_renewal(bench: Bench) -> None:
-    """A lease in somebody's hands keeps its length until it is renewed."""
+    """A lease that an instance has keeps its length until it is renewed."""
     (name,) = await bench.publish(lease=1_000, renew=400)
     (leased,) = await bench.claim()
     await bench.write(ReconfigureParts(name, QueueOptions(lease=9_000, renew=3_000, retries=0)))
@@ -315,7 +315,7 @@ async def test_downtime_is_not_held_against_instances(bench: Bench) -> None:
 
 
 async def test_ends_stay_until_they_are_dropped(bench: Bench) -> None:
-    """They are told again after a start; a part in somebody's hands cannot be dropped."""
+    """They are returned again after a start; a leased part cannot be dropped."""
     names = await bench.publish(2)
     (leased,) = await bench.claim("a")
     await bench.claim("b")

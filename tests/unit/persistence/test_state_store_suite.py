@@ -208,7 +208,7 @@ async def test_open_jobs_are_those_with_live_executions(store: OpenStore) -> Non
 
 
 async def test_deliveries_are_kept_until_they_are_done(store: OpenStore) -> None:
-    """A delivery lies in its turn's transaction, changes by settlements and goes with the last one."""
+    """A delivery is written with its turn, changed by settlements and deleted by the last one."""
     await store.commit(commit(deliveries=(delivery(1), delivery(2), delivery(3))))
     assert await store.deliveries("", 2) == [delivery(1), delivery(2)]
     changed = delivery(2, tries=3, due=9, state=DeliveryState.OUTBOX)

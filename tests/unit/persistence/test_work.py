@@ -179,7 +179,7 @@ def size_of(connection: sqlite3.Connection) -> int:
 
 
 class Asked(SqliteStateStore):
-    """Hears the statements of its readers."""
+    """Records the statements of its readers."""
 
     def hear(self) -> list[str]:
         """The statements from now on."""

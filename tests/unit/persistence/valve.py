@@ -35,7 +35,7 @@ class Valve:
             pipe.back.set()
 
     def answers(self) -> list[bytes]:
-        """What the server said last over each connection, also where nobody heard it."""
+        """What the server sent last over each connection, also if it was not delivered."""
         return [pipe.last for pipe in self._pipes]
 
     async def close(self) -> None:

@@ -1,5 +1,5 @@
--- What every write needs: ARGV has the prefix, the writer's boot and epoch, then the writes one after the other
--- (arguments.py has their order). A write is a function of `writes` that takes its arguments and answers a verdict.
+-- Used by every write: ARGV has the prefix, the writer's boot and epoch, then the writes one after the other
+-- (in the order of arguments.py). A write is a function of `writes` that takes its arguments and returns a verdict.
 local prefix, next_argument = ARGV[1], 4
 local writes = {}
 
@@ -28,7 +28,7 @@ local function take_list(count)
   return found
 end
 
--- Texts one after the other, each behind its length.
+-- Texts one after the other, each after its length.
 local function frames(texts)
   local parts = {}
   for number, text in ipairs(texts) do parts[number] = struct.pack('>I4c0', #text, text) end

@@ -1,5 +1,5 @@
--- How many jobs and executions stand where, as of one moment: ARGV has the prefix, the end of what is due, the
--- states' names, and the tenants; none: all. Answers {due, waiting, live, jobs of the first state, …}.
+-- Numbers of jobs and executions at one moment: ARGV has the prefix, the end of what is due, the states' names,
+-- and the tenants; none: all. Returns {due, waiting, live, jobs of the first state, …}.
 local prefix, due_end = ARGV[1], ARGV[2]
 local states, tenants = cmsgpack.unpack(ARGV[3]), cmsgpack.unpack(ARGV[4])
 if #tenants == 0 then tenants = redis.call('SMEMBERS', prefix .. 'tenants') end
@@ -10,9 +10,9 @@ for _, tenant in ipairs(tenants) do
   answer[2] = answer[2] + (sums[1] or 0)
   answer[3] = answer[3] + (sums[2] or 0)
   for number, state in ipairs(states) do
-    local shelf = prefix .. 'order:' .. tenant .. ':' .. state .. ':'
-    answer[1] = answer[1] + redis.call('ZLEXCOUNT', shelf .. 'next', '-', due_end)
-    answer[3 + number] = answer[3 + number] + redis.call('ZCARD', shelf .. 'id')
+    local partition = prefix .. 'order:' .. tenant .. ':' .. state .. ':'
+    answer[1] = answer[1] + redis.call('ZLEXCOUNT', partition .. 'next', '-', due_end)
+    answer[3 + number] = answer[3 + number] + redis.call('ZCARD', partition .. 'id')
   end
 end
 return answer

@@ -1,4 +1,4 @@
--- Parts that are over, by their ids: ARGV has the prefix, the beginning and the most of them. Answers for each
+-- Parts that are over, in order of id: ARGV has the prefix, the beginning and the limit. Returns for each
 -- {id, content, instance, retries, finish}.
 local answer = {}
 local ids = redis.call('ZRANGE', ARGV[1] .. 'parts:ended', ARGV[2], '+', 'BYLEX', 'LIMIT', 0, ARGV[3])

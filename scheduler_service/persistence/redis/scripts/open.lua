@@ -1,6 +1,6 @@
 -- Takes the store: ARGV has the prefix, the newest format known, the lease and its length in ms, a lease whose
 -- holder is dead for certain, the name given to the node and one for a node that has none.
--- Answers {'open', boot, node, writes}, {'held', lease, ms left} or {'newer', format}.
+-- Returns {'open', boot, node, writes}, {'held', lease, ms left} or {'newer', format}.
 local prefix = ARGV[1]
 local meta, lease = prefix .. 'meta', prefix .. 'lease'
 local held = redis.call('GET', lease)

@@ -1,6 +1,6 @@
--- A page of an index with the rows behind it, as of one moment: ARGV has the prefix, the index, the ends of the
--- range, '1' for the way back, the most members, how much of a member is not its row's field ('text': up to its
--- end), and the rows' hash. Answers {how many members, the last one, row, row, …}; a row that is gone is nil.
+-- A page of an index with its rows, at one moment: ARGV has the prefix, the index, the ends of the
+-- range, '1' for descending, the most members, how much of a member precedes its row's field ('text': up to its
+-- end), and the rows' hash. Returns {how many members, the last one, row, row, …}; a row that is gone is nil.
 local prefix, index, first, last = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local members
 if ARGV[5] == '1' then

@@ -1,7 +1,7 @@
--- The parts of queues: what lies in them, who has it, and how it ended (as state/parts.py has it).
+-- The parts of queues: what is in them, which instance has it, and how it ended (see sqlite/queue_parts.py).
 --
--- A moment is 16 digits, so that texts lie in its order; '' is none. A part's state is free, leased, ended, or
--- cancelled: in somebody's hands, and nobody awaits it.
+-- A moment is 16 digits, so that texts sort like moments; '' is none. A part's state is free, leased, ended, or
+-- cancelled: leased, but withdrawn by its job.
 local FIELDS = {
   'state', 'free_at', 'instance', 'lease', 'ends', 'retries', 'total', 'step', 'attempt', 'owner', 'place',
   'mark', 'specific', 'length', 'most', 'delay', 'options', 'content', 'finish',
@@ -20,10 +20,10 @@ local function read_part(id)
   return part
 end
 
--- What an instance has in its hands of one queue.
+-- The index of the parts of one queue that are leased to an instance.
 local function held(place, instance) return 'parts:held:' .. place .. '\0' .. instance end
 
--- Calls `visit` for each index in which a part stands, with what comes before its id there.
+-- Calls `visit` for each index that has the part, with what precedes its id there.
 local function each_place(part, visit)
   if part.state == 'free' then
     visit('parts:free:' .. part.place, part.mark)
@@ -91,7 +91,7 @@ local function withdraw(owner, attempt)
   end
 end
 
--- Nobody named: everybody may have it.
+-- No instance is named: each may have it.
 local function is_named(specific, instance)
   if specific == '' then return true end
   for _, name in ipairs(cjson.decode(specific)) do
@@ -149,7 +149,7 @@ local function may_have(part, instance, now, handled)
   return not handled[part.step]
 end
 
--- How many parts the instance may have more; what was withdrawn from it takes no room. No `capacity`: `most`.
+-- How many more parts the instance may have; withdrawn ones do not count. No `capacity`: `most`.
 local function room(place, instance, now, capacity, most)
   if capacity == '' then return most end
   local after = '(' .. moment(now) .. '\255'
@@ -190,8 +190,8 @@ function writes.renew()
   return frames({ part.ends, part.state, part.options, part.content })
 end
 
--- Which leases were completed, and how: by lease, and in their order, each behind its moment (as
--- state/completions.py has it). Of the oldest a few go with each new one.
+-- Which leases were completed, and how: by lease, and in order of their moments. With each new one a few of the
+-- oldest are deleted (see sqlite/queue_parts.py).
 local function keep_completion(lease, asked)
   redis.call('HSET', key('parts:completed'), lease, asked.digest)
   redis.call('RPUSH', key('parts:completions'), asked.at .. lease)
@@ -221,7 +221,7 @@ function writes.complete()
   return 'ended' .. frames({ part.id, part.content, part.instance, part.retries, finish })
 end
 
--- When to look again: the first lease that ends, or the first part that is free at last.
+-- When to look again: the end of the first lease, or when the first delayed part is free.
 local function next_look(now)
   local ends = redis.call('ZRANGE', key('parts:until'), 0, 0)[1]
   local range = { '(' .. moment(now) .. '\255', '+', 'BYLEX', 'LIMIT', 0, 1 }

@@ -1,5 +1,5 @@
 -- Keeps the lease: ARGV has the prefix, the boot, the lease and its length in ms; 0 gives it back.
--- Answers {'kept'} or {'lost', lease}.
+-- Returns {'kept'} or {'lost', lease}.
 local lease = ARGV[1] .. 'lease'
 if redis.call('HGET', ARGV[1] .. 'meta', 'boot') ~= ARGV[2] then
   return { 'lost', redis.call('GET', lease) or '' }

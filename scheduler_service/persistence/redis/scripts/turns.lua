@@ -1,6 +1,6 @@
 -- Turns, deliveries, records, kept answers.
 
--- Indexes in which a job stands: name -> value (rows.pack_pairs).
+-- The indexes that have a job: name -> value (encoding.pack_pairs).
 local function places(packed)
   local found, at = {}, 1
   while at <= #packed do
@@ -97,7 +97,7 @@ local function drop_delivery(id)
   redis.call('ZREM', key('deliveries:ids'), id)
 end
 
--- Whether a turn was decided over what stands there (as state/group.py has it).
+-- Whether a turn was decided over the stored version (see sqlite/row_versions.py).
 local function follows(head, turn)
   if not head then return turn.expected == '0' or turn.expected == '-1' end
   if head.gone then return turn.expected == '0' or turn.expected == head.sequence end

@@ -8,7 +8,7 @@ from tests.redis_server import RedisServer
 
 
 class Ear:
-    """Hears what a store tells."""
+    """Collects what a store reports."""
 
     def __init__(self) -> None:
         self.lost: list[str] = []

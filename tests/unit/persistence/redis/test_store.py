@@ -74,7 +74,7 @@ async def test_a_frozen_holder_writes_nothing_when_it_wakes(redis: RedisServer) 
 
 
 async def test_a_holder_that_is_out_of_sight_is_waited_for(redis: RedisServer) -> None:
-    """Where nobody can see whether it is dead, its lease must end first; then the store opens."""
+    """Where this machine cannot see whether it is dead, its lease must expire first; then the store opens."""
     with redis.client as client:
         client.set(key("lease"), msgspec.json.encode(FAR), px=700)
     began = asyncio.get_running_loop().time()
@@ -84,7 +84,7 @@ async def test_a_holder_that_is_out_of_sight_is_waited_for(redis: RedisServer) -
 
 
 async def test_a_holder_that_is_out_of_sight_and_alive_refuses(redis: RedisServer) -> None:
-    """A lease that is renewed while it is waited for belongs to somebody who works."""
+    """A lease that is renewed while a start waits for it belongs to a living process."""
 
     async def renew() -> None:
         with redis.client as client:
@@ -210,7 +210,7 @@ async def test_a_group_may_be_of_any_size(redis: RedisServer) -> None:
 
 
 async def test_a_waiter_that_gives_up_leaves_its_write(redis: RedisServer) -> None:
-    """Cancelling who waits for a commit, or for a load, disturbs nobody else."""
+    """Cancelling one waiter for a commit, or for a load, does not affect the others."""
     store = await open_at(redis)
     first, second = store.commit(commit("a")), store.commit(commit("b"))
     asyncio.ensure_future(first).cancel()
@@ -294,7 +294,7 @@ async def test_real_servers_are_asked(tmp_path: Path) -> None:
 
 
 async def test_a_server_without_config_is_doubted(tmp_path: Path) -> None:
-    """A rented server often refuses CONFIG: what cannot be known is told."""
+    """Hosted servers often refuse CONFIG: what is unknown is a warning."""
     server = RedisServer(tmp_path).start("--appendonly", "yes", "--rename-command", "CONFIG", "")
     ear = Ear()
     try:

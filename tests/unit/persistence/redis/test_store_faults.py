@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -150,7 +151,7 @@ async def test_a_group_that_comes_late_is_refused(redis: RedisServer, valve: Val
 
 
 async def test_a_group_whose_answer_was_lost_is_answered(redis: RedisServer, valve: Valve) -> None:
-    """It was written: who waits is told of each write what it came to, and nothing is written twice."""
+    """It was written: each write gets its result, and nothing is written twice."""
     store = await RedisStateStore.open(address=await valve.open(), durability="process", timeout=SOON)
     await store.commit(commit("taken"))
     valve.hold_answers()
@@ -186,33 +187,43 @@ async def test_a_frozen_server_leaves_doubt_that_is_cleared(redis: RedisServer) 
 
 async def test_who_gives_up_leaves_no_connection_behind(redis: RedisServer) -> None:
     """Cancelled while the connection is made, or while an answer is awaited."""
-    wire = ServerConnection(address=redis.address)
+    connection = ServerConnection(address=redis.address)
     for command in ("PING", "ECHO"):
         redis.freeze()
-        calling = asyncio.create_task(wire.call(command, "hello"))
+        calling = asyncio.create_task(connection.call(command, "hello"))
         await asyncio.wait({calling}, timeout=0.1)
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         redis.wake()
-        assert await wire.call("ECHO", "an answer of its own") == b"an answer of its own"
+        assert await connection.call("ECHO", "an answer of its own") == b"an answer of its own"
     with redis.client as client:
         await until(lambda: client.info("clients")["connected_clients"] == 2)
-    await wire.close()
+    await connection.close()
 
 
-def test_a_connection_that_uvloop_has_closed_is_a_lost_one(redis: RedisServer) -> None:
+def test_a_connection_that_uvloop_has_closed_is_a_lost_one(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The service runs on uvloop, whose closed transports raise errors of their own."""
+    opened: list[asyncio.StreamWriter] = []
+    connect = asyncio.open_connection
+
+    async def open_connection(*args: Any, **options: Any) -> Any:
+        streams = await connect(*args, **options)
+        opened.append(streams[1])
+        return streams
+
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
 
     async def lose_a_connection() -> bytes:
-        wire = ServerConnection(address=redis.address)
-        await wire.call("PING")
-        assert wire._connection is not None
-        wire._connection._writer.transport.abort()
+        connection = ServerConnection(address=redis.address)
+        await connection.call("PING")
+        opened[0].transport.abort()
         await asyncio.sleep(0.05)
         with pytest.raises(Unanswered):
-            await wire.call("PING")
-        answer: bytes = await wire.call("PING")
-        await wire.close()
+            await connection.call("PING")
+        answer: bytes = await connection.call("PING")
+        await connection.close()
         return answer
 
     assert uvloop.run(lose_a_connection()) == b"PONG"
@@ -290,7 +301,7 @@ async def test_scripts_that_were_flushed_are_sent_again(redis: RedisServer) -> N
 
 
 async def test_a_damaged_row_is_told(redis: RedisServer) -> None:
-    """Who waits for it hears of it, and the others of the same reading are asked again."""
+    """Its load fails, and so do the others of the same command: they may be tried again."""
     store = await open_at(redis)
     await store.commit(commit())
     with redis.client as client:

@@ -39,7 +39,7 @@ async def read_all(store: OpenStore) -> list[Any]:
 
 
 async def put(store: Any, writes: Sequence[Write]) -> list[object]:
-    """Writes one group; a refusal is told by its words."""
+    """Writes one group; a refusal is returned by its message."""
     verdicts = await store.writer.put_all(writes)
     return [str(verdict) if isinstance(verdict, Exception) else verdict for verdict in verdicts]
 

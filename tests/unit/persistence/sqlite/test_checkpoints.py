@@ -1,4 +1,4 @@
-"""Checkpoints beside the writer: the file gets what the log has, and nobody hears of it."""
+"""Checkpoints beside the writer: the file gets what the log has, and no other connection notices."""
 
 import shutil
 import sqlite3
@@ -18,7 +18,7 @@ def open_logged(folder: Path) -> sqlite3.Connection:
 
 
 def rows_without_log(folder: Path) -> int:
-    """How many rows somebody finds who has the file and not the log."""
+    """How many rows are in the file without the log."""
     alone = folder / "alone.db"
     shutil.copy(folder / "state.db", alone)
     connection = sqlite3.connect(alone)
@@ -46,7 +46,7 @@ def test_what_was_written_comes_into_the_file(tmp_path: Path) -> None:
 
 
 def test_nothing_is_done_for_nothing(tmp_path: Path) -> None:
-    """Where nobody writes the thread sleeps, and ends when it is told to."""
+    """Where nothing is written the thread sleeps; `close` ends it."""
     writing = open_logged(tmp_path)
     statements: list[str] = []
     beside = open_beside(str(tmp_path / "state.db"))
@@ -67,7 +67,7 @@ class Failing(sqlite3.Connection):
 
 
 def test_a_checkpoint_that_fails_is_tried_again() -> None:
-    """After the next write; what cannot be written at all is told by the commit that needs it."""
+    """After the next write; a commit that needs what cannot be written fails."""
     failing = sqlite3.connect(":memory:", factory=Failing, check_same_thread=False)
     failing.asked = threading.Event()
     checkpoints = Checkpoints(connection=failing, pause=0.0)

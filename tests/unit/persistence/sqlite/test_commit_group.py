@@ -42,7 +42,7 @@ class Database:
         self._journal = Journal()
 
     def put(self, group: Sequence[Write]) -> list[object]:
-        """Writes one group; a refusal is told by its type."""
+        """Writes one group; a refusal is returned by its type."""
         self._connection.execute("BEGIN")
         sums = Group(connection=self._connection, journal=self._journal, writes=group)
         verdicts = [sums.take(write) for write in group]
@@ -116,7 +116,7 @@ def test_what_is_forgotten_has_replaced_what_stood_there(before: list[Write], to
 
 
 def test_the_store_is_what_its_ports_say() -> None:
-    """The types fit, so that any other implementation may stand in its place."""
+    """The types fit, so that any other implementation may replace it."""
 
     def stand_in(store: SqliteStateStore) -> tuple[StateStore, Catalogue]:
         return store, store.catalogue

@@ -143,7 +143,7 @@ async def test_an_old_turn_is_refused_over_one_in_the_journal(folder: Path) -> N
 
 
 async def test_a_doubt_about_a_page_ends_by_what_the_file_holds(folder: Path) -> None:
-    """Where the end of a commit is unknown, the next load tells the truth, and turns go on over it."""
+    """Where the end of a commit is unknown, the next load reads the file, and turns go on over it."""
     faults = Breaking()
     store = await SqliteStateStore.open(folder=folder, faults=faults)
     await store.commit(commit())
@@ -162,7 +162,7 @@ async def test_a_doubt_about_a_page_ends_by_what_the_file_holds(folder: Path) ->
 
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_fold_that_fails_costs_nothing(folder: Path, when: str) -> None:
-    """The turns stay in the journal or are in the table; whoever waited may ask again (SPEC section 8)."""
+    """The turns stay in the journal or are in the table; its caller may try again (SPEC section 8)."""
     faults = Breaking(f"{when} {FaultPoint.FOLD}")
     store = await SqliteStateStore.open(folder=folder, faults=faults)
     await store.commit(commit())
@@ -186,7 +186,7 @@ async def test_a_close_leaves_an_empty_journal(folder: Path) -> None:
 
 
 async def test_a_damaged_page_stops_the_start(folder: Path) -> None:
-    """It is told, and nothing is passed over."""
+    """It is an error, and nothing is skipped."""
     await (await SqliteStateStore.open(folder=folder)).close()
     with closing(sqlite3.connect(folder / "state.db")) as connection, connection:
         connection.execute("INSERT INTO journal VALUES (1, x'c1')")
@@ -195,7 +195,7 @@ async def test_a_damaged_page_stops_the_start(folder: Path) -> None:
 
 
 class Database:
-    """A state in memory whose journal wants no more than four turns."""
+    """A state in memory whose journal is full with more than four turns."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         upgrade(connection, place=":memory:")
@@ -265,7 +265,7 @@ def test_confirmations_alone_write_nothing_until_there_are_many(database: Databa
 
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_a_long_journal_is_brought_in_piece_by_piece(database: Database, batch_size: int) -> None:
-    """Whatever lies in memory at a time, the last turn of each job and every record come into the tables."""
+    """However much is in memory at a time, all last turns and all records come into the tables."""
     database.put([commit(f"j{number}") for number in range(4)])
     for over in range(1, 4):
         database.put([turn(f"j{number}", over=over, batch=batch(over * 10 + number)) for number in range(4)])

@@ -156,7 +156,7 @@ async def test_a_second_crash_does_no_more_harm_than_the_first(
 
 @pytest.mark.parametrize("commit", [1, 4, 9])
 async def test_a_full_disk_is_told_and_gone_on_from(crashed: Path, whole: list[Place], commit: int) -> None:
-    """What fails on the way refuses the start in words; the next start ends what was begun."""
+    """A failure on the way refuses the start with a message; the next start finishes the resharding."""
     with pytest.raises(FolderUnusable, match="disk is full"):
         split(crashed, 2, faults=Failing(commit))
     split(crashed, 2)
@@ -215,7 +215,7 @@ async def test_starts_are_counted_on_from_the_highest(tmp_path: Path) -> None:
 
 
 async def test_of_two_answers_under_one_key_the_later_stays(tmp_path: Path) -> None:
-    """As it is in one file: whoever answered last is repeated (SPEC section 10)."""
+    """As it is in one file: the last answer is repeated (SPEC section 10)."""
     ids = [next(job_id for job_id in JOBS if homes(2)(job_id) == shard) for shard in (0, 1)]
     for later in (0, 1):
         folder = tmp_path / str(later)
@@ -251,7 +251,7 @@ async def test_a_program_of_before_refuses_the_folder(tmp_path: Path) -> None:
 
 
 async def test_a_missing_file_is_named(crashed: Path) -> None:
-    """A shard whose file is away is not made anew, without its jobs."""
+    """A shard whose file is missing is not created again without its jobs."""
     split(crashed, 3)
     (crashed / "state-2.db").rename(crashed / "away")
     for shards in (3, 2):
@@ -262,7 +262,7 @@ async def test_a_missing_file_is_named(crashed: Path) -> None:
 
 
 async def test_a_row_that_cannot_be_read_is_told_with_its_file(crashed: Path) -> None:
-    """A division stops at damage, rather than guess whose the row is."""
+    """A resharding stops at damage, rather than guess the owner of the row."""
     split(crashed, 2)
     with closing(sqlite3.connect(crashed / "state-1.db")) as connection, connection:
         connection.execute("INSERT INTO deliveries VALUES ('x', x'c1')")
@@ -336,7 +336,7 @@ async def test_shares_of_a_folder_are_open_together(crashed: Path) -> None:
 async def test_a_lock_whose_file_was_taken_away_counts_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who waits for a shard that a division does away with gets the lock of the new file, or none."""
+    """A process that waits for a shard that a resharding removes gets the lock of the new file, or none."""
     locked: list[int] = []
 
     def remove_first(descriptor: int, operation: int) -> None:

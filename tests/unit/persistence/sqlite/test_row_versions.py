@@ -92,7 +92,7 @@ def test_moments_that_stay_are_not_written(database: sqlite3.Connection, due: Du
 
 
 def test_a_finished_job_is_written_again_with_its_new_face(database: sqlite3.Connection) -> None:
-    """What stands there afterwards is the face of the finished job: the next turn finds it so."""
+    """Afterwards the row has the face of the finished job: the next turn finds it."""
     write(database, BEFORE, None)
     finished = replace(ACTIVE, state=JobState.FINISHED, **OVER)
     for sequence in (2, 3):

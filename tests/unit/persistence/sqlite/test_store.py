@@ -71,7 +71,7 @@ async def test_what_waits_is_written_as_one_group(tmp_path: Path) -> None:
 
 
 class Break:
-    """Raises once after a commit, when it is told to: nobody knows what the file has."""
+    """Raises once after a commit, when `is_set`: what the file has is unknown."""
 
     is_set = False
 
@@ -100,7 +100,7 @@ async def test_after_a_doubt_the_table_is_asked_how_rows_stand(tmp_path: Path) -
 
 
 async def test_after_an_unload_the_table_is_asked_how_rows_stand(tmp_path: Path) -> None:
-    """The rows were brought up to date without a group that could tell memory."""
+    """The rows were updated without a group that could update the cache."""
     store = await SqliteStateStore.open(folder=tmp_path)
     await store.commit(commit("job", expected=NOTHING, sequence=1, definition=b"1"))
     await store.commit(commit("job", expected=1, sequence=2))
@@ -153,7 +153,7 @@ async def test_a_refused_opening_leaves_the_folder_free(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["file", "file/below"])
 async def test_a_file_in_the_way_is_named(tmp_path: Path, path: str) -> None:
-    """A data folder that is a file, or lies below one, is refused by name."""
+    """A data folder that is a file, or is below one, is refused by name."""
     (tmp_path / "file").write_text("x")
     with pytest.raises(FolderUnusable, match=path):
         await SqliteStateStore.open(folder=tmp_path / path)
@@ -181,7 +181,7 @@ async def test_a_folder_without_rights_is_named(tmp_path: Path) -> None:
 
 
 async def test_the_file_is_the_owners_alone(tmp_path: Path) -> None:
-    """The file holds the keys of feedback tokens: nobody else may read it or its log."""
+    """The file holds the keys of feedback tokens: no other user may read it or its log."""
     store = await SqliteStateStore.open(folder=tmp_path / "new")
     await store.commit(commit())
     for name in ("state.db", "state.db-wal"):

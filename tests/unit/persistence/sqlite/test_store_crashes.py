@@ -103,7 +103,7 @@ async def test_a_failure_says_whether_anything_was_written(
 
 
 async def test_a_conflict_stays_a_conflict_where_the_group_fails(tmp_path: Path) -> None:
-    """Who was late is told so, whatever became of the others."""
+    """A late one gets its conflict, whatever became of the others."""
     store = await SqliteStateStore.open(folder=tmp_path, faults=Breaking(f"after {FaultPoint.COMMIT}"))
     answers = [store.commit(commit("late", expected=9)), store.commit(commit("job"))]
     failures = await asyncio.gather(*answers, return_exceptions=True)
