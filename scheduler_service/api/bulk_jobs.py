@@ -25,15 +25,14 @@ from scheduler_service.api.responses import (
     Flaw,
     invalid,
     refused,
+    store_problem,
     succeed,
-    unavailable,
-    uncertain,
     write_flaw,
 )
 from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.ports.errors import StoreError
 
 MAX_DEFINITIONS = 1_000
 SLICE = 50
@@ -173,10 +172,8 @@ def _conclude(job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] =
             return _accept(job_id, "created", warnings)
         case Refusal():
             return _refuse(job_id, refused(reply))
-        case StoreUncertain():
-            return _refuse(job_id, uncertain(str(reply)))
         case StoreError():
-            return _refuse(job_id, unavailable(str(reply)))
+            return _refuse(job_id, store_problem(reply))
         case _:
             return _accept(job_id, "unchanged", warnings)
 

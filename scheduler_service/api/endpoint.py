@@ -11,9 +11,9 @@ from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import read_query
 from scheduler_service.api.request import ApiRequest, Operation
-from scheduler_service.api.responses import ApiProblem, fail, invalid, refuse, unavailable, uncertain
+from scheduler_service.api.responses import ApiProblem, fail, invalid, refuse, store_problem
 from scheduler_service.persistence.common.cursor import CursorError
-from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.ports.errors import StoreError
 
 
 class Endpoint:
@@ -35,11 +35,8 @@ class Endpoint:
             response = fail(problem)
         except CursorError as error:
             response = fail(invalid("/cursor", "invalid", str(error)))
-        except StoreUncertain as error:
-            is_read = scope["method"] in ("GET", "HEAD")
-            response = fail(unavailable(str(error)) if is_read else uncertain(str(error)))
         except StoreError as error:
-            response = fail(unavailable(str(error)))
+            response = fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
         except ClientGone:
             return
         await response(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Bodies that work as they stand, shown in OpenAPI."""
+"""Examples of bodies for OpenAPI; each is accepted as it is."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ DEFINITION: dict[str, Any] = {
     "timeoutSeconds": 600,
     "retry": [{"errorEquals": ["5xx", "timeout"], "intervalSeconds": 2, "maxAttempts": 3}],
     "notification": [
-        {"url": "http://127.0.0.1:9000/told", "stateEquals": ["finalSucceed", "finalFailed"]},
+        {"url": "http://127.0.0.1:9000/notify", "stateEquals": ["finalSucceed", "finalFailed"]},
     ],
     "qos": 1,
 }

@@ -58,10 +58,10 @@ async def read_log(request: ApiRequest) -> Response:
 async def cancel_execution(request: ApiRequest) -> Response:
     """`POST /executions/{executionId}/cancel`: ends a live or waiting one; 409 if it has ended."""
     raw, value = await request.json_object()
-    asked = read_model(Cancellation, value)
+    posted = read_model(Cancellation, value)
     execution_id = request.path["executionId"]
     entry, number = await _find_life(request)
-    event = CancelRequested(number, asked.reason) if asked.reason else CancelRequested(number)
+    event = CancelRequested(number, posted.reason) if posted.reason else CancelRequested(number)
     remembered = request.remembered(f"executions/{execution_id}/cancel", raw)
     await run_command(request, entry.job_id, Command(event, remembered=remembered))
     state = ExecutionState.CANCELLED
@@ -81,16 +81,16 @@ async def release_execution(request: ApiRequest) -> Response:
 async def replay_execution(request: ApiRequest) -> Response:
     """`POST /executions/{executionId}/replay`: once more, from the start or from a step."""
     raw, value = await request.json_object()
-    asked = read_model(ReplayRequest, value)
+    posted = read_model(ReplayRequest, value)
     execution_id = request.path["executionId"]
     execution = await find_execution(request, execution_id)
     entry = await find_job(request, str(execution["jobId"]))
-    await _check_step(request, entry, asked.from_step)
-    responses = await _responses(request, asked.from_step)
+    await _check_step(request, entry, posted.from_step)
+    responses = await _responses(request, posted.from_step)
     number = execution["executeNumber"]
     assert isinstance(number, int)
-    params = await _recall_params(request) if asked.params is None else as_json(asked.params)
-    event = Triggered(params=params, replay=Replay(number, asked.from_step, responses))
+    params = await _recall_params(request) if posted.params is None else as_json(posted.params)
+    event = Triggered(params=params, replay=Replay(number, posted.from_step, responses))
     remembered = request.remembered(f"executions/{execution_id}/replay", raw)
     return show_started(await run_command(request, entry.job_id, Command(event, remembered=remembered)))
 
@@ -121,19 +121,19 @@ async def find_execution(request: ApiRequest, execution_id: str) -> Wire:
 
 
 async def _list(request: ApiRequest, job_id: str | None) -> Response:
-    asked = request.query
-    labels: tuple[tuple[str, str], ...] = asked.get("label", ())
+    filters = request.query
+    labels: tuple[tuple[str, str], ...] = filters.get("label", ())
     query = ExecutionQuery(
         tenant=request.caller.tenant,
         job_id=job_id,
         job_ids=await _jobs_with(request, labels) if labels else None,
-        state=None if asked["state"] is None else ExecutionState(asked["state"]),
-        error=asked["error"],
-        triggered_by=None if asked["triggeredBy"] is None else TriggeredBy(asked["triggeredBy"]),
-        planned_from=asked["from"],
-        planned_to=asked["to"],
-        limit=asked["limit"],
-        cursor=asked["cursor"],
+        state=None if filters["state"] is None else ExecutionState(filters["state"]),
+        error=filters["error"],
+        triggered_by=None if filters["triggeredBy"] is None else TriggeredBy(filters["triggeredBy"]),
+        planned_from=filters["from"],
+        planned_to=filters["to"],
+        limit=filters["limit"],
+        cursor=filters["cursor"],
     )
     return succeed((await request.deps.history.executions(query)).wire())
 

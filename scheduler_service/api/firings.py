@@ -1,4 +1,4 @@
-"""Firings: the planned ones of a job and of all jobs, and what became of past ones (SPEC section 3)."""
+"""Firings: the planned ones of a job and of all jobs, and the outcomes of past ones (SPEC section 3)."""
 
 import asyncio
 import heapq

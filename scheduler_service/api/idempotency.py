@@ -41,7 +41,7 @@ class IdempotencyKeys:
         that was begun and has no answer, or none that is final, is done again: `work` has to allow that.
         Raises ApiProblem (422) for a key that came with another body, StoreError, and what `work` raises.
         """
-        async with self._lock(remembered):
+        async with self._locks.setdefault((remembered.scope, remembered.key), asyncio.Lock()):
             known = await store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
             if known is not None and known.digest != remembered.digest:
                 raise key_reused()
@@ -53,13 +53,6 @@ class IdempotencyKeys:
             if is_final(result):
                 await store.remember(msgspec.structs.replace(remembered, answer=answer))
             return msgspec.Raw(answer)
-
-    def _lock(self, remembered: Remembered) -> asyncio.Lock:
-        name = (remembered.scope, remembered.key)
-        lock = self._locks.get(name)
-        if lock is None:
-            lock = self._locks[name] = asyncio.Lock()
-        return lock
 
 
 def key_reused() -> ApiProblem:

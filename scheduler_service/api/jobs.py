@@ -49,22 +49,22 @@ async def read_job(request: ApiRequest) -> Response:
 
 async def list_jobs(request: ApiRequest) -> Response:
     """`GET /jobs`."""
-    asked = request.query
+    filters = request.query
     query = JobQuery(
         tenant=request.caller.tenant,
-        states=LIVING if asked["state"] is None else (JobState(asked["state"]),),
-        kind="timing" if asked["kind"] == "timeing" else asked["kind"],
-        labels=asked["label"],
-        creator=asked["creator"],
-        object_id=asked["objectId"],
-        parent_job=asked["parentJob"],
-        parent_execution=asked["parentJobExecution"],
-        text=asked["text"],
-        system=asked["system"],
-        sort=JobSort(asked["sort"].removeprefix("-")),
-        descending=asked["sort"].startswith("-"),
-        limit=asked["limit"],
-        cursor=asked["cursor"],
+        states=LIVING if filters["state"] is None else (JobState(filters["state"]),),
+        kind="timing" if filters["kind"] == "timeing" else filters["kind"],
+        labels=filters["label"],
+        creator=filters["creator"],
+        object_id=filters["objectId"],
+        parent_job=filters["parentJob"],
+        parent_execution=filters["parentJobExecution"],
+        text=filters["text"],
+        system=filters["system"],
+        sort=JobSort(filters["sort"].removeprefix("-")),
+        descending=filters["sort"].startswith("-"),
+        limit=filters["limit"],
+        cursor=filters["cursor"],
     )
     page = await request.deps.catalogue.list(query)
     return succeed({"items": [job_line(entry) for entry in page.items], "nextCursor": page.next_cursor})
@@ -194,8 +194,8 @@ async def _read_active(request: ApiRequest) -> bool:
     in_query = request.query["active"]
     in_body = read_model(Activation, read_json(raw)).active if raw else None
     if in_query is not None and in_body is not None and in_query != in_body:
-        raise invalid("/active", "contradiction", "the query and the body say different things of active")
+        raise invalid("/active", "contradiction", "the query and the body have different values of active")
     active = in_query if in_body is None else in_body
     if active is None:
-        raise invalid("/active", "required", "say active=0 or active=1, in the query or in the body")
+        raise invalid("/active", "required", "give active=0 or active=1, in the query or in the body")
     return bool(active)

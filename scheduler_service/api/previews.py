@@ -27,13 +27,13 @@ DEFAULT_COUNT = 10
 async def preview_timer(request: ApiRequest) -> Response:
     """`POST /timers/preview`: a timer as text for people, and its firings."""
     raw = await request.body()
-    asked = read_model(PreviewRequest, read_json(raw))
-    timer = _compile(request, asked)
-    anchor = _moment("/from", asked.from_, timer) if asked.from_ else request.deps.clock.now().wall
-    until = _moment("/until", asked.until, timer) if asked.until else None
+    posted = read_model(PreviewRequest, read_json(raw))
+    timer = _compile(request, posted)
+    anchor = _moment("/from", posted.from_, timer) if posted.from_ else request.deps.clock.now().wall
+    until = _moment("/until", posted.until, timer) if posted.until else None
     if until is not None and until < anchor:
         raise invalid("/until", "range", "until lies before from; give a later one")
-    count = asked.count or (DEFAULT_COUNT if until is None else COUNT_MAX)
+    count = posted.count or (DEFAULT_COUNT if until is None else COUNT_MAX)
 
     async def work() -> object:
         shown = preview(timer, anchor=anchor, count=count, until=until)
@@ -46,11 +46,11 @@ async def preview_timer(request: ApiRequest) -> Response:
 async def preview_template(request: ApiRequest) -> Response:
     """`POST /templates/preview`: the value of a template, or the 422 that a job would get."""
     raw = await request.body()
-    asked = read_model(TemplateRequest, read_json(raw))
+    posted = read_model(TemplateRequest, read_json(raw))
     deps = request.deps
-    trial = Trial(root=asked.root, surroundings=deps.surroundings, now=deps.clock.now().wall)
+    trial = Trial(root=posted.root, surroundings=deps.surroundings, now=deps.clock.now().wall)
     try:
-        tried = _try(trial, asked)
+        tried = _try(trial, posted)
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
 
@@ -83,9 +83,9 @@ async def show_retry_plan(request: ApiRequest) -> Response:
     return succeed({"error": failure.code, "items": items, "reason": plan.reason})
 
 
-def _compile(request: ApiRequest, asked: PreviewRequest) -> Timer:
+def _compile(request: ApiRequest, posted: PreviewRequest) -> Timer:
     try:
-        return compile_posted_timer(asked.timer, default_zone=request.deps.surroundings.default_zone)
+        return compile_posted_timer(posted.timer, default_zone=request.deps.surroundings.default_zone)
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
 
@@ -97,13 +97,13 @@ def _moment(pointer: str, text: str, timer: Timer) -> int:
         raise invalid(pointer, error.code, error.message) from None
 
 
-def _try(trial: Trial, asked: TemplateRequest) -> Tried:
-    if asked.place == "body":
-        return trial.body(asked.template)
-    if not isinstance(asked.template, str):
-        message = f"template must be a string where place is {asked.place!r}; only a body is any JSON value"
+def _try(trial: Trial, posted: TemplateRequest) -> Tried:
+    if posted.place == "body":
+        return trial.body(posted.template)
+    if not isinstance(posted.template, str):
+        message = f"template must be a string where place is {posted.place!r}; only a body is any JSON value"
         raise invalid("/template", "type", message)
-    return trial.url(asked.template) if asked.place == "url" else trial.header(asked.template)
+    return trial.url(posted.template) if posted.place == "url" else trial.header(posted.template)
 
 
 def _failure(program: Program, code: str) -> Failure:

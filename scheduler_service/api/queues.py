@@ -37,11 +37,11 @@ async def claim_work(request: ApiRequest) -> Response:
         text = "use letters, digits, '.', '_' and '-'"
         raise invalid("/name", "pattern", f"{name[:80]!r} is not a queue's name; {text}")
     _, value = await request.json_object()
-    asked = read_model(Claim, value)
-    if asked.max > MAX_CLAIMED:
-        raise invalid("/max", "range", f"max {asked.max} is more than {MAX_CLAIMED}; claim again instead")
-    tenant, wait = request.caller.tenant, round(asked.wait_seconds * SECOND)
-    claiming = queues.claim(tenant, name, asked.instance_id, most=asked.max, wait=wait)
+    posted = read_model(Claim, value)
+    if posted.max > MAX_CLAIMED:
+        raise invalid("/max", "range", f"max {posted.max} is more than {MAX_CLAIMED}; claim again instead")
+    tenant, wait = request.caller.tenant, round(posted.wait_seconds * SECOND)
+    claiming = queues.claim(tenant, name, posted.instance_id, most=posted.max, wait=wait)
     found = await _while_connected(request, claiming)
     now = request.deps.clock.now()
     return succeed({"items": [_item(one, now) for one in found]})

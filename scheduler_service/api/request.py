@@ -63,9 +63,8 @@ class ApiRequest:
     def _well_formed(self, name: str, pattern: re.Pattern[str], form: str) -> str:
         value = self.path[name]
         if pattern.fullmatch(value) is None:
-            raise invalid(
-                f"/{name}", "pattern", f"{name} {value[:140]!r} is not well formed; use 1 to 128 of {form}"
-            )
+            message = f"{name} {value[:140]!r} is not well formed; use 1 to 128 of {form}"
+            raise invalid(f"/{name}", "pattern", message)
         return value
 
     async def body(self, limit: int | None = None) -> bytes:

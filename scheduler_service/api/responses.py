@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.replies import Refusal, RefusalCode
+from scheduler_service.ports.errors import StoreError, StoreUncertain
 
 ENCODER = msgspec.json.Encoder()
 
@@ -130,18 +131,12 @@ def refused(refusal: Refusal) -> ApiProblem:
     return problem
 
 
-def unavailable(message: str) -> ApiProblem:
-    """A 503: store or host cannot be reached, and nothing was done."""
-    return _busy("unavailable", f"nothing was done: {message}")
-
-
-def uncertain(message: str) -> ApiProblem:
-    """A 503 whose code is `unknown`: it may have been done."""
-    remedy = "ask again, or repeat it with the same Idempotency-Key"
-    return _busy("unknown", f"it is not known whether this was done ({message}); {remedy}")
-
-
-def _busy(code: str, message: str) -> ApiProblem:
+def store_problem(error: StoreError, *, is_read: bool = False) -> ApiProblem:
+    """A 503: nothing was done; where that is not known, the code is `unknown`."""
+    code, message = "unavailable", f"nothing was done: {error}"
+    if isinstance(error, StoreUncertain) and not is_read:
+        remedy = "ask again, or repeat it with the same Idempotency-Key"
+        code, message = "unknown", f"it is not known whether this was done ({error}); {remedy}"
     problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", code, message)
     problem.headers = (("retry-after", "1"),)
     return problem

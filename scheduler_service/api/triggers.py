@@ -67,20 +67,14 @@ async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, reme
     turn = await run_command_once(request, job_id, Command(event, remembered=remembered))
     reset = request.query["reset"]
     followed = {remembered.key}
-    while reset is not None and turn.is_recalled and _has_ended(turn.reply, STATE_OF_RESET[reset]):
-        key = _next_key(remembered.key, turn.reply)
+    while reset is not None and turn.is_recalled:
+        known = turn.reply
+        if not isinstance(known, Started) or known.state is not STATE_OF_RESET[reset]:
+            break
+        key = f"{remembered.key}\n{write_execution_id(known.uid, known.execute_number)}"
         if key in followed:
             break
         followed.add(key)
         following = msgspec.structs.replace(remembered, key=key)
         turn = await run_command_once(request, job_id, Command(event, remembered=following))
     return turn.reply
-
-
-def _has_ended(reply: Reply, state: ExecutionState) -> bool:
-    return isinstance(reply, Started) and reply.state is state
-
-
-def _next_key(key: str, reply: Reply) -> str:
-    assert isinstance(reply, Started)
-    return f"{key}\n{write_execution_id(reply.uid, reply.execute_number)}"

@@ -1,4 +1,4 @@
-"""Finds secrets in texts, URLs and bodies and puts a mark in their place."""
+"""Masks secrets in texts, URLs and bodies."""
 
 import json
 import re
@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from urllib.parse import quote_plus, unquote_plus
 
 MARK = "***"
-# The parameter of a feedback URL that lets its holder report (SPEC section 5).
+# The parameter of a feedback URL that authenticates the report (SPEC section 5).
 TOKEN = "token"  # noqa: S105
 _TOKEN_BYTES = re.compile(rb"(?i)((?:[?&;]|%3F|%26|u0026)token(?:=|%3D|\\u003d))[^&\"'\s<>#%\\]+")
 _TOKEN_TEXT = re.compile(r"(?i)((?:[?&;]|%3F|%26)token(?:=|%3D))[^&\"'\s<>#%\\]+")
 _USER = re.compile(r"(//)[^/?#\s\"'<>]*@")
 _PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
-# A JSON text inside a JSON string is looked into as well, this many times.
-_NESTING = 4
+# JSON inside a JSON string is masked too, down to this many levels.
+_MAX_NESTING = 4
 
 
 class Concealment:
-    """Knows the names whose values are secret; everything comes back itself where nothing was found."""
+    """Masks the values of secret names; a value without secrets is returned itself, not a copy."""
 
     def __init__(self, *, headers: Iterable[str], members: Iterable[str]) -> None:
         self._members = frozenset(name.lower() for name in members)
@@ -36,7 +36,7 @@ class Concealment:
         return found if masked == found else masked
 
     def text(self, text: str) -> str:
-        """A text in which URLs may stand: their tokens and user information are masked."""
+        """A text with the tokens and user information of URLs in it masked."""
         if not may_conceal(text):
             return text
         found = self._mask_user(text)
@@ -44,11 +44,11 @@ class Concealment:
         return found if masked == found else masked
 
     def body(self, body: bytes) -> bytes:
-        """A body without secret members and tokens; parsed only where it names such a member at all.
+        """A body without secret members and tokens; parsed only if it contains the name of such a member.
 
-        A body that names one and cannot be read as JSON or a form is replaced as a whole.
+        A body with such a name that is neither JSON nor a form is replaced as a whole.
         """
-        # Not `in`: that first asks whether the text is a number, which takes longer than to look for it.
+        # Not `in`: for bytes it first tries its operand as a number, which takes longer than the search.
         if body.find(b"oken") >= 0 or body.find(b"OKEN") >= 0:
             masked = _TOKEN_BYTES.sub(rb"\1***", body)
             body = body if masked == body else masked
@@ -70,7 +70,7 @@ class Concealment:
 
     def _mask_body(self, body: bytes) -> bytes:
         try:
-            masked = self._mask_json(body, _NESTING)
+            masked = self._mask_json(body, _MAX_NESTING)
         except RecursionError:
             return MARK.encode()
         except ValueError:
@@ -78,11 +78,11 @@ class Concealment:
         return body if masked is None else masked.encode("utf-8", "replace")
 
     def _mask_json(self, text: str | bytes, nesting: int) -> str | None:
-        """The masked text, or None where nothing is to be masked. Raises ValueError: it is no JSON."""
+        """The masked text, or None where nothing is secret. Raises ValueError: it is not valid JSON."""
         found = False
 
         def build(pairs: list[tuple[str, object]]) -> dict[str, object]:
-            # Seen here, not in the value: there the last of several members of one name hides the others.
+            # Checked here, not in the value: there the last of several members of one name hides the others.
             nonlocal found
             found = found or any(name.lower() in self._members for name, _ in pairs)
             return dict(pairs)
@@ -125,16 +125,16 @@ class Concealment:
 
 
 def may_conceal(text: str) -> bool:
-    """Whether a token or user information may stand in a text at all; quick."""
+    """Whether a text may contain a token or user information; a quick test without false negatives."""
     return "@" in text or "oken" in text or "OKEN" in text
 
 
 def _compile_needle(members: frozenset[str]) -> re.Pattern[bytes] | None:
-    """Finds any of the names in a body, written plainly or with escapes (which only a parser can read)."""
+    """Matches a body with any of the names, or with escapes, in which a name could be hidden."""
     if not members:
         return None
     if not all(name.isascii() for name in members):
-        return re.compile(b"")  # other letters have more spellings than a pattern of bytes can know
+        return re.compile(b"")  # matches every body: other letters have too many spellings
     spellings = {spelling for name in members for spelling in (name, quote_plus(name))}
     names = b"|".join(re.escape(spelling.encode()) for spelling in sorted(spellings))
     return re.compile(rb"(?i)" + names + rb"|\\u00[2-7]")

@@ -1,4 +1,4 @@
-"""Masks and cuts what history keeps, before anything is written (SPEC sections 12 and 14)."""
+"""Masks and cuts the records of a turn before they are written (SPEC sections 12 and 14)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -25,21 +25,21 @@ from scheduler_service.security.concealment import MARK, Concealment
 
 MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 BODY_BYTES = 4_096
-REMEMBERED = 1_024
+MAX_NAMES = 1_024
 
 
 class Masking:
-    """Masks headers, members, URL parameters and feedback tokens, cuts bodies, and leaves detail out.
+    """Masks headers, members, URL parameters and feedback tokens, cuts bodies, and drops detail.
 
-    `headers` are masked beside the five of SPEC section 14, `members` are JSON members at any depth and URL
-    parameters (a name is compared without regard to case). Bodies keep at most `body_bytes`. `detail` is
-    the setting `history.detail`, which a job's own `historyDetail` overrides:
+    `headers` are masked in addition to the five of SPEC section 14; `members` are JSON members at any depth
+    and URL parameters. Names are case-insensitive. Bodies keep at most `body_bytes`. `detail` is the setting
+    `history.detail`, which a job's own `historyDetail` overrides:
 
     - `all`: everything is kept;
-    - `failures`: what succeeded keeps its line, its times and its status, but neither headers nor bodies;
+    - `failures`: records of success keep times and status, but neither headers nor bodies;
     - `none`: only executions, firings and deliveries are kept, deliveries without headers and bodies.
 
-    Trigger parameters are masked, cut and left out as bodies are.
+    Trigger parameters are masked, cut and dropped like bodies.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Masking:
         self._body_bytes = body_bytes
         self._detail = detail
         self._names: dict[str, bool] = {}
-        # What may hold a secret, by kind; by a table, since a turn redacts three records or more.
+        # The records that may have secrets. A table, since it is fastest: every turn redacts records.
         self._kinds: dict[type[Record], Callable[[Any], Record]] = {
             StepEnded: self._redact_step,
             CheckEnded: self._redact_step,
@@ -67,17 +67,17 @@ class Masking:
         }
 
     def redact_all(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
-        """What of a turn's records is written; `detail` is the job's `historyDetail`, None: the setting."""
+        """The records of a turn as written; `detail` is the job's `historyDetail`, None: the setting."""
         if (detail or self._detail) != "all":
             return self._redact_some(records, detail)
         kinds, found = self._kinds, []
-        for one in records:  # no generator, no comprehension, no call for what holds no secret: every turn
+        for one in records:  # runs in every turn: no generator, no comprehension, no needless call
             redact = kinds.get(type(one))
             found.append(one if redact is None else redact(one))
         return tuple(found)
 
     def redact(self, record: Record, *, detail: str | None = None) -> Record | None:
-        """The record as it may be written, itself where nothing is to be masked; None: it is left out."""
+        """The record to write, itself where nothing is secret; None: it is dropped."""
         match detail or self._detail:
             case "none":
                 return self._strip(record)
@@ -144,7 +144,7 @@ class Masking:
         return one if fault is one.fault else replace(one, fault=fault)
 
     def _redact_exchange(self, exchange: Exchange) -> Exchange:
-        """Masks whole bodies first: what is cut can no longer be parsed."""
+        """Masks bodies before it cuts them: a cut body cannot be parsed."""
         return self._cut_exchange(self._mask_exchange(exchange))
 
     def _mask_exchange(self, exchange: Exchange) -> Exchange:
@@ -200,18 +200,18 @@ class Masking:
         return headers
 
     def _mask_values(self, headers: Headers) -> Headers:
-        # Apart: a comprehension that shares `self` slows the function around it, found something or not.
+        # A function of its own: a comprehension over `self` slows the function that contains it.
         return tuple([(name, self._mask_value(name, value)) for name, value in headers])
 
     def _mask_value(self, name: str, value: str) -> str:
         return MARK if self._is_secret(name) else self._conceal.text(value)
 
     def _is_secret(self, name: str) -> bool:
-        """Remembered by spelling: the same few names come in every exchange."""
+        """Cached by spelling: the same few names occur in every exchange."""
         known = self._names.get(name)
         if known is None:
             known = name.lower() in self._headers
-            if len(self._names) < REMEMBERED:
+            if len(self._names) < MAX_NAMES:
                 self._names[name] = known
         return known
 
@@ -221,14 +221,14 @@ def cut(body: bytes, limit: int) -> bytes:
     if len(body) <= limit:
         return body
     end = limit
-    # A character has at most three bytes behind its first one.
+    # A character has at most three bytes after its first one.
     while end > max(0, limit - 3) and body[end] & 0xC0 == 0x80:
         end -= 1
     return body[:end] if body[end] & 0xC0 != 0x80 else body[:limit]
 
 
 def _thin(record: Record) -> Record:
-    """What succeeded, without headers and bodies."""
+    """A record of success without headers and bodies; any other record itself."""
     match record:
         case StepEnded(error=None) | CheckEnded(error=None):
             return replace(record, exchange=_empty(record.exchange))

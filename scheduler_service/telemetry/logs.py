@@ -8,13 +8,12 @@ import structlog
 
 
 class EventLog:
-    """Writes one line per event: JSON, or aligned text where a person reads along."""
+    """Writes one line per event: JSON, or aligned text on a terminal."""
 
     def __init__(self, *, stream: TextIO, level: str = "info") -> None:
-        person = stream.isatty()
-        renderer: structlog.typing.Processor = (
-            structlog.dev.ConsoleRenderer(colors=True) if person else structlog.processors.JSONRenderer()
-        )
+        renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+        if stream.isatty():
+            renderer = structlog.dev.ConsoleRenderer(colors=True)
         self._logger = structlog.wrap_logger(
             structlog.PrintLogger(stream),
             processors=[
@@ -27,7 +26,7 @@ class EventLog:
         )
 
     def __call__(self, event: str, /, **keys: object) -> None:
-        """One line. Never raises: a log that cannot be written must not stop the work it tells of."""
+        """Writes one line. Never raises: a log that cannot be written must not stop the work."""
         try:
             self._logger.info(event, **keys)
         except (OSError, ValueError):

@@ -10,7 +10,7 @@ from scheduler_service.security.callers import Role
 EXECUTION_FILTERS: tuple[Parameter, ...] = (
     choice("state", "Only in this state.", ExecutionState),
     text("error", "Only with this error code.", example="500"),
-    choice("triggeredBy", "Only those set off by this.", TriggeredBy),
+    choice("triggeredBy", "Only those triggered by this.", TriggeredBy),
     moment("from", "Planned at this moment or later."),
     moment("to", "Planned at this moment or earlier."),
     label(),
@@ -75,7 +75,7 @@ EXECUTIONS = group(
         route="POST /executions/{executionId}/release",
         handler=executions.release_execution,
         role=Role.OPERATOR,
-        summary="Let an execution go that a debug switch holds",
+        summary="Run an execution that a debug switch holds",
         body=Body(dict),
         data=answers.Held,
         statuses=(404, 409),

@@ -24,7 +24,7 @@ FIRINGS = group(
         route="GET /jobs/{jobId}/firings",
         handler=firings.list_firings,
         role=Role.VIEWER,
-        summary="List what became of a job's planned firings",
+        summary="List the outcomes of a job's planned firings",
         query=(
             moment("from", "Planned at this moment or later."),
             moment("to", "Planned at this moment or earlier."),
@@ -39,8 +39,8 @@ FIRINGS = group(
         role=Role.VIEWER,
         summary="List the planned firings of all jobs",
         query=(
-            moment("from", "From this moment on; now, where it is not given."),
-            moment("to", "Up to this moment; a day later, where it is not given."),
+            moment("from", "From this moment on; default: now."),
+            moment("to", "Up to this moment; default: a day after `from`."),
             *paging(),
         ),
         data=answers.Listing[answers.Planned],

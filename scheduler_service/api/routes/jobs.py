@@ -21,9 +21,13 @@ JOBS = group(
         role=Role.OPERATOR,
         summary="Start one execution, now or later",
         query=(
-            number("delaySeconds", "So much later.", high=MAX_DELAY_SECONDS),
+            number("delaySeconds", "Delay in seconds.", high=MAX_DELAY_SECONDS),
             moment("at", "At this moment."),
-            choice("reset", "Under a known key: start it afresh if it ended so.", ("failed", "succeeded")),
+            choice(
+                "reset",
+                "With a known Idempotency-Key: start it afresh if it ended like this.",
+                ("failed", "succeeded"),
+            ),
         ),
         body=Body(dict, examples.PARAMETERS),
         data=answers.Triggered,
@@ -102,7 +106,10 @@ JOBS = group(
             flag("active", "0: take it offline; 1: start it again from now."),
             flag("drain", "Let live executions end by themselves.", default=False),
             choice(
-                "misfire", "What becomes of the pause's firings.", ("skip", "fire_once", "fire_all"), "skip"
+                "misfire",
+                "How to treat the firings missed in the pause.",
+                ("skip", "fire_once", "fire_all"),
+                "skip",
             ),
         ),
         body=Body(Activation, {"active": 0}),

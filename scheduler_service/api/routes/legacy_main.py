@@ -15,7 +15,7 @@ LEGACY_MAIN = group(
         role=Role.EDITOR,
         summary="Remove the history of destroyed jobs and old executions",
         query=(
-            flag("cleanDestroyJob", "Whether destroyed jobs go altogether.", default=True),
+            flag("cleanDestroyJob", "Whether destroyed jobs are removed altogether.", default=True),
             integer("retainExecutionCount", "How many executions each living job keeps.", default=10),
         ),
         data=answers.Cleaned,
@@ -44,7 +44,7 @@ LEGACY_MAIN = group(
         route="GET /main/getChildJobLogsByExecutionId",
         handler=legacy_main.read_child_logs_by_execution,
         role=Role.VIEWER,
-        summary="The same by the execution's id",
+        summary="Read them by the id of the parent's execution",
         query=(text("executionId", "The parent's execution.", required=True),),
         data=answers.Listing[answers.ExecutionInFull],
         statuses=(404,),
