@@ -1,4 +1,4 @@
-"""Files of definitions: strict JSON, JSON5 and YAML, errors and values with line and column."""
+"""Reads files of definitions, strict JSON, JSON5 or YAML; errors and values have line and column."""
 
 import json
 import re
@@ -14,22 +14,22 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.json5 import Json5Error, Json5Reader
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 JSON5_SUFFIXES = frozenset({".json5", ".jsonc"})
 
-# A text, or a constant outside of any text.
+# A string, or a constant outside of any string.
 _CONSTANTS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?(?:NaN|Infinity))', re.DOTALL)
 
 
 class DefinitionFile(NamedTuple):
-    """What a file holds. `places`: JSON Pointer to (line, column), both from 1."""
+    """The content of a file. `places`: JSON Pointer to (line, column), both from 1."""
 
     name: str
     value: Any
     places: dict[str, tuple[int, int]]
 
     def place_of(self, pointer: str) -> str:
-        """`3:14`, of the value at `pointer` or of the nearest one around it."""
+        """`3:14`, the place of the value at `pointer` or of the nearest one around it."""
         while pointer not in self.places and pointer:
             pointer = pointer.rpartition("/")[0]
         line, column = self.places.get(pointer, (1, 1))
@@ -37,9 +37,9 @@ class DefinitionFile(NamedTuple):
 
 
 def read_document(source: Path) -> DefinitionFile:
-    """The file, or standard input where `source` is `-`; its ending says what it is, JSON else.
+    """Reads a file, or standard input if `source` is `-`; its suffix decides the format, by default JSON.
 
-    Raises CommandError with the line and column of what is wrong.
+    Raises CommandError with the line and column of the error.
     """
     name = "standard input" if str(source) == "-" else str(source)
     text = _read_text(source, name)
@@ -66,22 +66,22 @@ def _read_json(name: str, text: str) -> DefinitionFile:
         json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise _wrong(name, "JSON", error.msg, error.lineno, error.colno) from error
-    except _NoNumber as error:
+    except _NotANumber as error:
         at = next(found.start() for found in _CONSTANTS.finditer(text) if found[1])
         place = _position(_lines(text), at)
-        raise _wrong(name, "JSON", f"{error} is no JSON number", *place) from error
+        raise _wrong(name, "JSON", f"{error} is not a JSON number", *place) from error
     except (ValueError, RecursionError) as error:
         message = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-        raise CommandError(f"{name} is no JSON: {message}", Exit.USAGE) from error
+        raise CommandError(f"{name} is not valid JSON: {message}", Exit.USAGE) from error
     return _read_json5(name, text)
 
 
-class _NoNumber(Exception):
-    """`NaN` or `Infinity`, which are no JSON."""
+class _NotANumber(Exception):
+    """`NaN` or `Infinity`, which JSON does not have."""
 
 
 def _refuse_constant(constant: str) -> None:
-    raise _NoNumber(constant)
+    raise _NotANumber(constant)
 
 
 def _read_json5(name: str, text: str) -> DefinitionFile:
@@ -97,7 +97,7 @@ def _read_json5(name: str, text: str) -> DefinitionFile:
 
 
 def _lines(text: str) -> list[int]:
-    """Where each line begins."""
+    """The offset at which each line begins."""
     return [0, *(match.end() for match in re.finditer("\n", text))]
 
 
@@ -110,8 +110,8 @@ def _read_yaml(name: str, text: str) -> DefinitionFile:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
-        if node is not None and _size(node, {}) > MOST_VALUES:
-            raise _wrong(name, "YAML", f"its aliases make more than {MOST_VALUES} values of it", 1, 1)
+        if node is not None and _size(node, {}) > MAX_VALUES:
+            raise _wrong(name, "YAML", f"its aliases expand to more than {MAX_VALUES} values", 1, 1)
         value = None if node is None else loader.construct_document(node)
         json.dumps(value, allow_nan=False)
     except yaml.MarkedYAMLError as error:
@@ -130,7 +130,7 @@ def _read_yaml(name: str, text: str) -> DefinitionFile:
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values there are when every alias is written out; one that holds itself counts once."""
+    """The number of values with all aliases expanded; one that contains itself counts once."""
     if id(node) not in known:
         known[id(node)] = 1
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -154,7 +154,7 @@ def _locate(name: str, node: yaml.Node, pointer: str, places: dict[str, tuple[in
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML with the values of JSON (its core schema): no dates, no `yes`, no numbers to the base of 60."""
+    """YAML with JSON values only (the core schema): no dates, no `yes`, no sexagesimal numbers."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the base class has it so
         None: [
@@ -167,4 +167,4 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 
 
 def _wrong(name: str, form: str, message: str, line: int, column: int) -> CommandError:
-    return CommandError(f"{name} is no {form}: {message} at line {line}, column {column}", Exit.USAGE)
+    return CommandError(f"{name} is not valid {form}: {message} at line {line}, column {column}", Exit.USAGE)

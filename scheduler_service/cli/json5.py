@@ -1,11 +1,10 @@
-"""Reads JSON5, a superset of JSON for people, and says where each value stands (https://spec.json5.org)."""
+"""Reads JSON5 (https://spec.json5.org) with the place of each value (decision 22)."""
 
 import re
 from typing import Any
 
 from client_sdk.models import write_pointer
 
-Place = tuple[int, int]
 _BLANK = re.compile(r"(?:[\s\ufeff]|//[^\n\r\u2028\u2029]*|/\*.*?\*/)*", re.DOTALL)
 _NUMBER = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
@@ -14,11 +13,11 @@ _NAME = re.compile(r"[^\W\d]\w*|[$_][\w$]*")
 _PLAIN = {'"': re.compile(r'[^"\\\n\r]*'), "'": re.compile(r"[^'\\\n\r]*")}
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _WORDS = {"true": True, "false": False, "null": None}
-DEEPEST = 200
+MAX_DEPTH = 200
 
 
 class Json5Error(ValueError):
-    """What is wrong, and at which character."""
+    """An error, and the character offset at which it is."""
 
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message)
@@ -27,7 +26,7 @@ class Json5Error(ValueError):
 
 
 class Json5Reader:
-    """Reads one text; `places` then tells by JSON Pointer where each value begins, as character offset."""
+    """Reads one text; `places` then maps the JSON Pointer of each value to its character offset."""
 
     def __init__(self, text: str) -> None:
         self.places: dict[str, int] = {}
@@ -44,7 +43,7 @@ class Json5Reader:
 
     def _value(self, pointer: str, depth: int) -> Any:
         self._skip()
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             raise Json5Error("it is nested too deeply", self._at)
         self.places[pointer] = self._at
         letter = self._peek()
@@ -104,7 +103,7 @@ class Json5Reader:
         if letter in ("\n", "\r", "\u2028", "\u2029"):
             return ""
         if not letter or letter in "123456789":
-            raise Json5Error("a backslash is followed by nothing that it could mean", start)
+            raise Json5Error("the backslash starts no valid escape", start)
         return _ESCAPES.get(letter, letter)
 
     def _code(self, start: int, length: int) -> str:
@@ -120,7 +119,7 @@ class Json5Reader:
         if match is None or (number is None and match.group() not in _WORDS):
             raise Json5Error("a value is expected here", self._at)
         if number is not None and re.match(r"[\w.$]", self._text[match.end() : match.end() + 1]):
-            raise Json5Error("this is no number", self._at)
+            raise Json5Error("this is not a number", self._at)
         self._at = match.end()
         return _WORDS[match.group()] if number is None else _read_number(match.group())
 
@@ -170,7 +169,7 @@ def _read_number(text: str) -> int | float:
 
 
 def _join_surrogates(text: str) -> str:
-    """Two escapes that are halves of one character become that character."""
+    """Joins two escapes that are the halves of a surrogate pair."""
     if not any("\ud800" <= letter <= "\udfff" for letter in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

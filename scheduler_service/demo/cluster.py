@@ -1,4 +1,4 @@
-"""A cluster on one machine, on loopback: Redis, PostgreSQL, placement, scheduler service, sidecars, nodes."""
+"""A cluster on loopback: Redis, PostgreSQL, Dapr's placement and scheduler, sidecars and nodes."""
 
 import argparse
 import os
@@ -27,13 +27,13 @@ from scheduler_service.ports.errors import StoreRefused
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATA = ROOT / "data" / "cluster"
 APP_ID = "scheduler"
-NEXT = 10
-NODE_PATIENCE = 90.0
-DESCRIPTION = "Two nodes on Dapr with all that they need, on loopback, without containers, until Ctrl-C."
+PORT_STEP = 10
+NODE_START_SECONDS = 90.0
+DESCRIPTION = "Two nodes on Dapr and all that they need, on loopback, without containers, until Ctrl-C."
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """Where the shared programs listen."""
+    """The ports of the shared programs."""
 
     redis: int
     placement: int
@@ -46,7 +46,7 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 class NodePorts(msgspec.Struct, frozen=True):
-    """Where one node and its sidecar listen."""
+    """The ports of one node and its sidecar."""
 
     api: int
     app: int
@@ -56,7 +56,7 @@ class NodePorts(msgspec.Struct, frozen=True):
 
 
 class LocalCluster:
-    """Builds the parts; who has it starts and stops them. `environ` goes to the nodes."""
+    """Builds the programs; the caller starts and stops them. `environ` is passed to the nodes."""
 
     def __init__(
         self, *, folder: Path, programs: Mapping[str, str], environ: Mapping[str, str] | None = None
@@ -75,14 +75,14 @@ class LocalCluster:
         self.sidecars: dict[str, Program] = {}
 
     def add_database(self) -> Postgres:
-        """One database for all nodes that are added from now on; without it they share files."""
+        """One database for all nodes added later; without it they share files."""
         (port,) = free_ports(1)
         self.postgres = Postgres(initdb=self._programs["initdb"], folder=self.folder, port=port)
         self._environ["PUNCTUAL_DATABASE__URL"] = self.postgres.url
         return self.postgres
 
     def add_node(self, name: str, api: int | None = None) -> tuple[Program, Program]:
-        """A node and its sidecar, not started yet."""
+        """A node and its sidecar, not started."""
         free = free_ports(5)
         ports = self.nodes[name] = NodePorts(api or free[0], *free[1:])
         self.apps[name] = self._app(name, ports)
@@ -119,25 +119,22 @@ class LocalCluster:
         return Program(name, command, folder=self.folder, is_up=listens(ports.http), environ=environ)
 
     def shared(self) -> list[Program]:
-        """The parts that all nodes share, in the order of their start."""
+        """The programs that all nodes share, in the order of their start."""
         database = [] if self.postgres is None else [self.postgres]
         return [self.redis, *database, self.placement, self.scheduler]
 
     def parts(self) -> list[Program]:
-        """All parts, in the order of their start."""
+        """All programs, in the order of their start."""
         pairs = zip(self.apps.values(), self.sidecars.values(), strict=True)
         return [*self.shared(), *(part for pair in pairs for part in pair)]
 
     def stop(self) -> None:
-        """Stops what runs: nodes first, each with time to drain beside its sidecar."""
+        """Stops all: nodes first, so that each can drain while its sidecar runs."""
         for part in (*self.apps.values(), *self.sidecars.values(), *reversed(self.shared())):
             part.stop()
 
     def kill(self) -> None:
-        """Ends what runs without a word and waits for nothing, so that a `stop` under way soon ends.
-
-        What was durable is there at the next start.
-        """
+        """Kills all without waiting, so that a `stop` in progress soon ends. Durable data are kept."""
         for part in self.parts():
             part.send(signal.SIGKILL)
 
@@ -180,7 +177,7 @@ class LocalCluster:
         return Program("scheduler", command, folder=self.folder, is_up=listens(ports.scheduler))
 
     def _write_resources(self) -> None:
-        """The files of the checkout, with the addresses of this cluster."""
+        """Writes the checkout's files with the addresses of this cluster."""
         resources = self.folder / "resources"
         resources.mkdir(parents=True, exist_ok=True)
         store = (ROOT / "components" / "statestore.yaml").read_text(encoding="utf-8")
@@ -209,13 +206,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(missing))
         return 2
     try:
-        FolderLock.claim(asked.data)  # until this process ends: two Redis on the same files would spoil them
+        FolderLock.claim(
+            asked.data
+        )  # until this process ends: two Redis on the same files would corrupt them
     except StoreRefused as refused:
         print(refused)
         return 3
     cluster = LocalCluster(folder=asked.data.absolute(), programs=found)
     cluster.add_database()
-    for name, port in (("one", asked.port), ("two", asked.port + NEXT)):
+    for name, port in (("one", asked.port), ("two", asked.port + PORT_STEP)):
         cluster.add_node(name, port)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
@@ -228,7 +227,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./scripts/cluster", description=DESCRIPTION)
-    parser.add_argument("--port", type=int, default=8000, help=f"of node one (8000); two has {NEXT} more")
+    parser.add_argument(
+        "--port", type=int, default=8000, help=f"of node one (8000); node two: {PORT_STEP} more"
+    )
     parser.add_argument(
         "--data", type=Path, default=ROOT / "data" / "cluster", help="folder of data and logs"
     )
@@ -236,19 +237,19 @@ def _read(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(cluster: LocalCluster) -> int:
-    """Until a part ends by itself."""
+    """Runs until a program ends by itself."""
     if not _start(cluster):
         return 1
-    print(f"Ctrl-C stops all of it; data and logs lie in {cluster.folder}", flush=True)
+    print(f"Ctrl-C stops all of it; data and logs are in {cluster.folder}", flush=True)
     while all(part.is_running for part in cluster.parts()):
         time.sleep(1)
-    print(_tell_dead(cluster))
+    print(_describe_ended(cluster))
     return 1
 
 
 def _end(cluster: LocalCluster) -> None:
-    """Lets all end in order; who cannot wait for it asks once more."""
-    # No exception: one that cuts off a wait of `subprocess` may leave its lock held, and the next wait hangs.
+    """Stops all in order; a second Ctrl-C kills them."""
+    # No KeyboardInterrupt: one that interrupts a wait of `subprocess` may leave its lock held.
     signal.signal(signal.SIGINT, lambda *_: cluster.kill())
     print("stopping ... (Ctrl-C once more: at once)", flush=True)
     cluster.stop()
@@ -257,12 +258,12 @@ def _end(cluster: LocalCluster) -> None:
 def _start(cluster: LocalCluster) -> bool:
     for part in cluster.shared():
         part.start()
-        if not _tell(part, part.wait()):
+        if not _print_state(part, part.wait()):
             return False
     own = (*cluster.apps.values(), *cluster.sidecars.values())
     for part in own:
         part.start()
-    are_up = [_tell(part, part.wait(NODE_PATIENCE)) for part in own]
+    are_up = [_print_state(part, part.wait(NODE_START_SECONDS)) for part in own]
     if not all(are_up):
         return False
     for name, ports in cluster.nodes.items():
@@ -270,17 +271,17 @@ def _start(cluster: LocalCluster) -> bool:
     return True
 
 
-def _tell(part: Program, is_up: bool) -> bool:
-    """A line per part with its state; the end of its log where it is not up."""
+def _print_state(part: Program, is_up: bool) -> bool:
+    """Prints the state of a program, and the end of its log if it did not start."""
     print(f"{part.name:10} {f'up, process {part.pid}' if is_up else 'did not start:'}", flush=True)
     if not is_up:
         print(part.last_lines())
     return is_up
 
 
-def _tell_dead(cluster: LocalCluster) -> str:
-    dead = [part for part in cluster.parts() if not part.is_running]
-    return "\n".join(f"{part.name} has ended:\n{part.last_lines()}" for part in dead)
+def _describe_ended(cluster: LocalCluster) -> str:
+    ended = [part for part in cluster.parts() if not part.is_running]
+    return "\n".join(f"{part.name} has ended:\n{part.last_lines()}" for part in ended)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""The demo's jobs: a chain of two steps, an asynchronous one with a check, one that fails and retries."""
+"""The demo's jobs: a chain of two steps, an asynchronous job with a check, a job that retries."""
 
 from typing import Any
 
 
 def demo_jobs(target: str) -> list[dict[str, Any]]:
-    """The definitions, their requests going to `target` (a base address)."""
+    """The definitions, with requests to `target` (a base address)."""
     return [_chain(target), _report(target), _flaky(target)]
 
 
@@ -29,7 +29,7 @@ def _chain(target: str) -> dict[str, Any]:
 def _report(target: str) -> dict[str, Any]:
     return {
         "jobId": "demo-report",
-        "jobName": "A long report, asked for its progress",
+        "jobName": "A long report with progress checks",
         "creator": "demo",
         "creatorName": "Punctual demo",
         "timer": {"dueTime": "1s", "period": "10s"},

@@ -1,4 +1,4 @@
-"""PostgreSQL as a part of a cluster on one machine: made at the first start, in a folder of its own."""
+"""PostgreSQL for a cluster on one machine, created at the first start in a folder of its own."""
 
 import os
 import shutil
@@ -7,21 +7,21 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from scheduler_service.demo.programs import PATIENCE, Program
+from scheduler_service.demo.programs import STOP_SECONDS, Program
 
 USER = "punctual"
-# PostgreSQL refuses to be root: root's runs as the user that the distribution made for it, and may go through
-# folders that are root's alone.
+# PostgreSQL refuses to run as root: then it runs as the distribution's user for it, with the right to pass
+# through folders that only root may enter.
 SERVER_USER = "postgres"
 AS_SERVER_USER = ("--reuid", SERVER_USER, "--regid", SERVER_USER, "--init-groups")
 MAY_PASS = ("--inh-caps", "+dac_override", "--ambient-caps", "+dac_override")
 
 
 class Postgres(Program):
-    """A server on loopback that trusts whoever reaches it there; what it keeps outlives it."""
+    """A server on loopback without passwords; its data stay after it has ended."""
 
     def __init__(self, *, initdb: str, folder: Path, port: int) -> None:
-        """`initdb` has the other programs of its version beside it."""
+        """The other programs of the same version lie beside `initdb`."""
         self._own = folder / "postgres"
         self._initdb = initdb
         self.url = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
@@ -33,15 +33,15 @@ class Postgres(Program):
         )
 
     def start(self) -> None:
-        """Makes its files where there are none, then starts it. What fails is said in its log."""
+        """Creates its files if there are none, then starts it. Failures are in its log."""
         if not (self._own / "data" / "PG_VERSION").exists():
             self._make()
         super().start()
 
-    def stop(self, patience: float = PATIENCE) -> None:
-        """Asks it to end without waiting for those that are connected."""
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Ends it without waiting for its clients to disconnect."""
         self.send(signal.SIGINT)
-        super().stop(patience)
+        super().stop(seconds)
 
     def _make(self) -> None:
         self._own.mkdir(parents=True, exist_ok=True)
@@ -55,18 +55,18 @@ class Postgres(Program):
 
 
 def _options(data: Path, port: int) -> Sequence[str]:
-    """No socket in a folder: its path may be too long for one."""
+    """No Unix socket: the folder's path may be too long for one."""
     return ["-D", str(data), "-h", "127.0.0.1", "-p", str(port), "-c", "unix_socket_directories="]
 
 
 def _answers(program: str, port: int) -> Callable[[], bool]:
-    """Whether it takes connections: after a crash it listens before it does."""
+    """Whether it accepts connections: after a crash it listens before it accepts any."""
 
-    def ask() -> bool:
+    def is_up() -> bool:
         command = [program, "-q", "-h", "127.0.0.1", "-p", str(port), "-t", "1"]
         return subprocess.run(command, check=False).returncode == 0  # noqa: S603 - as above
 
-    return ask
+    return is_up
 
 
 def _beside(initdb: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The programs of a cluster on one machine: where they are, how they are started, watched and stopped."""
+"""Finds, starts, watches and stops the programs of a cluster on one machine."""
 
 import contextlib
 import http.client
@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-BIN = "PUNCTUAL_DAPR_BIN"
-POSTGRES = Path("/usr/lib/postgresql")
-PATIENCE = 30.0
-WHERE = {
+DAPR_BIN_VARIABLE = "PUNCTUAL_DAPR_BIN"
+POSTGRES_VERSIONS = Path("/usr/lib/postgresql")
+START_SECONDS = STOP_SECONDS = 30.0
+INSTALL_HINTS = {
     "redis-server": "Debian, Ubuntu: apt-get install redis-server",
     "initdb": "Debian, Ubuntu: apt-get install postgresql",
     "placement": "dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN",
@@ -25,15 +25,17 @@ WHERE = {
 }
 
 
-def find_programs(environ: Mapping[str, str], versions: Path = POSTGRES) -> dict[str, str]:
-    """name → path of each program that is there: in $PUNCTUAL_DAPR_BIN, on PATH, in ~/.dapr/bin, and where
-    Debian keeps the `versions` of PostgreSQL, the newest first.
+def find_programs(environ: Mapping[str, str], versions: Path = POSTGRES_VERSIONS) -> dict[str, str]:
+    """name → path of each program found in $PUNCTUAL_DAPR_BIN, on PATH, in ~/.dapr/bin, and in Debian's
+    folder of PostgreSQL `versions`, the newest first.
     """
     home = Path(environ.get("HOME", "/")) / ".dapr" / "bin"
     servers = sorted(versions.glob("*/bin"), key=_version_of, reverse=True)
-    path = os.pathsep.join([environ.get(BIN, ""), environ.get("PATH", ""), str(home), *map(str, servers)])
-    found = {name: shutil.which(name, path=path) for name in WHERE}
-    return {name: place for name, place in found.items() if place is not None}
+    path = os.pathsep.join(
+        [environ.get(DAPR_BIN_VARIABLE, ""), environ.get("PATH", ""), str(home), *map(str, servers)]
+    )
+    found = {name: shutil.which(name, path=path) for name in INSTALL_HINTS}
+    return {name: program for name, program in found.items() if program is not None}
 
 
 def _version_of(folder: Path) -> int:
@@ -41,12 +43,12 @@ def _version_of(folder: Path) -> int:
 
 
 def describe_missing(found: Mapping[str, str]) -> list[str]:
-    """What to install, a line for each program that is not there."""
-    return [f"{name} is missing: {where}" for name, where in WHERE.items() if name not in found]
+    """What to install, a line for each missing program."""
+    return [f"{name} is missing: {where}" for name, where in INSTALL_HINTS.items() if name not in found]
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses at the moment."""
+    """Ports of this machine that are not in use at the moment."""
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:
@@ -59,25 +61,25 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def delay_signal(number: int) -> Iterator[None]:
-    """A signal that comes meanwhile comes afterwards: nothing is started that nobody knows of.
+    """Delays a signal until the block ends, so that no process is started without being recorded.
 
-    Other threads than the main one hear of no signal anyway.
+    Does nothing outside the main thread, which gets no signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    before = signal.signal(number, lambda *_: came.append(number))
+    received: list[int] = []
+    before = signal.signal(number, lambda *_: received.append(number))
     try:
         yield
     finally:
         signal.signal(number, before)
-    if came:
+    if received:
         signal.raise_signal(number)
 
 
 class Program:
-    """One program, its log in a file. `is_up` asks whether it answers."""
+    """One program with a log file. `is_up` checks whether it serves."""
 
     def __init__(
         self,
@@ -103,7 +105,7 @@ class Program:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -113,9 +115,9 @@ class Program:
                 self.command, stdout=log, stderr=log, env=self.environ, start_new_session=True
             )
 
-    def wait(self, patience: float = PATIENCE) -> bool:
-        """Whether it answers within `patience` seconds."""
-        end = time.monotonic() + patience
+    def wait(self, seconds: float = START_SECONDS) -> bool:
+        """Whether it serves within `seconds`."""
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             if not self.is_running:
                 return False
@@ -130,18 +132,18 @@ class Program:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Ends it without a word (SIGKILL)."""
+        """Kills it (SIGKILL)."""
         self.send(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
 
-    def stop(self, patience: float = PATIENCE) -> None:
-        """Asks it to end, and ends it where it does not."""
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Terminates it, and kills it if it is still running after `seconds`."""
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
         try:
-            self._process.wait(patience)
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -152,22 +154,22 @@ class Program:
 
 
 def listens(port: int) -> Callable[[], bool]:
-    """Whether somebody accepts connections on `port`."""
+    """A check whether connections to `port` are accepted."""
 
-    def ask() -> bool:
+    def check() -> bool:
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=0.5):
                 return True
         except OSError:
             return False
 
-    return ask
+    return check
 
 
 def is_ready(port: int) -> Callable[[], bool]:
-    """Whether the node that serves `port` takes work."""
+    """A check whether the node on `port` is ready."""
 
-    def ask() -> bool:
+    def check() -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
         try:
             connection.request("GET", "/health/ready")
@@ -177,7 +179,7 @@ def is_ready(port: int) -> Callable[[], bool]:
         finally:
             connection.close()
 
-    return ask
+    return check
 
 
 PYTHON = sys.executable

@@ -1,16 +1,19 @@
 """`punctual demo`: the service, its target and its jobs in one process, all on loopback."""
 
 import asyncio
+from collections.abc import Callable
 
 import httpx
 import uvloop
 
 from scheduler_service.app.server import listen, make_server, serve
 from scheduler_service.demo.jobs import demo_jobs
-from scheduler_service.demo.lines import PrintingHistory
 from scheduler_service.demo.target import DemoTarget
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.ports.history import History
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.records import ExecutionRecord
+from scheduler_service.engine.states import TERMINAL
+from scheduler_service.ports.history import Batch, History
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.logs import stderr_log
 
@@ -22,7 +25,7 @@ class DemoError(PunctualError):
 
 
 def run_demo(loaded: Loaded) -> None:
-    """Runs until it is told to stop. Raises SettingsError, StoreError, DemoError."""
+    """Runs until SIGTERM or Ctrl-C. Raises SettingsError, StoreError, DemoError."""
     uvloop.run(_run(loaded))
 
 
@@ -35,20 +38,20 @@ async def _run(loaded: Loaded) -> None:
 
     async def begin(served: str) -> None:
         await _post_jobs(served, target, loaded.settings.server.key)
-        _say(f"Punctual answers at {served} (try {served}/jobs); stop with Ctrl-C. Executions as they end:")
+        _print_line(f"Punctual answers at {served} (try {served}/jobs); stop with Ctrl-C. Ended executions:")
 
     try:
-        await serve(loaded, log=stderr_log(), wrap=_tell, began=begin)
+        await serve(loaded, log=stderr_log(), wrap=_print_ends, began=begin)
     finally:
         server.should_exit = True
         await serving
 
 
-def _tell(history: History) -> History:
-    return PrintingHistory(history=history, write=_say)
+def _print_ends(history: History) -> History:
+    return PrintingHistory(history=history, write=_print_line)
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     print(line, flush=True)
 
 
@@ -59,3 +62,36 @@ async def _post_jobs(served: str, target: str, key: str | None) -> None:
     refused = [item for item in answer.json().get("data", {}).get("items", []) if item["status"] == "refused"]
     if not answer.is_success or refused:
         raise DemoError(f"the demo jobs were refused: {refused or answer.text}")
+
+
+class PrintingHistory:
+    """A `History` in front of another one that prints a line for each execution that ends."""
+
+    def __init__(self, *, history: History, write: Callable[[str], None]) -> None:
+        self._history = history
+        self._write = write
+
+    def append(self, batch: Batch, *, durable: bool) -> None:
+        """Stores the records, then prints a line for each execution that they end."""
+        self._history.append(batch, durable=durable)
+        for record in batch.records:
+            if isinstance(record, ExecutionRecord) and record.state in TERMINAL:
+                self._write(describe_end(batch.job_id, record))
+
+    async def flush(self) -> None:
+        """Flushes the history."""
+        await self._history.flush()
+
+    async def close(self) -> None:
+        """Closes the history."""
+        await self._history.close()
+
+
+def describe_end(job_id: str, record: ExecutionRecord) -> str:
+    """`2026-01-31T09:00:00.000Z  demo-chain  #1  succeeded  12 ms, 1 attempt`."""
+    ended = record.ended_at or record.created_at
+    took = ended - (record.started_at or ended)
+    attempts = f"{record.attempt_count} attempt{'' if record.attempt_count == 1 else 's'}"
+    cause = f"  {record.error}" if record.error else ""
+    place = f"{job_id:<12} #{record.execute_number:<4}"
+    return f"{rfc3339(ended)}  {place} {record.state:<10} {took} ms, {attempts}{cause}"

@@ -1,4 +1,4 @@
-"""A small target as somebody's service might be: bare ASGI, no framework, no SDK."""
+"""A small example target: plain ASGI, without a framework or the SDK."""
 
 import json
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -42,21 +42,21 @@ def test_what_json_cannot_hold_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.json", '{"a": 1,}', " is no JSON: Expecting property name"),
+        ("a.json", '{"a": 1,}', " is not valid JSON: Expecting property name"),
         ("a.json", '{\n  "a": tru\n}', "line 2, column 8"),
         ("a.json", "// no\n{}", "line 1, column 1"),
-        ("a.json", '{"NaN": "\\"NaN",\n "a": NaN}', "NaN is no JSON number at line 2, column 7"),
-        ("a.json", "[1, -Infinity]", "-Infinity is no JSON number at line 1, column 5"),
+        ("a.json", '{"NaN": "\\"NaN",\n "a": NaN}', "NaN is not a JSON number at line 2, column 7"),
+        ("a.json", "[1, -Infinity]", "-Infinity is not a JSON number at line 1, column 5"),
         ("a.json", '{"a": 1,\n "a": 2}', "'a' is given twice at line 2, column 2"),
         ("a.json", "[" * 300 + "]" * 300, "nested too deeply"),
         ("a.json", "[" * 100_000, "nested too deeply"),
         ("a.json5", "{\n a: 1\n b: 2}", "',' or '}' is expected here at line 3, column 2"),
-        ("a.yaml", "a: [1\nb: 2\n", "is no YAML"),
+        ("a.yaml", "a: [1\nb: 2\n", "is not valid YAML"),
         ("a.yaml", "a: 1\n\tb: 2\n", "line 2, column 1"),
         ("a.yaml", "a: !!timestamp 2023-10-01\n", "with the values of JSON"),
         ("a.yaml", "a: &x [*x]\n", "with the values of JSON"),
         ("a.yaml", "a: 1\nb: 2\na: 3\n", "the name 'a' is given twice at line 3, column 1"),
-        ("a.yaml", LAUGHS, "its aliases make more than 1000000 values of it"),
+        ("a.yaml", LAUGHS, "its aliases expand to more than 1000000 values"),
     ],
 )
 def test_a_bad_file_is_refused_with_line_and_column(tmp_path: Path, name: str, text: str, said: str) -> None:
