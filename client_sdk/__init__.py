@@ -1,6 +1,6 @@
 """The SDK of Punctual: a client, declared jobs for services, a worker for pull queues, and `lite`.
 
-What is named here is loaded when it is first asked for: the wire models alone cost nothing else.
+Names are loaded when they are first used, so that importing the wire models loads nothing else.
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from client_sdk.target import job as job
     from client_sdk.worker import Worker as Worker
 
-_PLACES = {
+_MODULES = {
     "BlockingClient": "client_sdk.client",
     "Client": "client_sdk.client",
     "JobFailed": "client_sdk.errors",
@@ -52,7 +52,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name)
-    if place is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(place), name)
+    return getattr(import_module(module), name)

@@ -1,24 +1,24 @@
 """The errors of the SDK: one root, split by whose fault it is.
 
 SdkError
-├── Unreachable            no answer came: the service is down, or the network is
-├── Unreadable             something answered, but not a service of this kind
-├── Problem                the service said no (RFC 9457); by status:
-│   ├── Invalid            400, 413, 415, 422: what was sent
+├── Unreachable            no answer came: the service or the network is down
+├── Unreadable             the answer does not come from a scheduler
+├── Problem                the service refused the call (RFC 9457); by status:
+│   ├── Invalid            400, 413, 415, 422: the request is invalid
 │   ├── Unauthorized       401: no key, or an unknown one
-│   ├── Forbidden          403: this key, or this feedback token, may not
-│   ├── Absent             404: there is no such thing
-│   ├── Conflict           409: it is otherwise already, has ended, or the lease is lost
-│   ├── Outdated           412: somebody changed it meanwhile
-│   ├── LimitReached       429: too much at once
-│   └── Unavailable        503: nothing was done, or (`is_unknown`) nobody knows
-├── WaitTimedOut           what was waited for has not ended in time
-├── SignatureRefused       a request whose signature does not hold
-├── DeclarationError       a job that cannot be declared as it is written
-├── NotWanted              nobody waits for this work any more: stop it
-└── JobFailed              raised by a job's own function: it failed, and with which code
+│   ├── Forbidden          403: this key or feedback token has no permission
+│   ├── Absent             404: it does not exist
+│   ├── Conflict           409: it exists differently, has ended, or the lease is lost
+│   ├── Outdated           412: it was changed meanwhile
+│   ├── LimitReached       429: too many calls at once
+│   └── Unavailable        503: nothing was done, or (`is_unknown`) that is unknown
+├── WaitTimedOut           the execution did not end in time
+├── SignatureRefused       the signature of a request is not valid
+├── DeclarationError       a job cannot be declared as written
+├── NotWanted              the result of this work is no longer awaited: stop it
+└── JobFailed              raised by a job's own function to fail with a code
 
-An argument that no call can use is told as Python tells it, before anything is done: ValueError or TypeError.
+An invalid argument raises ValueError or TypeError before anything is sent.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 
 class Flaw(NamedTuple):
-    """One thing that is wrong: where (RFC 6901), what, and in words."""
+    """One error: its place (RFC 6901), its code, and a message."""
 
     pointer: str
     code: str
@@ -34,19 +34,19 @@ class Flaw(NamedTuple):
 
 
 class SdkError(Exception):
-    """The root of all errors that the SDK raises on purpose, but for arguments that no call can use."""
+    """The root of all errors of the SDK, except ValueError and TypeError for invalid arguments."""
 
 
 class Unreachable(SdkError):
-    """No answer came, after every try; the cause is chained."""
+    """No answer came, after all tries; the cause is chained."""
 
 
 class Unreadable(SdkError):
-    """What answered is no scheduler, or a proxy spoke in its place."""
+    """The answer is not a scheduler's; a proxy may have sent it."""
 
 
 class Problem(SdkError):
-    """The service refused. `errors` say what is wrong where; `retry_after` in seconds, None: not said."""
+    """The service refused the call. `errors` list why; `retry_after` in seconds, None: not given."""
 
     def __init__(
         self,
@@ -71,63 +71,63 @@ class Problem(SdkError):
 
 
 class Invalid(Problem):
-    """What was sent is refused (400, 413, 415, 422)."""
+    """The request is invalid (400, 413, 415, 422)."""
 
 
 class Unauthorized(Problem):
-    """No key, or one that the service does not know (401)."""
+    """There is no key, or it is unknown (401)."""
 
 
 class Forbidden(Problem):
-    """Not with this key, or not with this feedback token (403)."""
+    """This key or feedback token has no permission (403)."""
 
 
 class Absent(Problem):
-    """There is no such thing, or it is another tenant's (404)."""
+    """It does not exist, or belongs to another tenant (404)."""
 
 
 class Conflict(Problem):
-    """It is otherwise already, it has ended, or a lease is lost (409)."""
+    """It exists differently, it has ended, or a lease is lost (409)."""
 
 
 class Outdated(Problem):
-    """It has another revision than the one that was named (412)."""
+    """Its revision is not the given one (412)."""
 
 
 class LimitReached(Problem):
-    """A limit is reached (429); `retry_after` says when to come again."""
+    """A limit is reached (429); `retry_after` says when to try again."""
 
 
 class Unavailable(Problem):
-    """No host or no store (503)."""
+    """The scheduler or its store is not available (503)."""
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it may have been done all the same: ask, or repeat it with the same Idempotency-Key."""
+        """Whether the call may have taken effect: read, or repeat it with the same Idempotency-Key."""
         return "unknown" in self.codes
 
 
 class WaitTimedOut(SdkError):
-    """What was waited for has not ended in time; it goes on."""
+    """The execution did not end in time; it continues."""
 
 
 class SignatureRefused(SdkError):
-    """A request is not signed, or not by one of the secrets, or not now."""
+    """A request is unsigned, signed with another secret, or at another time."""
 
 
 class DeclarationError(SdkError):
-    """A job cannot be declared as it is written; says which one, why, and what to write."""
+    """A job cannot be declared as written; the message says which one, why, and what to write."""
 
 
 class NotWanted(SdkError):
-    """Nobody waits for this work any more: it was cancelled, ran out of time, or its lease is lost."""
+    """The work is no longer awaited: it was cancelled, has timed out, or its lease is lost."""
 
 
 class JobFailed(SdkError):
-    """A job's function failed in a way that it knows.
+    """Raised by a job's function to fail with a code.
 
-    `error` is the code that retry policies see where the outcome is reported by feedback or from a queue;
-    a synchronous job's code is its HTTP `status`. `retry_after` (seconds) lengthens the wait of a retry.
+    `error` is the code for retry policies if the outcome is reported by feedback or from a queue; the code of
+    a synchronous job is its HTTP `status`. `retry_after` (seconds) lengthens the wait before a retry.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class JobFailed(SdkError):
         retry_after: float | None = None,
     ) -> None:
         if not 400 <= status <= 599:
-            raise ValueError(f"status {status} is no failure: give one from 400 to 599")
+            raise ValueError(f"status {status} is not a failure: give one from 400 to 599")
         super().__init__(message)
         self.message = message
         self.error = str(status) if error is None else error

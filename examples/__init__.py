@@ -1,1 +1,1 @@
-"""Small services that work with Punctual; docs/sdk.md tells how to start them."""
+"""Small services that work with Punctual; docs/sdk.md says how to start them."""

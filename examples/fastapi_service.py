@@ -32,7 +32,7 @@ def clean(days: Annotated[int, Field(ge=1)] = 30) -> dict[str, int]:
 async def build(name: str, execution: Execution, pages: int = 60, pause: float = 0.01) -> dict[str, str]:
     """Builds a report, page by page."""
     if name == "impossible":
-        raise JobFailed("nobody can build this report", error="E_IMPOSSIBLE")
+        raise JobFailed("this report cannot be built", error="E_IMPOSSIBLE")
     async with execution.progress(pages) as progress:
         for page in range(pages):
             await asyncio.sleep(pause)
@@ -42,5 +42,5 @@ async def build(name: str, execution: Execution, pages: int = 60, pause: float =
 
 @app.get("/cleanings")
 async def list_cleanings() -> list[int]:
-    """The service's own routes are as ever."""
+    """The service's own routes are not affected."""
     return removed

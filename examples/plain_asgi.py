@@ -1,9 +1,9 @@
-"""A target without the SDK: a plain ASGI application that is called, and is asked how far it is.
+"""A target without the SDK: a plain ASGI application with progress checks.
 
 uvicorn examples.plain_asgi:app --port 9002
 
 A job for it has a step `{"url": "http://127.0.0.1:9002/start"}`, `"async": true`, and the checkUrl
-`http://127.0.0.1:9002/progress/${schedulingExecuteNumber}`. Each time it is asked it has done another third.
+`http://127.0.0.1:9002/progress/${schedulingExecuteNumber}`. Each check finds another third done.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 STEPS = 3
-asked: Counter[str] = Counter()
+checks: Counter[str] = Counter()
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -29,8 +29,8 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 
 def _show_progress(number: str) -> dict[str, Any]:
-    asked[number] += 1
-    done = min(asked[number], STEPS)
+    checks[number] += 1
+    done = min(checks[number], STEPS)
     status = "succeed" if done == STEPS else ""
     return {"status": status, "progress": f"{done}/{STEPS}", "data": {"execution": number}}
 

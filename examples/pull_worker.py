@@ -24,5 +24,5 @@ async def make_thumbnail(image: str, execution: Execution, width: int = 120) -> 
 
 @worker.otherwise
 def do_anything_else(execution: Execution, **params: Any) -> dict[str, Any]:
-    """Work of jobs that somebody else defined and sends to this queue."""
+    """Does parts of jobs that were defined elsewhere for this queue."""
     return {"jobId": execution.job_id, "params": params}

@@ -1,4 +1,4 @@
-"""An HTTP answer of the service as data, or as the error that it means (SPEC section 10)."""
+"""Reads an HTTP answer of the service as data, or as an error (SPEC section 10)."""
 
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
@@ -9,21 +9,21 @@ from client_sdk.errors import BY_STATUS, Flaw, Problem, Unreadable
 
 
 class Envelope(NamedTuple):
-    """`data` of a success, and the warnings beside it."""
+    """The `data` of a success, and its warnings."""
 
     data: Any
     warnings: list[dict[str, Any]]
 
 
 def read_envelope(answer: httpx.Response) -> Envelope:
-    """The success that `answer` is. Raises Problem for a failure, Unreadable for what is neither."""
+    """The envelope of a success. Raises Problem for a failure, Unreadable for another service's answer."""
     body = _read_object(answer)
     if answer.is_success and body is not None and "data" in body:
         return Envelope(body["data"], body.get("warnings") or [])
     if answer.is_success or body is None or "resp_code" not in body:
         raise Unreadable(
             f"{answer.request.method} {answer.request.url} answered {answer.status_code}, but not as a "
-            "scheduler does: look at the url, and at what stands between"
+            "scheduler does: check the url, and proxies on the way"
         )
     raise read_problem(answer, body)
 
@@ -44,7 +44,7 @@ def read_problem(answer: httpx.Response, body: dict[str, Any]) -> Problem:
 
 
 def read_retry_after(answer: httpx.Response) -> float | None:
-    """Seconds to wait, as `Retry-After` says in either form (RFC 9110, 10.2.3); None where it says nothing.
+    """Seconds to wait by `Retry-After`, in either form (RFC 9110, 10.2.3); None if it is not given.
 
     A date counts from the answer's own `Date`, so that the two clocks need not agree.
     """

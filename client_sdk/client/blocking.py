@@ -1,4 +1,4 @@
-"""The blocking face of the client: the same calls, made on an event loop in a thread of its own."""
+"""The blocking client: the same calls, run on an event loop in a thread of its own."""
 
 import asyncio
 import threading
@@ -20,8 +20,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Face:
-    """One group of calls: the async `group`, and the loop on which it lives."""
+class _BlockingGroup:
+    """One group of calls: the async `group`, and the loop on which it runs."""
 
     def __init__(self, group: Any, run: "_Loop") -> None:
         self._group = group
@@ -30,31 +30,31 @@ class _Face:
 
 def _call(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[_Face, P], R]:
-    """`method`, which returns when it is done."""
+) -> Callable[Concatenate[_BlockingGroup, P], R]:
+    """`method`, blocking until it is done."""
 
-    def call(self: _Face, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: _BlockingGroup, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._loop.run(method(self._group, *args, **kwargs))
 
     call.__doc__, call.__name__ = method.__doc__, method.__name__
     return call
 
 
-def _walk(
+def _iterate(
     method: Callable[Concatenate[Any, P], AsyncIterator[R]],
-) -> Callable[Concatenate[_Face, P], Iterator[R]]:
-    """`method`, whose items are fetched as they are asked for."""
+) -> Callable[Concatenate[_BlockingGroup, P], Iterator[R]]:
+    """`method`, fetching items as they are consumed."""
 
-    def walk(self: _Face, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+    def iterate(self: _BlockingGroup, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
         items = method(self._group, *args, **kwargs)
         while (item := self._loop.run(_next(items))) is not None:
             yield item
 
-    walk.__doc__, walk.__name__ = method.__doc__, method.__name__
-    return walk
+    iterate.__doc__, iterate.__name__ = method.__doc__, method.__name__
+    return iterate
 
 
-class BlockingJobs(_Face):
+class BlockingJobs(_BlockingGroup):
     """`Jobs`, blocking."""
 
     create = _call(Jobs.create)
@@ -65,39 +65,39 @@ class BlockingJobs(_Face):
     resume = _call(Jobs.resume)
     destroy = _call(Jobs.destroy)
     trigger = _call(Jobs.trigger)
-    list = _walk(Jobs.list)
-    executions = _walk(Jobs.executions)
-    firings = _walk(Jobs.firings)
-    revisions = _walk(Jobs.revisions)
+    list = _iterate(Jobs.list)
+    executions = _iterate(Jobs.executions)
+    firings = _iterate(Jobs.firings)
+    revisions = _iterate(Jobs.revisions)
     next = _call(Jobs.next)
 
 
-class BlockingExecutions(_Face):
+class BlockingExecutions(_BlockingGroup):
     """`Executions`, blocking."""
 
     get = _call(Executions.get)
     wait_for = _call(Executions.wait_for)
-    list = _walk(Executions.list)
-    log = _walk(Executions.log)
+    list = _iterate(Executions.list)
+    log = _iterate(Executions.log)
     cancel = _call(Executions.cancel)
     release = _call(Executions.release)
     replay = _call(Executions.replay)
 
 
-class BlockingServices(_Face):
+class BlockingServices(_BlockingGroup):
     """`Services`, blocking."""
 
     put = _call(Services.put)
     get = _call(Services.get)
     remove = _call(Services.remove)
-    list = _walk(Services.list)
-    drift = _walk(Services.drift)
+    list = _iterate(Services.list)
+    drift = _iterate(Services.drift)
     register = _call(Services.register)
     heartbeat = _call(Services.heartbeat)
     deregister = _call(Services.deregister)
 
 
-class BlockingQueues(_Face):
+class BlockingQueues(_BlockingGroup):
     """`Queues`, blocking."""
 
     claim = _call(Queues.claim)
@@ -106,7 +106,7 @@ class BlockingQueues(_Face):
 
 
 class BlockingClient:
-    """`Client` for code without an event loop; use it in `with`. Calls of several threads may overlap."""
+    """`Client` for code without an event loop; use it in `with`. Thread-safe."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class BlockingClient:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections and ends the thread; nothing can be asked afterwards."""
+        """Closes the connections and ends the thread; no call is possible afterwards."""
         if self._loop.is_open:
             self._loop.run(self._client.close())
             self._loop.close()
@@ -156,7 +156,7 @@ class _Loop:
         return not self._loop.is_closed()
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """What `work` gives; a caller that is interrupted leaves nothing running."""
+        """The result of `work`; an interrupted caller cancels it."""
         if not self.is_open:
             work.close()
             raise SdkError("the client is closed: make a new one")

@@ -17,17 +17,17 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class Client:
-    """One scheduler, spoken to over its API: `jobs`, `executions`, `services`, `queues`.
+    """The API of one scheduler: `jobs`, `executions`, `services`, `queues`.
 
-    Use it in `async with`, within one event loop. `key` is sent as it is given; nothing is read from the
-    environment: who wants that passes `os.environ.get("PUNCTUAL_KEY")`. `timeout` is that of one HTTP call in
-    seconds. Calls are sent again as `patience` says where that can do no harm: after a failed connection, 429
-    and 503 always (`Retry-After` is kept to), after a lost answer where the call reads, replaces or carries
-    an `Idempotency-Key`; triggers and creations always carry one.
+    Use it in `async with`, within one event loop. `key` is sent as given; nothing is read from the
+    environment: pass `os.environ.get("PUNCTUAL_KEY")` where that is intended. `timeout` is that of one HTTP
+    call in seconds. Calls are repeated as `patience` says if that is harmless: after a failed connection, 429
+    and 503 always (`Retry-After` is respected), after a lost answer if the call reads, replaces or carries an
+    `Idempotency-Key`; triggers and creations always carry one.
     """
 
     connection: Connection
-    """The way to the scheduler, for the other parts of the SDK."""
+    """The HTTP connection, for the other parts of the SDK."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections; nothing can be asked afterwards."""
+        """Closes the connections; no call is possible afterwards."""
         await self.connection.close()
 
     async def wait_for(

@@ -24,7 +24,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class Connection:
-    """Sends calls to one service and reads what comes back. Belongs to one event loop."""
+    """Sends calls to one service and reads the answers. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Connection:
         chance: Callable[[], float] = random.random,
     ) -> None:
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise ValueError("key holds what no header can: is there a line break at its end?")
+            raise ValueError("key has characters that a header cannot have: does it end with a line break?")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = httpx.AsyncClient(
             base_url=_read_url(url), headers=headers, timeout=timeout, transport=transport, trust_env=False
@@ -50,11 +50,11 @@ class Connection:
         self._chance = chance
 
     async def close(self) -> None:
-        """Closes what is open."""
+        """Closes all connections."""
         await self._http.aclose()
 
     async def pause(self, seconds: float) -> None:
-        """Waits as this connection waits."""
+        """Pauses, by the same clock as the retries."""
         await self._pause(seconds)
 
     async def read(self, model: type[Answer], path: str, **query: Any) -> Answer:
@@ -74,30 +74,29 @@ class Connection:
         longer: float = 0.0,
         patience: Patience | None = None,
     ) -> Envelope:
-        """What a call brings, after as many tries as do good. `longer` is added to the HTTP timeout.
+        """Sends a call, with retries. `longer` is added to the HTTP timeout.
 
-        `patience` replaces that of the connection.
-
-        Query members that are None are left out. A DELETE that finds nothing after a try whose answer was
-        lost has done its work: its `data` is None. Raises Unreachable, Unreadable, Problem.
+        `patience` replaces that of the connection. Query members that are None are left out. A DELETE that
+        finds nothing after a try whose answer was lost has succeeded: its `data` is None. Raises Unreachable,
+        Unreadable, Problem.
         """
         request = self._http.build_request(
             method,
             path,
-            params=_spell(query or {}),
+            params=_write_query(query or {}),
             content=None if body is None else json.dumps(body, allow_nan=False).encode(),
             headers={**({"Content-Type": "application/json"} if body is not None else {}), **(headers or {})},
             timeout=self._timeout + longer,
         )
-        answer, may_be_done = await self._insist(request, repeat, patience or self._patience)
+        answer, may_be_done = await self._send_with_retries(request, repeat, patience or self._patience)
         if method == "DELETE" and may_be_done and answer.status_code == httpx.codes.NOT_FOUND:
             return Envelope(None, [])
         return read_envelope(answer)
 
-    async def _insist(
+    async def _send_with_retries(
         self, request: httpx.Request, repeat: Repeat, patience: Patience
     ) -> tuple[httpx.Response, bool]:
-        """The last answer, and whether an earlier try may have done its work without saying so."""
+        """The last answer, and whether an earlier try may have taken effect although its answer was lost."""
         done, may_be_done = 0, False
         while True:
             answer, failure = await self._try(request)
@@ -125,16 +124,16 @@ class Connection:
 
 
 def parse(model: type[Answer], data: Any) -> Answer:
-    """`data` as `model`. Raises Unreadable where a newer or another service speaks."""
+    """`data` as `model`. Raises Unreadable for an answer of a newer or another service."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
         where = ", ".join(".".join(map(str, one["loc"])) for one in error.errors()[:5])
-        raise Unreadable(f"the answer is no {model.__name__}: look at {where or 'all of it'}") from error
+        raise Unreadable(f"the answer is not a {model.__name__}: check {where or 'all of it'}") from error
 
 
-def _spell(query: Mapping[str, Any]) -> httpx.QueryParams:
-    """Query parameters as the service reads them; lists are repeated, None is left out."""
+def _write_query(query: Mapping[str, Any]) -> httpx.QueryParams:
+    """Query parameters as the service reads them; lists become repeated members, None is left out."""
     pairs: list[tuple[str, str]] = []
     for name, value in query.items():
         if isinstance(value, list | tuple):
@@ -145,15 +144,15 @@ def _spell(query: Mapping[str, Any]) -> httpx.QueryParams:
 
 
 def _read_url(url: str) -> httpx.URL:
-    """The address of a service. Raises ValueError for what is none."""
+    """The address of a service. Raises ValueError if it is invalid."""
     try:
         read = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise _no_address(url) from error
+        raise _invalid_address(url) from error
     if read.scheme not in ("http", "https") or not read.host:
-        raise _no_address(url)
+        raise _invalid_address(url)
     return read
 
 
-def _no_address(url: str) -> ValueError:
-    return ValueError(f"url {url!r} is no address of a service: write http://HOST:PORT")
+def _invalid_address(url: str) -> ValueError:
+    return ValueError(f"url {url!r} is not the address of a service: write http://HOST:PORT")

@@ -1,4 +1,4 @@
-"""`client.executions`: what ran, what runs, and how to stop or repeat it (SPEC section 10)."""
+"""`client.executions`: reads, cancels and replays executions (SPEC section 10)."""
 
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -14,14 +14,14 @@ from client_sdk.models import answers
 
 TERMINAL = frozenset({"succeeded", "terminated", "cancelled", "skipped"})
 RECORDED_SECONDS = 2.0
-"""So long after its trigger an execution may be missing in the history (SPEC section 10: within a second)."""
-FIRST_LOOK, LONGEST_LOOK = 0.05, 2.0
+"""How long after its trigger an execution may be missing in the history (SPEC section 10: a second)."""
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 2.0
 
 SomeExecution = str | answers.Triggered | answers.Execution
 
 
 class Executions:
-    """The executions of one service. Every method raises SdkError; `Absent` where there is no such one."""
+    """The executions of one service. Every method raises SdkError; `Absent` if it does not exist."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -33,20 +33,20 @@ class Executions:
     async def wait_for(
         self, execution: SomeExecution, *, timeout: float | None = None
     ) -> answers.ExecutionInFull:
-        """The execution once it has ended, however that was. `timeout` in seconds; None: as long as it takes.
+        """The execution once it has ended, in whatever state. `timeout` in seconds; None: no limit.
 
-        Raises WaitTimedOut: it goes on.
+        Raises WaitTimedOut; the execution continues.
         """
-        started, pause = time.monotonic(), FIRST_LOOK
+        started, pause = time.monotonic(), FIRST_POLL_SECONDS
         while True:
             found = await self._look(execution, time.monotonic() - started)
             if found is not None and found.state in TERMINAL:
                 return found
             if timeout is not None and time.monotonic() - started + pause > timeout:
                 state = "not recorded yet" if found is None else found.state
-                raise WaitTimedOut(f"{_id_of(execution)} is {state} after {timeout:g} s; it goes on")
+                raise WaitTimedOut(f"{_id_of(execution)} is {state} after {timeout:g} s; it continues")
             await self._connection.pause(pause)
-            pause = min(pause * 1.5, LONGEST_LOOK)
+            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
 
     def list(
         self,
@@ -60,7 +60,7 @@ class Executions:
         labels: Mapping[str, str] | None = None,
         page: int = PAGE,
     ) -> AsyncIterator[answers.Execution]:
-        """Every execution that fits, the newest first, a page at a time."""
+        """All matching executions, the newest first, a page at a time."""
         query = {
             "jobId": job_id,
             "state": state,
@@ -73,22 +73,22 @@ class Executions:
         return iterate(self._connection, answers.Execution, "/executions", page=page, **query)
 
     def log(self, execution: SomeExecution, *, page: int = PAGE) -> AsyncIterator[answers.LogLine]:
-        """What happened, line by line in order of time."""
+        """The log of the execution, in order of time."""
         return iterate(self._connection, answers.LogLine, f"{_path(execution)}/log", page=page)
 
     async def cancel(self, execution: SomeExecution, *, reason: str | None = None) -> answers.Held:
-        """Ends one that lives or waits. Raises Conflict where it has ended."""
+        """Cancels a running or waiting execution. Raises Conflict if it has ended."""
         body = {} if reason is None else {"reason": reason}
         return await self._post(answers.Held, execution, "cancel", body)
 
     async def release(self, execution: SomeExecution) -> answers.Held:
-        """Lets one go that a debug switch holds."""
+        """Releases an execution that a debug switch holds."""
         return await self._post(answers.Held, execution, "release", {})
 
     async def replay(
         self, execution: SomeExecution, *, from_step: int = 0, params: Mapping[str, Any] | None = None
     ) -> answers.Triggered:
-        """Runs it again, from a step (its index) with the earlier responses, with edited parameters."""
+        """Runs it again, from the step with this index, with the same or edited parameters."""
         body: dict[str, Any] = {"fromStep": from_step}
         if params is not None:
             body["params"] = dict(params)

@@ -1,4 +1,4 @@
-"""`client.jobs`: jobs and what is asked of them (SPEC section 10)."""
+"""`client.jobs`: creates, reads, changes and triggers jobs (SPEC section 10)."""
 
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,13 +16,13 @@ Definition = JobDefinition | Mapping[str, Any]
 
 
 class PostedJob(answers.Job):
-    """A job as it stands after it was posted, and what is worth knowing about its definition."""
+    """A job after it was posted, and the warnings about its definition."""
 
     warnings: list[answers.ProblemError]
 
 
 class Jobs:
-    """The jobs of one service. Every method raises SdkError; `Absent` where there is no such job."""
+    """The jobs of one service. Every method raises SdkError; `Absent` if the job does not exist."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -30,7 +30,7 @@ class Jobs:
     async def create(
         self, definition: Definition, *, job_id: str | None = None, idempotency_key: str | None = None
     ) -> PostedJob:
-        """Creates the job; the same definition again changes nothing. Raises Conflict for another one.
+        """Creates the job; repeating the same definition changes nothing. Raises Conflict for another one.
 
         `job_id` None: the one in the definition.
         """
@@ -44,7 +44,7 @@ class Jobs:
     async def create_many(
         self, definitions: Sequence[Definition], *, on_existing: Literal["update"] | None = None
     ) -> list[answers.ItemResult]:
-        """Creates up to 1,000 jobs; one result each, in order: a bad one does not stop the others."""
+        """Creates up to 1,000 jobs; one result each, in order; an invalid one does not stop the others."""
         envelope = await self._connection.send(
             "POST",
             "/jobs",
@@ -67,7 +67,7 @@ class Jobs:
         revision: int | None = None,
         idempotency_key: str | None = None,
     ) -> PostedJob:
-        """Replaces the definition. With `revision` only where it is still that one: raises Outdated."""
+        """Replaces the definition. With `revision`, only if it is still current: raises Outdated."""
         headers = {"Idempotency-Key": write_key(idempotency_key)}
         if revision is not None:
             headers["If-Match"] = f'"{revision}"'
@@ -77,19 +77,19 @@ class Jobs:
         )
 
     async def pause(self, job_id: str, *, drain: bool = False) -> answers.Job:
-        """Takes the timer offline and ends what runs; with `drain` that ends by itself."""
+        """Stops the timer and cancels running executions; with `drain` they finish."""
         return await self._switch(job_id, {"active": 0, "drain": drain})
 
     async def resume(
         self, job_id: str, *, misfire: Literal["skip", "fire_once", "fire_all"] | None = None
     ) -> answers.Job:
-        """Starts again from now; `missed` of the answer counts the firings of the pause."""
+        """Starts the timer again from now; `missed` of the answer counts the firings of the pause."""
         return await self._switch(job_id, {"active": 1, "misfire": misfire})
 
     async def destroy(self, job_id: str) -> answers.Destroyed:
         """Destroys the job; its history stays until it is cleaned.
 
-        Where the first answer was lost and the job is gone on the next try, it counts as destroyed.
+        If an answer was lost and the job does not exist on the next try, it counts as destroyed.
         """
         envelope = await self._connection.send("DELETE", _path(job_id))
         return parse(answers.Destroyed, envelope.data or {"jobId": job_id, "state": "destroyed"})
@@ -104,9 +104,9 @@ class Jobs:
         idempotency_key: str | None = None,
         reset: Literal["failed", "succeeded"] | None = None,
     ) -> answers.Triggered:
-        """One execution, now or later. Under a key that is known already: that execution.
+        """Starts one execution, now or later; with a known key, returns that key's execution.
 
-        Without a key of the caller's own each call has a fresh one: a lost answer fires nothing twice.
+        Without a key, each call gets a new one, so that a retry after a lost answer starts nothing twice.
         """
         envelope = await self._connection.send(
             "POST",
@@ -132,7 +132,7 @@ class Jobs:
         sort: str | None = None,
         page: int = PAGE,
     ) -> AsyncIterator[answers.JobLine]:
-        """Every job that fits, a page at a time."""
+        """All matching jobs, a page at a time."""
         return iterate(
             self._connection,
             answers.JobLine,
@@ -158,15 +158,15 @@ class Jobs:
         return iterate(self._connection, answers.Execution, path, page=page, state=state)
 
     def firings(self, job_id: str, *, page: int = PAGE) -> AsyncIterator[answers.FiringLine]:
-        """What became of each planned firing."""
+        """The planned firings and their outcomes."""
         return iterate(self._connection, answers.FiringLine, f"{_path(job_id)}/firings", page=page)
 
     def revisions(self, job_id: str, *, page: int = PAGE) -> AsyncIterator[answers.RevisionLine]:
-        """The definitions as they were."""
+        """The earlier definitions."""
         return iterate(self._connection, answers.RevisionLine, f"{_path(job_id)}/revisions", page=page)
 
     async def next(self, job_id: str, *, count: int | None = None) -> answers.Preview:
-        """The coming firings, with the timer in words."""
+        """The next firings, with the timer as text."""
         return await self._connection.read(answers.Preview, f"{_path(job_id)}/next", count=count)
 
     async def _switch(self, job_id: str, query: Mapping[str, Any]) -> answers.Job:
@@ -175,7 +175,7 @@ class Jobs:
 
 
 def write_key(given: str | None) -> str:
-    """The Idempotency-Key of a call: the caller's own, or a fresh one. Raises ValueError for what is none."""
+    """The Idempotency-Key of a call: the given one, or a new one. Raises ValueError if it is invalid."""
     if given is None:
         return new_key()
     if not (given.isascii() and given.isprintable() and 0 < len(given) <= LONGEST_KEY):
@@ -185,12 +185,12 @@ def write_key(given: str | None) -> str:
 
 
 def new_key() -> str:
-    """An Idempotency-Key that nobody had before."""
+    """A new, unique Idempotency-Key."""
     return uuid.uuid4().hex
 
 
 def write_definition(definition: object) -> dict[str, Any]:
-    """The definition as it is posted: what was given, and nothing else. Raises TypeError for what is none."""
+    """The definition as posted, without defaults. Raises TypeError if it is not a definition."""
     if isinstance(definition, JobDefinition):
         return definition.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if not isinstance(definition, Mapping):

@@ -1,4 +1,4 @@
-"""Lists, a page at a time behind an iterator (SPEC section 10)."""
+"""Iterates over lists, a page at a time (SPEC section 10)."""
 
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ PAGE = 100
 async def iterate(
     connection: Connection, model: type[Item], path: str, *, page: int = PAGE, **query: Any
 ) -> AsyncIterator[Item]:
-    """Every item of the list, asked for `page` at a time as they are needed. Raises SdkError."""
+    """All items of the list, fetched `page` at a time as needed. Raises SdkError."""
     listing: type[Listing[Any]] = Listing[model]  # type: ignore[valid-type]
     cursor: str | None = None
     while True:

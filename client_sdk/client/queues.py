@@ -1,4 +1,4 @@
-"""`client.queues`: pull queues, for those who claim their work (SPEC section 13)."""
+"""`client.queues`: claims, renews and completes parts of pull queues (SPEC section 13)."""
 
 from typing import Any
 from urllib.parse import quote
@@ -18,9 +18,9 @@ class Queues:
     async def claim(
         self, name: str, *, instance_id: str, most: int = 1, wait_seconds: float = 0
     ) -> list[answers.Work]:
-        """Up to `most` parts, each under a lease of its own; empty where nothing came in `wait_seconds`.
+        """Up to `most` parts, each under its own lease; empty if there is none within `wait_seconds`.
 
-        A claim whose answer is lost is not sent again: what it was given comes back when its leases end.
+        A claim whose answer is lost is not repeated: its parts are free again when their leases end.
         """
         body = write_wire(Claim(instance_id=instance_id, max=most, wait_seconds=wait_seconds))
         envelope = await self._connection.send(
@@ -40,14 +40,14 @@ class Queues:
         message: str | None = None,
         patience: Patience | None = None,
     ) -> answers.Renewed:
-        """The work goes on. Raises Conflict where the lease is lost: stop working."""
+        """Renews a lease. Raises Conflict if the lease is lost: stop working."""
         body = write_wire(Renewal(progress=progress, message=message))
         path = f"{_lease(lease)}/renew"
         envelope = await self._connection.send("POST", path, body=body, patience=patience)
         return parse(answers.Renewed, envelope.data)
 
     async def complete(self, lease: str, completion: Completion, *, patience: Patience | None = None) -> None:
-        """The part's end; the same again changes nothing. Raises Conflict where the lease is lost."""
+        """Reports the part's end; repeating it changes nothing. Raises Conflict if the lease is lost."""
         body: dict[str, Any] = write_wire(completion)
         await self._connection.send("POST", f"{_lease(lease)}/complete", body=body, patience=patience)
 

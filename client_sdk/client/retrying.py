@@ -1,4 +1,4 @@
-"""When a call to the service may be sent again, and after which wait."""
+"""When a call to the service may be repeated, and after which wait."""
 
 from enum import Enum, auto
 
@@ -12,17 +12,18 @@ UNAVAILABLE, LIMIT_REACHED = 503, 429
 
 
 class Repeat(Enum):
-    """What a second sending of the same call would do."""
+    """The effect of sending the same call twice."""
 
-    HARMLESS = auto()  # nothing, or the same again: it reads, replaces, or has an Idempotency-Key
-    DOUBLE = auto()  # the same thing twice
+    HARMLESS = auto()  # none: it reads, replaces, or has an Idempotency-Key
+    DOUBLE = auto()  # the call takes effect twice
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a call is sent again, and how long is waited before. Seconds.
+    """How often a call is repeated, and the waits before. Seconds.
 
-    Wait n is `first_wait × 2^(n−1)`, at most `longest_wait`, of which a random half is taken off so that many
-    callers do not come at once. `Retry-After` lengthens a wait; beyond `longest_wait` the call is given up.
+    Wait n is `first_wait × 2^(n−1)`, at most `longest_wait`, reduced by a random part of up to half, so that
+    many callers do not retry at once. `Retry-After` lengthens a wait; if it exceeds `longest_wait`, the call
+    is given up.
     """
 
     retries: int = 4
@@ -30,10 +31,10 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     longest_wait: float = 30.0
 
     def wait(self, done: int, answer: httpx.Response | None, chance: float) -> float | None:
-        """Seconds to wait after `done` tries, or None: enough. `chance` lies in [0, 1)."""
+        """Seconds to wait after `done` tries; None: give up. `chance` is in [0, 1)."""
         if done > self.retries:
             return None
-        wait: float = min(self.first_wait * 2.0 ** (done - 1), self.longest_wait) * (1 - chance / 2)
+        wait: float = min(self.first_wait * 2.0 ** min(done - 1, 1000), self.longest_wait) * (1 - chance / 2)
         asked = None if answer is None else read_retry_after(answer)
         if asked is not None and asked > self.longest_wait:
             return None
@@ -41,7 +42,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_repeat_answer(answer: httpx.Response, repeat: Repeat) -> bool:
-    """Whether this answer says, or lets hope, that another try does good and no harm."""
+    """Whether another try after this answer may help and does no harm."""
     if answer.status_code == LIMIT_REACHED:
         return True
     if answer.status_code == UNAVAILABLE:
@@ -50,18 +51,18 @@ def may_repeat_answer(answer: httpx.Response, repeat: Repeat) -> bool:
 
 
 def may_repeat_failure(error: httpx.TransportError, repeat: Repeat) -> bool:
-    """Whether a call without an answer may be sent again: it never left, or may arrive twice.
+    """Whether a call without an answer may be repeated: it was not sent, or repeating it is harmless.
 
-    One that cannot be written as HTTP cannot be written the next time either.
+    A request that cannot be written as HTTP is not repeated.
     """
     if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
         return False
-    never_left = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return never_left or repeat is Repeat.HARMLESS
+    was_not_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return was_not_sent or repeat is Repeat.HARMLESS
 
 
 def _is_unknown(answer: httpx.Response) -> bool:
-    """A 503 that does not say "nothing was done": only the service itself can say that."""
+    """Whether a 503 may have taken effect: only the service itself can exclude that."""
     try:
         codes = [error["code"] for error in answer.json()["errors"]]
     except (ValueError, TypeError, KeyError):

@@ -1,4 +1,4 @@
-"""`client.services`: what services say of themselves, and what is known of them (SPEC sections 11, 13)."""
+"""`client.services`: registers services and instances, and reads them (SPEC sections 11, 13)."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaratio
 
 
 class Services:
-    """The services that one scheduler knows. Every method raises SdkError; `Absent`: there is no such one."""
+    """The services of one scheduler. Every method raises SdkError; `Absent` if it does not exist."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -18,7 +18,7 @@ class Services:
     async def put(
         self, name: str, declaration: ServiceDeclaration | Mapping[str, Any], *, force: bool | None = None
     ) -> answers.Service:
-        """Registers the service with its declared jobs; `force` brings them to the declaration now."""
+        """Registers the service with its declared jobs; `force` applies the declaration at once."""
         path, body = f"/services/{_quote(name)}", write_wire(declaration)
         envelope = await self._connection.send("PUT", path, query={"force": force}, body=body)
         return parse(answers.Service, envelope.data)
@@ -28,21 +28,21 @@ class Services:
         return await self._connection.read(answers.Service, f"/services/{_quote(name)}")
 
     async def remove(self, name: str) -> None:
-        """Nothing is declared any more; its jobs end after the service's grace period."""
+        """Removes the service; its jobs are destroyed after its grace period."""
         await self._connection.send("DELETE", f"/services/{_quote(name)}")
 
     def list(self, *, page: int = PAGE) -> AsyncIterator[answers.ServiceLine]:
-        """Every service."""
+        """All services."""
         return iterate(self._connection, answers.ServiceLine, "/services", page=page)
 
     def drift(self, name: str, *, page: int = PAGE) -> AsyncIterator[answers.Drift]:
-        """The declared jobs that are not as they were declared, and how they differ."""
+        """The jobs that differ from their declaration, and how."""
         return iterate(self._connection, answers.Drift, f"/services/{_quote(name)}/drift", page=page)
 
     async def register(
         self, name: str, instance_id: str, registration: InstanceRegistration | Mapping[str, Any]
     ) -> answers.Instance:
-        """Registers an instance in full; it is ready for work from now on."""
+        """Registers an instance; it takes work from now on."""
         body = write_wire(registration)
         envelope = await self._connection.send("PUT", _instance(name, instance_id), body=body)
         return parse(answers.Instance, envelope.data)
@@ -50,17 +50,17 @@ class Services:
     async def heartbeat(
         self, name: str, instance_id: str, *, load: float | None = None, draining: bool | None = None
     ) -> None:
-        """Says that the instance lives. Raises Absent where it must register anew."""
+        """Sends a heartbeat. Raises Absent if the instance must register again."""
         body = write_wire(Heartbeat(load=load, draining=draining))
         await self._connection.send("POST", f"{_instance(name, instance_id)}/heartbeat", body=body)
 
     async def deregister(self, name: str, instance_id: str) -> None:
-        """The instance takes no more work. Raises Absent where it was not known."""
+        """Deregisters an instance. Raises Absent if it is not known."""
         await self._connection.send("DELETE", _instance(name, instance_id))
 
 
 def write_wire(value: WireModel | Mapping[str, Any]) -> dict[str, Any]:
-    """A request as it is sent; what is None is left out."""
+    """A request as sent; members that are None are left out."""
     if isinstance(value, WireModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return dict(value)

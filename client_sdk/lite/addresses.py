@@ -1,4 +1,4 @@
-"""Puts the addresses of services in the place of `service://` and `serviceName` (SPEC section 9)."""
+"""Replaces `service://` and `serviceName` by the addresses of services (SPEC section 9)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ LISTS, SINGLES = ("request", "notification"), ("checkUrl", "cancelUrl")
 
 
 class ServiceAddresses:
-    """The addresses of `services` by name; `missing` are the places for which there is none."""
+    """Addresses by service name; `missing` collects references to services without an address."""
 
     def __init__(self, services: Mapping[str, str]) -> None:
         self._services = services
         self.missing: list[Flaw] = []
 
     def put(self, posted: Mapping[str, Any]) -> dict[str, Any]:
-        """The definition with addresses; whatever is not well formed is left to those who judge it."""
+        """The definition with addresses; malformed parts are left unchanged for validation."""
         placed = dict(posted)
         for name in LISTS:
             if isinstance(placed.get(name), list):

@@ -1,4 +1,4 @@
-"""What of a definition a job without a server can honour, compiled (SPEC section 16)."""
+"""Compiles a definition for a job without a server; refuses what needs one (SPEC section 16)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,19 +15,19 @@ from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Program, Surroundings
 
 NEEDS_SERVER: Mapping[str, str] = {
-    "timer": "there is no server that would keep it; call run when it is time, or post the job to a service",
+    "timer": "call run when it is time, or post the job to a service",
     "qos": "nothing outlives this process; leave it out, or post the job to a service",
-    "leadSeconds": "no timer fires here, so nothing can be handed out before it; leave it out",
-    "historyDetail": "no history is kept here: what run returns is all there is; leave it out",
-    "parentJob": "nobody could ask for a job's children here; leave it out",
-    "parentJobExecution": "nobody could ask for a job's children here; leave it out",
+    "leadSeconds": "no timer fires here; leave it out",
+    "historyDetail": "there is no history here, only the result of run; leave it out",
+    "parentJob": "a job has no children here; leave it out",
+    "parentJobExecution": "a job has no children here; leave it out",
 }
 STEP_NEEDS_SERVER = (*ROUTING_MEMBERS, *QUEUE_MEMBERS)
 DEFAULTS = {"jobId": "lite", "jobName": "lite", "creator": "lite", "creatorName": "lite"}
 
 
 class DefinitionRefused(SdkError):
-    """A definition that cannot be run here; `errors` say everything that is wrong with it."""
+    """A definition that cannot run without a server; `errors` holds all that is wrong with it."""
 
     def __init__(self, errors: tuple[Flaw, ...]) -> None:
         super().__init__("; ".join(f"{error.pointer}: {error.message}" for error in errors))
@@ -37,12 +37,12 @@ class DefinitionRefused(SdkError):
 def compile_lite(definition: Definition, surroundings: Surroundings, services: Mapping[str, str]) -> Program:
     """The program of a definition without timer and qos. Raises DefinitionRefused."""
     posted = {**DEFAULTS, **write_definition(definition)}
-    places = ServiceAddresses(services)
-    placed = places.put(posted)
-    refused = (*_refuse(posted), *places.missing)
+    addresses = ServiceAddresses(services)
+    placed = addresses.put(posted)
+    refused = (*_refuse(posted), *addresses.missing)
     if refused:
         raise DefinitionRefused(refused)
-    # It fires when it is told to; without a timer a definition would fire by itself, once.
+    # It fires by `run` only; a definition without a timer would fire once by itself.
     placed["timer"] = {"period": "external"}
     placed.pop("qos", None)
     try:
@@ -54,7 +54,7 @@ def compile_lite(definition: Definition, surroundings: Surroundings, services: M
 
 
 def _send_directly(program: Program) -> Program:
-    """A service has one address here: nobody looks for instances."""
+    """A service has one address here, so steps are not routed to instances."""
     steps = tuple(msgspec.structs.replace(step, dispatch=None) for step in program.steps)
     return msgspec.structs.replace(program, steps=steps)
 
@@ -78,7 +78,7 @@ def _refuse(posted: Mapping[str, Any]) -> Iterable[Flaw]:
 
 
 def _objects_in(posted: Mapping[str, Any], name: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """The entries of a list with their pointers; what is no object is left to those who judge it."""
+    """The objects in a list with their pointers; other entries are left for validation."""
     entries = posted.get(name)
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, Mapping):

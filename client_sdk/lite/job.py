@@ -16,6 +16,7 @@ from client_sdk.errors import Flaw, Invalid
 from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.notifications import LiteNotifications, read_clock
 from client_sdk.lite.sender import LiteSender
+from client_sdk.tasks import Tasks, cancel
 from scheduler_service.domain.effects import Abandon, Call, Effect, Inform, Notify
 from scheduler_service.domain.events import (
     AlarmRang,
@@ -67,13 +68,13 @@ class LiteExecution(msgspec.Struct, frozen=True):
 
 
 class LiteJob:
-    """A job in this process: its chain, templates, checks, retries and notifications as a service has them.
+    """A job in this process: its chain, templates, checks, retries and notifications work as in a service.
 
-    `timer` and `qos` are refused, as is all else that a process alone cannot keep. `services` are the
-    addresses behind `service://name`, `environment` the variables of templates. Nothing outlives the
-    process. Use it in `async with`: leaving it waits for notifications that are still to be
-    tried again. Where the target reports by feedback, `feedback_url` is the base of the URLs that it is
-    given, and what it posts there is to be handed to `feedback`. Raises DefinitionRefused.
+    `timer`, `qos` and all else that needs a server are refused. `services` are the addresses behind
+    `service://name`, `environment` the variables of templates. Nothing outlives the process. Use it in
+    `async with`: leaving it waits for notifications that are still retried. If the target reports by
+    feedback, `feedback_url` is the base of its feedback URLs, and what it posts there must be passed to
+    `feedback`. Raises DefinitionRefused.
     """
 
     def __init__(
@@ -101,12 +102,12 @@ class LiteJob:
         )
         program = compile_lite(definition, surroundings, services or {})
         self._sender = LiteSender(response_bytes=response_bytes, transport=transport)
-        self._teller = LiteNotifications(
+        self._notifications = LiteNotifications(
             sender=self._sender, retries=notification_retries, interval=notification_interval_seconds
         )
         self._job = Job(None, {REVISION: program}, Holder("lite", uuid.uuid4().hex))
         self._calls: dict[Token, asyncio.Task[None]] = {}
-        self._informs: set[asyncio.Task[Any]] = set()
+        self._informs = Tasks()
         self._steps: dict[int, list[LiteStep]] = {}
         self._ends: dict[int, asyncio.Future[LiteExecution]] = {}
         self._alarm: asyncio.TimerHandle | None = None
@@ -123,22 +124,20 @@ class LiteJob:
         await self.close()
 
     async def close(self) -> None:
-        """Cancels what runs; returns when every notification was delivered or given up."""
+        """Cancels executions; returns when all notifications are delivered or given up."""
         for number in list(self._ends):
             self._take(CancelRequested(number, "closed"))
         if self._alarm is not None:
             self._alarm.cancel()
-        calls = [*self._calls.values(), *self._informs]
-        for task in calls:
-            task.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
-        await self._teller.finish()
+        await cancel(*self._calls.values())
+        await self._informs.cancel()
+        await self._notifications.finish()
         await self._sender.close()
 
     async def run(self, params: Mapping[str, Any] | None = None) -> LiteExecution:
         """One execution, from its first request to its end. Raises Invalid: `paramsSchema` refuses `params`.
 
-        Executions of one job that overlap follow its `overlapPolicy`, as in a service. Whoever stops waiting
+        Overlapping executions of one job follow its `overlapPolicy`, as in a service. Cancelling the call
         cancels the execution.
         """
         if self._job.document is None:
@@ -151,27 +150,27 @@ class LiteJob:
         try:
             return await self._end_of(number)
         except asyncio.CancelledError:
-            self._take(CancelRequested(number, "nobody waits for it any more"))
+            self._take(CancelRequested(number, "the caller stopped waiting"))
             raise
         finally:
             self._ends.pop(number, None)
 
     async def feedback(self, request_counts: int, token: str, report: Mapping[str, Any]) -> None:
-        """What the target posted to its feedback URL. Raises Invalid where it does not count."""
+        """Takes what the target posted to its feedback URL. Raises Invalid if it does not count."""
         _check(self._take(FeedbackArrived(request_counts, token, dict(report))))
 
     def _end_of(self, number: int) -> "asyncio.Future[LiteExecution]":
         return self._ends.setdefault(number, asyncio.get_running_loop().create_future())
 
     def _take(self, event: Event) -> Reply:
-        """One turn: decide, remember, act, and look again when something is due."""
+        """One turn: decide, store, act, and set the alarm for the next due moment."""
         decision = decide(self._job, event, read_clock())
         self._job = msgspec.structs.replace(self._job, document=decision.document)
         for record in decision.records:
             self._note(record)
         for effect in decision.effects:
             self._act(effect)
-        self._wind()
+        self._set_alarm()
         return decision.reply
 
     def _note(self, record: Record) -> None:
@@ -191,24 +190,19 @@ class LiteJob:
                 if (task := self._calls.pop(token, None)) is not None:
                     task.cancel()
             case Inform(request=request):
-                task = asyncio.create_task(self._inform(request))
-                self._informs.add(task)
-                task.add_done_callback(self._informs.discard)
+                self._informs.start(self._sender.send(request))
             case Notify(delivery=delivery):
-                self._teller.tell(delivery)
+                self._notifications.send(delivery)
             case _:
-                raise AssertionError(f"an effect that a job without a server cannot have: {effect!r}")
+                raise AssertionError(f"unexpected effect in a job without a server: {effect!r}")
 
     async def _call(self, token: Token, request: OutboundRequest) -> None:
         outcome = await self._sender.send(request)
         if self._calls.pop(token, None) is not None:
             self._take(CallEnded(token, outcome))
 
-    async def _inform(self, request: OutboundRequest) -> None:
-        await self._sender.send(request)
-
-    def _wind(self) -> None:
-        """The alarm rings when something is due, and not before."""
+    def _set_alarm(self) -> None:
+        """Sets the alarm for the next due moment."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

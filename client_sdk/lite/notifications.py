@@ -1,4 +1,4 @@
-"""Notifications of a job without a server: sent beside its executions, tried again, in the end given up."""
+"""Notifications of a job without a server: sent in the background, retried, finally given up."""
 
 import asyncio
 import logging
@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from client_sdk.lite.sender import LiteSender
+from client_sdk.tasks import Tasks
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.engine.notification_retry import after_try
@@ -14,7 +15,7 @@ LOG = logging.getLogger("client_sdk")
 
 
 class LiteNotifications:
-    """Delivers what is told, each delivery by itself: a slow target delays nobody (SPEC section 7)."""
+    """Sends notifications independently of each other: a slow target delays no other (SPEC section 7)."""
 
     def __init__(
         self,
@@ -28,18 +29,15 @@ class LiteNotifications:
         self._retries = retries
         self._interval = round(interval * SECOND)
         self._pause = pause
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
-    def tell(self, delivery: Delivery) -> None:
-        """Begins to deliver."""
-        task = asyncio.create_task(self._deliver(delivery))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def send(self, delivery: Delivery) -> None:
+        """Starts to send a notification."""
+        self._tasks.start(self._deliver(delivery))
 
     async def finish(self) -> None:
-        """Returns when everything is delivered or given up."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        """Returns when all notifications are delivered or given up."""
+        await self._tasks.wait_for_all()
 
     async def _deliver(self, delivery: Delivery) -> None:
         while delivery.state == "pending":
@@ -53,5 +51,5 @@ class LiteNotifications:
 
 
 def read_clock() -> Now:
-    """This moment on both time lines."""
+    """The present moment on both clocks."""
     return Now(wall=time.time_ns() // 1_000_000, steady=time.monotonic_ns() // 1_000_000)

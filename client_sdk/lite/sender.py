@@ -10,10 +10,10 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequ
 
 
 class LiteSender:
-    """One request and its answer, whatever comes of it.
+    """Sends single requests.
 
-    There is no egress policy: the requests are this process's own. Redirects are followed as far as the step
-    says; credentials never follow one to another origin. Answers are cut at `response_bytes`.
+    There is no egress policy, as the requests are the process's own. Redirects are followed as the step
+    allows; credentials are not sent to another origin. Answers are truncated at `response_bytes`.
     """
 
     def __init__(
@@ -26,11 +26,11 @@ class LiteSender:
         self._http = httpx.AsyncClient(transport=transport, trust_env=False)
 
     async def close(self) -> None:
-        """Closes what is open."""
+        """Closes all connections."""
         await self._http.aclose()
 
     async def send(self, request: OutboundRequest) -> Outcome:
-        """The target's answer, or why there is none. Raises nothing but CancelledError."""
+        """The target's answer, or why there is none. Raises only CancelledError."""
         started = time.monotonic()
         try:
             async with asyncio.timeout(request.timeout / 1000):

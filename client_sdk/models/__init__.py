@@ -1,4 +1,4 @@
-"""The wire format, written once: what a caller posts, and what it is answered
+"""The wire format of requests and answers, defined once
 (SPEC sections 2, 3, 4, 5, 6, 7 and 10)."""
 
 from client_sdk.models.definition import JobDefinition, RetryPolicy

@@ -24,13 +24,13 @@ from client_sdk.models.fields import (
 from client_sdk.models.step import CancelUrl, CheckUrl, Notification, RequestStep
 from client_sdk.models.timer import Timer
 
-MOST_STEPS = 500
-MOST_ENTRIES = 100
-"""How many steps a chain may have, and how many entries `notification` and `retry`."""
+MAX_STEPS = 500
+MAX_ENTRIES = 100
+"""The limits of steps in a chain, and of entries in `notification` and `retry`."""
 
 
 def read_timer(value: object) -> object:
-    """An object, or a string that holds one; an empty string is no timer."""
+    """An object, or a string that holds one; an empty string means no timer."""
     if not isinstance(value, str):
         return value
     if not value.strip():
@@ -47,7 +47,7 @@ def read_timer(value: object) -> object:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _read_check(value: object) -> object:
@@ -86,7 +86,7 @@ class RetryPolicy(WireModel):
 
 
 class JobDefinition(WireModel):
-    """A job as its caller describes it. `leadSeconds` None: 0, or 3 where a step goes to a queue."""
+    """A job as posted. `leadSeconds` None: 0, or 3 if a step goes to a queue."""
 
     job_id: JobId | None = None
     object_id: Text | None = None
@@ -94,13 +94,13 @@ class JobDefinition(WireModel):
     job_description: Text | None = None
     creator: FilledText
     creator_name: FilledText
-    notification: list[Notification] = Field([], max_length=MOST_ENTRIES)
+    notification: list[Notification] = Field([], max_length=MAX_ENTRIES)
     active: Flag = True
     timer: Annotated[
         Timer | None,
         BeforeValidator(read_timer, json_schema_input_type=Timer | str | None),
     ] = None
-    request: Annotated[list[RequestStep], Field(min_length=1, max_length=MOST_STEPS)]
+    request: Annotated[list[RequestStep], Field(min_length=1, max_length=MAX_STEPS)]
     asynchronous: bool = False
     check_url: Annotated[
         CheckUrl | None,
@@ -109,7 +109,7 @@ class JobDefinition(WireModel):
     check_rate_seconds: Annotated[float, Field(ge=0.1, le=1_000_000_000)] = 1
     timeout_seconds: PositiveSeconds = 60
     cancel_url: CancelUrl | None = None
-    retry: list[RetryPolicy] = Field([], max_length=MOST_ENTRIES)
+    retry: list[RetryPolicy] = Field([], max_length=MAX_ENTRIES)
     max_retries: Count = 5
     qos: Bit = 0
     parent_job: JobId | None = None

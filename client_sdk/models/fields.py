@@ -1,4 +1,4 @@
-"""The kinds of values of which the wire models are made; strict where a user would be surprised otherwise."""
+"""The value types of the wire models; strict, so that no value is converted unexpectedly."""
 
 import re
 from typing import Annotated, Any, Literal, LiteralString
@@ -62,8 +62,8 @@ def _keeps_null(model: type[WireModel], known: dict[str | None, str], key: str) 
 
 
 def refuse(code: LiteralString, message: str, **context: str) -> PydanticCustomError:
-    """An error of our own: `message` follows the member's name, and is shown as it is."""
-    return PydanticCustomError(code, "{said}", {"said": message, "own": True, **context})
+    """A validation error; `message` follows the member's name and is shown unchanged."""
+    return PydanticCustomError(code, "{text}", {"text": message, "own": True, **context})
 
 
 def _check_text(value: str) -> str:
@@ -114,14 +114,14 @@ Seconds = Annotated[float, Field(ge=0, le=LARGEST)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST)]
 
 LONGEST_LEAD = 3_600
-"""In seconds. All firings that fall into the lead go out at once: a longer one would make a flood of them."""
+"""In seconds. All firings within the lead are sent at once: a longer one would send too many."""
 LeadSeconds = Annotated[float, Field(ge=0, le=LONGEST_LEAD)]
 
 
 def _read_method(value: str) -> str:
     method = value.upper()
     if method == "CONNECT":
-        raise refuse("choice", "must not be CONNECT, which opens a tunnel and asks nothing; use another one")
+        raise refuse("choice", "must not be CONNECT, which opens a tunnel; use another one")
     return method
 
 

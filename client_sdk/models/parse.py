@@ -1,4 +1,4 @@
-"""Reads values into wire models, and says all that is wrong with them, where and how to put it right."""
+"""Reads values into wire models, or reports all errors with their places and remedies."""
 
 import difflib
 import json
@@ -13,9 +13,9 @@ from client_sdk.models.fields import WireModel
 from client_sdk.models.problems import ModelError, Problem, write_pointer
 from client_sdk.models.timer import Timer
 
-DEEPEST = 64
-SUGGESTED = 50
-"""To how many problems the right name is looked for: looking takes longer than finding them."""
+MAX_DEPTH = 64
+MAX_SUGGESTIONS = 50
+"""Only this many problems get a suggested name: the search for one is slow."""
 
 Model = TypeVar("Model", bound=WireModel)
 Path = tuple[str | int, ...]
@@ -79,12 +79,12 @@ HINTS = {
 
 
 def parse_definition(data: object) -> JobDefinition:
-    """`data`, decoded JSON, as a definition (SPEC section 2). Raises ModelError with all that is wrong."""
+    """`data`, decoded JSON, as a definition (SPEC section 2). Raises ModelError with all errors."""
     return parse_model(JobDefinition, data)
 
 
 def parse_model(model: type[Model], data: object) -> Model:
-    """`data`, decoded JSON, as `model`; members by their name on the wire alone. Raises ModelError."""
+    """`data`, decoded JSON, as `model`; members have their names on the wire. Raises ModelError."""
     foreign = tuple(find_foreign(data))
     if foreign:
         raise ModelError(foreign)
@@ -95,22 +95,22 @@ def parse_model(model: type[Model], data: object) -> Model:
 
 
 def find_foreign(value: object, path: Path = ()) -> Iterator[Problem]:
-    """What of `value` cannot stand in JSON: NaN, lone surrogates, foreign types, more than 64 levels."""
+    """The parts of `value` that JSON cannot hold: NaN, lone surrogates, other types, over 64 levels."""
     if isinstance(value, str):
         if not value.isascii():
             yield from _check_text(value, path)
     elif isinstance(value, float):
         if not math.isfinite(value):
-            yield Problem(write_pointer(path), "range", f"{value} is no JSON number; use a finite one")
+            yield Problem(write_pointer(path), "range", f"{value} is not a JSON number; use a finite one")
     elif isinstance(value, dict | list):
         yield from _check_container(value, path)
     elif value is not None and not isinstance(value, int):
-        yield Problem(write_pointer(path), "type", f"{type(value).__name__} is no JSON type")
+        yield Problem(write_pointer(path), "type", f"{type(value).__name__} is not a JSON type")
 
 
 def _check_container(value: dict[Any, Any] | list[Any], path: Path) -> Iterator[Problem]:
-    if len(path) >= DEEPEST:
-        yield Problem(write_pointer(path), "too_deep", f"nested deeper than {DEEPEST} levels; flatten it")
+    if len(path) >= MAX_DEPTH:
+        yield Problem(write_pointer(path), "too_deep", f"nested deeper than {MAX_DEPTH} levels; flatten it")
         return
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -141,12 +141,12 @@ def _read_problems(model: type[WireModel], error: ValidationError) -> Iterator[P
             path = (*path, str(context["member"]))
         code = item["type"] if "own" in context else _name_code(item["type"])
         yield Problem(
-            _write_safely(path), code, _phrase(model if index < SUGGESTED else None, path, dict(item))
+            _write_safely(path), code, _phrase(model if index < MAX_SUGGESTIONS else None, path, dict(item))
         )
 
 
 def _locate(item: Mapping[str, Any]) -> Path:
-    """Where it is; a name that is wrong itself stands for its member, without pydantic's own mark."""
+    """The path of an error; an invalid member name is located at the member, without pydantic's mark."""
     path = tuple(item["loc"])
     is_name = len(path) > 1 and path[-1] == "[key]" and path[-2] == item["input"]
     return path[:-1] if is_name else path
@@ -223,7 +223,7 @@ def _suggest(model: type[WireModel] | None, path: Path) -> str:
 
 
 def _model_at(model: type[WireModel] | None, path: Path) -> type[WireModel] | None:
-    """The model of the value at `path`, as far as the path is known."""
+    """The model of the value at `path`, if the path is known."""
     for part in path:
         fields = {} if model is None else {field.alias: field for field in model.model_fields.values()}
         if part in fields:

@@ -1,14 +1,14 @@
-"""What is wrong with a value on the wire: one error, with everything that is wrong in it."""
+"""The errors of a value on the wire, all reported at once."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 MAY_BE_TEXT = ("timer", "checkUrl")
-"""The members of a definition that are an object, or a text that stands for one."""
+"""The members of a definition that are an object or a string that holds one."""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: where (`pointer`, RFC 6901), what (`code`, stable), and in words."""
+    """One error: its place (RFC 6901), its stable code, and a message."""
 
     pointer: str
     code: str
@@ -16,7 +16,7 @@ class Problem(NamedTuple):
 
 
 class ModelError(ValueError):
-    """A value that is not of the wire format; `problems` holds all that is wrong with it, never empty."""
+    """A value that does not have the wire format; `problems` holds all errors, never empty."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -33,7 +33,7 @@ def write_pointer(path: Iterable[str | int]) -> str:
 def point_to_posted(pointer: str, definition: Mapping[str, object]) -> str:
     """`pointer`, into a definition as it is read, as one into `definition` as it was posted (RFC 6901).
 
-    What was given as a text has no members: all that is wrong in it is wrong with the text.
+    A string has no members: an error inside it is located at the string.
     """
     texts = [f"/{name}" for name in MAY_BE_TEXT if isinstance(definition.get(name), str)]
     return next((text for text in texts if pointer.startswith(f"{text}/")), pointer)

@@ -1,4 +1,4 @@
-"""What an instance says to a pull queue (SPEC section 13)."""
+"""Requests to pull queues (SPEC section 13)."""
 
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ class Claim(WireModel):
 
 
 class Renewal(WireModel):
-    """`POST /leases/{lease}/renew`: the work goes on; how far it is."""
+    """`POST /leases/{lease}/renew`: renews a lease, with progress."""
 
     progress: Text | None = None
     message: Text | None = None

@@ -1,4 +1,4 @@
-"""What a service and its instances say of themselves (SPEC sections 11, 13)."""
+"""Registrations of services and instances, and heartbeats (SPEC sections 11, 13)."""
 
 from typing import Annotated, Any, Literal
 
@@ -20,11 +20,11 @@ SERVICE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
 ServiceName = Annotated[str, Field(pattern=SERVICE_NAME)]
 DeclaredTimers = list[dict[str, Any]]
-"""Job definitions as they are posted; `parse_definition` judges each."""
+"""Job definitions as posted; `parse_definition` validates each."""
 
 
 SHORTEST_SPAN = 0.1
-"""In seconds. What is shorter limits nothing that can be told; a higher `count` says the same."""
+"""In seconds. Shorter spans are not measurable; a higher `count` has the same effect."""
 
 
 class RateLimit(WireModel):
@@ -35,7 +35,7 @@ class RateLimit(WireModel):
 
 
 class ServiceDeclaration(WireModel):
-    """`PUT /services/{name}`. `timers` None: nothing is declared here, `[]`: there are no jobs any more."""
+    """`PUT /services/{name}`. `timers` None: the timers stay, `[]`: no jobs any more."""
 
     address: FilledText | None = None
     route: Route | None = None
@@ -58,7 +58,7 @@ class InstanceRegistration(WireModel):
 
 
 class Heartbeat(WireModel):
-    """`POST /services/{name}/instances/{id}/heartbeat`, every 3 s. `load`: how much is under way."""
+    """`POST /services/{name}/instances/{id}/heartbeat`, every 3 s. `load`: its current load."""
 
     load: Annotated[float, Field(ge=0, le=1_000_000_000)] | None = None
     draining: Flag | None = None

@@ -1,4 +1,4 @@
-"""What is sent: the steps of the chain, checks, cancelUrl and notifications (SPEC sections 4, 5, 7)."""
+"""Requests to targets: steps, checks, cancelUrl and notifications (SPEC sections 4, 5, 7)."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -31,12 +31,12 @@ QUEUE_MEMBERS = (
     "maxUnexpectedRetries",
     "unexpectedRetryDelaySeconds",
 )
-"""Members of a step for `service://` alone, and for `queue://` alone (SPEC section 13)."""
+"""Members of a step for `service://` only, and for `queue://` only (SPEC section 13)."""
 SENT_MEMBERS = ("timeoutSeconds", "successCodes", "followRedirects")
-"""Members that say how a step is sent, which one for `queue://` is not."""
-MOST_INSTANCES = 1_000
+"""Members about sending a request; a step for `queue://` is not sent."""
+MAX_INSTANCES = 1_000
 SHORTEST_LEASE, SHORTEST_RENEWAL = 1.0, 0.1
-"""In seconds. A lease must outlive the way of its renewal, and renewals must not flood the scheduler."""
+"""In seconds. A lease must outlast its renewal call, and renewals must not flood the scheduler."""
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 REFUSED_HEADERS = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -53,11 +53,11 @@ def _check_headers(headers: dict[str, str]) -> dict[str, str]:
 def _check_header(name: str, value: str, seen: set[str]) -> None:
     lowered = name.lower()
     if not TOKEN.fullmatch(name):
-        raise refuse("header", "is no header name: use letters, digits and '-' (RFC 9110)", member=name)
+        raise refuse("header", "is not a header name: use letters, digits and '-' (RFC 9110)", member=name)
     if lowered in REFUSED_HEADERS or lowered.startswith("x-scheduling-"):
         raise refuse("header", "is set by the scheduler itself; remove it", member=name)
     if lowered in seen:
-        raise refuse("header", "is given twice (header names do not tell capitals apart)", member=name)
+        raise refuse("header", "is given twice (header names are case-insensitive)", member=name)
     if CONTROL.search(value):
         raise refuse("header", "has a control character in its value; remove it", member=name)
 
@@ -102,7 +102,7 @@ class RequestStep(WireModel):
     timeout_seconds: PositiveSeconds | None = None
     route: Route | None = None
     tags: Tags | None = None
-    specific_instances: Annotated[list[InstanceId], Field(max_length=MOST_INSTANCES)] | None = None
+    specific_instances: Annotated[list[InstanceId], Field(max_length=MAX_INSTANCES)] | None = None
     parallelism: PositiveCount | None = None
     priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = None
     lease_seconds: Annotated[float, Field(ge=SHORTEST_LEASE, le=LARGEST)] | None = None
@@ -117,11 +117,11 @@ class RequestStep(WireModel):
 
 
 class CancelUrl(RequestStep):
-    """Called once, no answer awaited, when an execution in flight is cancelled or runs out of time."""
+    """Called once, ignoring the answer, when an execution in flight is cancelled or times out."""
 
 
 class CheckUrl(WireModel):
-    """The poll of an asynchronous job; always a GET without a body."""
+    """The check of an asynchronous job; always a GET without a body."""
 
     method: Annotated[
         str, BeforeValidator(lambda value: _check_get(value), json_schema_input_type=Literal["GET"])
@@ -140,7 +140,7 @@ def _check_get(value: object) -> str:
 
 
 class Notification(WireModel):
-    """Tells the caller about events of an execution (SPEC section 7). `body` absent: the whole message."""
+    """Notifies about events of an execution (SPEC section 7). `body` absent: the whole message."""
 
     name: Text = ""
     method: Method = "POST"

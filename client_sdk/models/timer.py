@@ -1,4 +1,4 @@
-"""When a job fires, as it is written on the wire (SPEC section 3); `timing` reads the texts."""
+"""The timer of a job on the wire (SPEC section 3); `timing` parses its strings."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from client_sdk.models.fields import PositiveCount, Seconds, Text, WireModel
 
 
 class Misfire(WireModel):
-    """What becomes of firings that are found late; None: the default of SPEC section 3."""
+    """How late firings are handled; None: the default of SPEC section 3."""
 
     policy: Literal["fire_once", "skip", "fire_all"] = "fire_once"
     grace_seconds: Seconds = 60
@@ -14,7 +14,7 @@ class Misfire(WireModel):
 
 
 class Timer(WireModel):
-    """The moments of a job, as texts: durations, moments, cron, or `external`."""
+    """When a job fires, as strings: durations, moments, cron, or `external`."""
 
     due_time: Text | None = None
     period: Text | None = None

@@ -1,4 +1,4 @@
-"""For targets: jobs in code, the instance registered, calls taken, outcomes reported (SPEC section 16)."""
+"""For targets: jobs declared in code, registration, calls and reports (SPEC section 16)."""
 
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.execution import BlockingProgress, Execution, Progress

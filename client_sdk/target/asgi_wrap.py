@@ -7,7 +7,7 @@ from client_sdk.target.messages import App, Message, Receive, Scope, Send
 
 
 class Startable(Protocol):
-    """What has a beginning and an end, and takes calls between them."""
+    """An ASGI application that is started and stopped."""
 
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
@@ -15,7 +15,7 @@ class Startable(Protocol):
 
 
 class Wrapped:
-    """`app` with `service` in front of it; `owns` tells whose a request is. `app` None: nobody else's."""
+    """`app` with `service` in front of it, which takes the requests that it `owns`; all if `app` is None."""
 
     def __init__(self, *, app: App | None, service: Startable, owns: Callable[[Scope], bool]) -> None:
         self._app = app
@@ -32,7 +32,7 @@ class Wrapped:
 
 
 class _Lifespan:
-    """One run of the lifespan protocol, whether the application knows it or not."""
+    """One run of the lifespan protocol, whether the application supports it or not."""
 
     def __init__(self, *, app: App | None, service: Startable, receive: Receive, send: Send) -> None:
         self._app = app
@@ -40,7 +40,7 @@ class _Lifespan:
         self._receive = receive
         self._send = send
         self._has_answered = False
-        self._is_asked = False
+        self._has_received = False
 
     async def run(self, scope: Scope) -> None:
         await self._run_app(scope)
@@ -51,14 +51,14 @@ class _Lifespan:
         if self._app is None:
             return
         try:
-            await self._app(scope, self._hear, self._say)
+            await self._app(scope, self._receive_message, self._send_message)
         except Exception:
-            # An application without a lifespan raises before it has said anything (the ASGI specification).
+            # An application without lifespan support raises before it sends anything (ASGI specification).
             if self._has_answered:
                 raise
 
     async def _run_alone(self) -> None:
-        if not self._is_asked:
+        if not self._has_received:
             await self._receive()
         await self._service.start()
         await self._send({"type": "lifespan.startup.complete"})
@@ -66,14 +66,14 @@ class _Lifespan:
         await self._service.stop()
         await self._send({"type": "lifespan.shutdown.complete"})
 
-    async def _hear(self) -> Message:
+    async def _receive_message(self) -> Message:
         message = await self._receive()
-        self._is_asked = True
+        self._has_received = True
         if message["type"] == "lifespan.shutdown":
             await self._service.stop()
         return message
 
-    async def _say(self, message: Message) -> None:
+    async def _send_message(self, message: Message) -> None:
         self._has_answered = True
         if message["type"] == "lifespan.startup.complete":
             await self._service.start()

@@ -24,10 +24,10 @@ OWN_STEP = ("body", "step", "queue", "sign")
 class JobOptions(TypedDict, total=False):
     """The members of a definition (SPEC section 2) that `@job` takes, in Python's spelling.
 
-    `timer` absent: it fires when it is triggered. `body`: what the function is given instead of the
-    trigger's parameters, a template. `queue`: workers claim the work from this pull queue, nobody is
-    called. `sign`: the name of the scheduler's secret with which calls are signed. `step`: further members of
-    the request step (SPEC sections 4, 13), as `{"route": "shard"}`.
+    `timer` absent: the job fires when it is triggered. `body`: a template for the function's arguments,
+    instead of the trigger's parameters. `queue`: workers claim the work from this pull queue; no instance is
+    called. `sign`: the name of the scheduler's secret that signs calls. `step`: further members of the
+    request step (SPEC sections 4, 13), as `{"route": "shard"}`.
     """
 
     job_id: str
@@ -58,9 +58,9 @@ class JobOptions(TypedDict, total=False):
 
 
 class Declaration(Generic[P, R]):
-    """A function with the definition of its job; it can still be called as the function that it is.
+    """A function with the definition of its job; it can still be called as a function.
 
-    Raises DeclarationError for options that it does not have, or that would have no effect.
+    Raises DeclarationError for options that do not exist or would have no effect.
     """
 
     def __init__(self, function: Callable[P, R], options: JobOptions) -> None:
@@ -82,21 +82,23 @@ class Declaration(Generic[P, R]):
 
     @property
     def queue(self) -> str | None:
-        """The pull queue from which its work is claimed; None: the service is called."""
+        """The pull queue of its work; None: the service is called."""
         return self.options.get("queue")
 
     def job_id(self, service: str) -> str:
-        """The given one, else `service.module.qualname`. Raises DeclarationError where that is no id."""
+        """The given id, else `service.module.qualname`. Raises DeclarationError if it is not a valid id."""
         name = self.function.__qualname__.replace("<locals>.", "")
         job_id = self.options.get("job_id") or f"{service}.{self.function.__module__}.{name}"
         if not JOB_ID_FORM.fullmatch(job_id):
-            raise DeclarationError(f"{job_id!r} is no jobId: give job_id, of letters, digits and '._:-'")
+            raise DeclarationError(
+                f"{job_id!r} is not a valid jobId: give job_id, of letters, digits and '._:-'"
+            )
         return job_id
 
     def define(self, service: str, *, prefix: str = "", sign: str | None = None) -> dict[str, Any]:
-        """The definition as `service` registers it; `sign`: the secret of calls, unless it names its own.
+        """The definition as `service` registers it; `sign` names the signing secret if the job names none.
 
-        Raises DeclarationError with all that is wrong.
+        Raises DeclarationError with all errors.
         """
         signed = {"sign": self.options.get("sign", sign)} if self.options.get("sign", sign) else {}
         job_id = self.job_id(service)
@@ -107,7 +109,7 @@ class Declaration(Generic[P, R]):
             "creatorName": service,
             "timer": ON_TRIGGER,
             **self._describe(),
-            **self._judge_parameters(job_id),
+            **self._describe_parameters(job_id),
             **{_alias(name): _plain(value) for name, value in self._own().items()},
             "request": [self._step(service, f"{prefix}/jobs/{quote(job_id, safe=':')}", signed)],
         }
@@ -127,8 +129,8 @@ class Declaration(Generic[P, R]):
         text = inspect.getdoc(self.function)
         return {"jobDescription": text} if text else {}
 
-    def _judge_parameters(self, job_id: str) -> dict[str, Any]:
-        """`paramsSchema`, so that a wrong trigger is refused at once; what a firing gives must be enough."""
+    def _describe_parameters(self, job_id: str) -> dict[str, Any]:
+        """`paramsSchema`, which refuses invalid triggers; with a timer all parameters need defaults."""
         if "body" in self.options:
             return {}
         if self.parameters.required and _plain(self.options.get("timer", ON_TRIGGER)) != ON_TRIGGER:
@@ -156,10 +158,10 @@ class Declaration(Generic[P, R]):
 
 
 def job(**options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], Declaration[P, R]]:
-    """Declares a function as a job; a `Service` or a `Worker` that has it registers it.
+    """Declares a function as a job, to be added to a `Service` or a `Worker`.
 
     Defaults: `jobId` is `service.module.qualname`, `jobName` the function's name, `jobDescription` its
-    docstring, `creator` the service, and it fires when it is triggered.
+    docstring, `creator` the service; the job fires when it is triggered.
     """
 
     def declare(function: Callable[P, R]) -> Declaration[P, R]:

@@ -1,4 +1,4 @@
-"""What a job's function may know of its execution, and how it tells how far it is (SPEC sections 5, 16)."""
+"""A job's execution as its function sees it, and its progress reports (SPEC sections 5, 16)."""
 
 import asyncio
 import logging
@@ -12,17 +12,17 @@ from client_sdk.errors import NotWanted, SdkError
 from client_sdk.target.reporting import AttemptReport, NoReporter, Reporter
 
 LOG = logging.getLogger("client_sdk")
-INTERVAL = 1.0
-"""Seconds between two reports of progress; what comes between them is told with the next one."""
+REPORT_SECONDS = 1.0
+"""Between two progress reports; updates between them go out with the next one."""
 
 
 class Execution:
-    """One attempt of a job, as the function that does its work sees it.
+    """One attempt of a job, as its function sees it.
 
-    `idempotency_key` is the same whenever the same step is sent again: use it to recognise work that is done
-    already. `scheduled_at`: the planned moment, where work may be handed out early. `shard_index` from 0 and
-    `shard_total`: the part of the work that is meant, None where there is one part. A parameter of this type
-    is filled in by the SDK and is no parameter of the job.
+    `idempotency_key` is the same whenever the same step is sent again: use it to recognise work that is
+    already done. `scheduled_at`: the planned moment, if work may be handed out early. `shard_index` (from 0)
+    and `shard_total` identify the part of the work; None if there is one part. The SDK fills in a function's
+    parameter of this type; it is not a parameter of the job.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Execution:
         self._clock = clock
 
     def progress(self, total: int, *, message: str | None = None) -> "Progress":
-        """Counts up to `total` and tells the scheduler, at most once a second.
+        """Counts up to `total` and reports to the scheduler, at most once a second.
 
         `async with execution.progress(60) as p: await p.advance()`; in a function that runs in a thread
         `with execution.progress(60) as p: p.advance()`.
@@ -61,42 +61,42 @@ class Execution:
     async def report(
         self, *, progress: str | None = None, message: str | None = None, data: Any = None
     ) -> None:
-        """Tells that the work goes on. Raises NotWanted where nobody waits for it any more.
+        """Reports progress. Raises NotWanted if the work is no longer awaited.
 
-        A report that cannot be delivered is logged and given up: the next one says more. Does nothing in a
-        synchronous call, whose answer says everything.
+        A report that cannot be delivered is logged and dropped; the next one replaces it. Does nothing in a
+        synchronous call, whose outcome is its answer.
         """
         try:
             await self._reporter.report(AttemptReport(progress=progress, message=message, data=data))
         except NotWanted:
             raise
         except SdkError as error:
-            LOG.warning("progress of %s was not taken: %s", self.job_id, error)
+            LOG.warning("progress of %s could not be reported: %s", self.job_id, error)
 
     async def conclude(self, verdict: AttemptReport) -> None:
-        """Tells how the work ended; the SDK does it when the function has. Raises NotWanted, SdkError."""
+        """Reports the end of the work; the SDK calls it after the function. Raises NotWanted, SdkError."""
         await self._reporter.report(verdict)
 
 
 class Progress:
-    """How far an execution is: `done` of `total`. Use it in `async with`, or in `with` within a thread."""
+    """The progress of an execution, `done` of `total`. Use it in `async with`, or in `with` in a thread."""
 
     def __init__(
         self, execution: Execution, *, total: int, message: str | None, clock: Callable[[], float]
     ) -> None:
         if total < 1:
-            raise ValueError(f"total {total} is nothing to count to: give 1 or more")
+            raise ValueError(f"total {total} is too small: give 1 or more")
         self.total = total
         self.done = 0
         self._message = message
         self._execution = execution
         self._clock = clock
-        self._told: str | None = None
-        self._told_at = float("-inf")
+        self._reported: str | None = None
+        self._reported_at = float("-inf")
 
     def __enter__(self) -> "BlockingProgress":
         blocking = BlockingProgress(self, loop=self._execution.loop)
-        blocking.run(self._tell())
+        blocking.run(self._report())
         return blocking
 
     def __exit__(
@@ -106,10 +106,10 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         if kind is None:
-            BlockingProgress(self, loop=self._execution.loop).run(self._tell())
+            BlockingProgress(self, loop=self._execution.loop).run(self._report())
 
     async def __aenter__(self) -> Self:
-        await self._tell()
+        await self._report()
         return self
 
     async def __aexit__(
@@ -119,24 +119,24 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         if kind is None:
-            await self._tell()
+            await self._report()
 
     async def advance(self, by: int = 1, *, message: str | None = None) -> None:
-        """`by` more are done. Raises NotWanted: stop."""
+        """Adds `by` to what is done. Raises NotWanted: stop."""
         await self.update(self.done + by, message=message)
 
     async def update(self, done: int, *, message: str | None = None) -> None:
-        """`done` are done, at most `total`. Raises NotWanted: stop."""
+        """Sets what is done, at most `total`. Raises NotWanted: stop."""
         self.done = max(0, min(done, self.total))
         self._message = message if message is not None else self._message
-        if self._clock() - self._told_at >= INTERVAL:
-            await self._tell()
+        if self._clock() - self._reported_at >= REPORT_SECONDS:
+            await self._report()
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         text = f"{self.done}/{self.total}"
-        if text == self._told:
+        if text == self._reported:
             return
-        self._told, self._told_at = text, self._clock()
+        self._reported, self._reported_at = text, self._clock()
         await self._execution.report(progress=text, message=self._message)
 
 
@@ -149,19 +149,19 @@ class BlockingProgress:
 
     @property
     def done(self) -> int:
-        """So many are done."""
+        """How many are done."""
         return self._progress.done
 
     def advance(self, by: int = 1, *, message: str | None = None) -> None:
-        """`by` more are done. Raises NotWanted: stop."""
+        """Adds `by` to what is done. Raises NotWanted: stop."""
         self.run(self._progress.advance(by, message=message))
 
     def update(self, done: int, *, message: str | None = None) -> None:
-        """`done` are done, at most `total`. Raises NotWanted: stop."""
+        """Sets what is done, at most `total`. Raises NotWanted: stop."""
         self.run(self._progress.update(done, message=message))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does `work` on the loop on which the execution lives; without one, here."""
+        """Runs `work` on the execution's event loop; without one, in this thread."""
         if self._loop is None:
             asyncio.run(work)
         else:

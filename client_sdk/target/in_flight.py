@@ -1,4 +1,4 @@
-"""The work that is under way in this instance: each attempt once, however often it is asked for."""
+"""The attempts that run in this instance: each once, however often it is requested."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class AttemptName(NamedTuple):
-    """Names a piece of work. `key` is its Idempotency-Key, empty where it came with none."""
+    """Identifies an attempt. `key` is its Idempotency-Key, empty if it came without one."""
 
     job_id: str
     request_counts: int
@@ -14,7 +14,7 @@ class AttemptName(NamedTuple):
 
 
 class AttemptsInFlight:
-    """Tasks by what they work at. A call that repeats one, as after a crash of the scheduler, joins it."""
+    """Tasks by attempt. A repeated call, as after a crash of the scheduler, joins the running task."""
 
     def __init__(self) -> None:
         self._tasks: dict[AttemptName, asyncio.Task[Any]] = {}
@@ -25,19 +25,19 @@ class AttemptsInFlight:
         return len(self._tasks)
 
     def start(self, name: AttemptName, work: Callable[[], Coroutine[Any, Any, Any]]) -> asyncio.Task[Any]:
-        """The task that does this work: the one that runs already, or a new one."""
+        """The task of this attempt: the running one, or a new one."""
         known = self._find(name)
         if known is not None:
             return known
         task = asyncio.get_running_loop().create_task(work())
-        place = name if name.key else name._replace(key=f"\n{id(task)}")
-        self._tasks[place] = task
+        unique = name if name.key else name._replace(key=f"\n{id(task)}")
+        self._tasks[unique] = task
         self._idle.clear()
-        task.add_done_callback(lambda _: self._forget(place))
+        task.add_done_callback(lambda _: self._forget(unique))
         return task
 
     def cancel(self, job_id: str, request_counts: int) -> int:
-        """Stops the work of one attempt; answers how much that was."""
+        """Cancels the tasks of one attempt; returns how many."""
         found = [
             task
             for name, task in self._tasks.items()
@@ -48,7 +48,7 @@ class AttemptsInFlight:
         return len(found)
 
     async def finish(self, grace: float) -> None:
-        """Returns when all work is done; what is not done after `grace` seconds is stopped."""
+        """Returns when all tasks are done; those that are not after `grace` seconds are cancelled."""
         try:
             async with asyncio.timeout(grace):
                 await self._idle.wait()
@@ -58,7 +58,7 @@ class AttemptsInFlight:
             await self._idle.wait()
 
     def _find(self, name: AttemptName) -> asyncio.Task[Any] | None:
-        """A retry of a synchronous job has another attempt, but the same key."""
+        """The running task of the same key: a retry of a synchronous job has another attempt number."""
         if not name.key:
             return None
         same = (task for one, task in self._tasks.items() if (one.job_id, one.key) == (name.job_id, name.key))

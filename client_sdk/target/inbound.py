@@ -1,4 +1,4 @@
-"""Takes the calls of the scheduler: judged, held until their moment, run, answered (SPEC sections 13, 16)."""
+"""Handles the scheduler's calls: checks, holds until their moment, runs, answers (SPEC sections 13, 16)."""
 
 import asyncio
 import json
@@ -25,12 +25,12 @@ from client_sdk.target.parameters import WrongParameters
 from client_sdk.target.reporting import FeedbackReporter, NoReporter, Reporter
 
 STOPPED = End(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
-LAST_ANSWERS = 5.0
-"""Seconds for the report of work that was stopped."""
+LAST_REPORT_SECONDS = 5.0
+"""For the report of work that was stopped."""
 
 
 class InboundCalls:
-    """The jobs of one instance, as they are called."""
+    """The calls of one instance's jobs."""
 
     def __init__(
         self,
@@ -51,15 +51,15 @@ class InboundCalls:
         self.is_stopping = False
 
     async def take(self, job_id: str, call: InboundCall) -> OutboundAnswer:
-        """One call of a job, answered."""
+        """Handles one call of a job."""
         declaration = self._declarations().get(job_id)
-        refusal = self._judge(job_id, declaration, call)
+        refusal = self._check(job_id, declaration, call)
         if refusal is not None:
             return refusal
-        assert declaration is not None, "what is not there is gone"
+        assert declaration is not None
         try:
             arguments = declaration.parameters.read(call.body)
-            execution = self._introduce(job_id, declaration, call)
+            execution = self._describe_execution(job_id, declaration, call)
         except WrongParameters as wrong:
             return refuse(422, f"the body does not fit {job_id}: {wrong}", flaws=wrong.flaws)
         except ValueError as error:
@@ -72,7 +72,7 @@ class InboundCalls:
         return answer_end(await _join(task))
 
     def cancel(self, job_id: str, call: InboundCall) -> OutboundAnswer:
-        """`cancelUrl`: stops the attempt that the headers name, if it runs here."""
+        """Handles `cancelUrl`: stops the attempt that the headers name, if it runs here."""
         refusal = self._check_signature(call)
         if refusal is not None:
             return refusal
@@ -80,7 +80,7 @@ class InboundCalls:
         return OutboundAnswer(200, json.dumps({"stopped": self.running.cancel(job_id, counts)}).encode())
 
     async def drain(self, grace: float) -> None:
-        """Takes no more work from now on; returns when what runs is done, or was stopped after `grace` s."""
+        """Refuses new work; returns when running work is done, or was stopped after `grace` s."""
         self.is_draining = True
         try:
             async with asyncio.timeout(grace):
@@ -89,15 +89,15 @@ class InboundCalls:
             self.is_stopping = True
             await self.running.finish(0)
 
-    def _judge(
+    def _check(
         self, job_id: str, declaration: Declaration[..., Any] | None, call: InboundCall
     ) -> OutboundAnswer | None:
-        """Why the call is not taken; None where it is. A draining one sends all away."""
+        """The refusal of a call; None if it is accepted. A draining instance refuses all."""
         refusal = self._check_signature(call)
         if refusal is not None:
             return refusal
         if self.is_draining:
-            return refuse(503, "this instance stops; ask another one", X_Instance_State="draining")
+            return refuse(503, "this instance is stopping; call another one", X_Instance_State="draining")
         if declaration is None:
             return refuse(410, f"there is no job {job_id} here any more", X_Job_State="gone")
         return None
@@ -111,8 +111,10 @@ class InboundCalls:
             return refuse(401, str(refused))
         return None
 
-    def _introduce(self, job_id: str, declaration: Declaration[..., Any], call: InboundCall) -> Execution:
-        """The execution that the headers of the call name. Raises ValueError for what cannot be read."""
+    def _describe_execution(
+        self, job_id: str, declaration: Declaration[..., Any], call: InboundCall
+    ) -> Execution:
+        """The execution that the headers describe. Raises ValueError for invalid headers."""
         headers = call.headers
         return Execution(
             job_id=job_id,
@@ -143,7 +145,7 @@ class InboundCalls:
     async def _report(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
     ) -> None:
-        """Does the work and reports its end; work that nobody waits for any more ends in silence."""
+        """Does the work and reports its end; cancelled work ends without a report."""
         try:
             end = await self._work(declaration, arguments, execution)
         except asyncio.CancelledError:
@@ -151,10 +153,10 @@ class InboundCalls:
                 return
             end = STOPPED
         try:
-            async with asyncio.timeout(LAST_ANSWERS if self.is_stopping else None):
+            async with asyncio.timeout(LAST_REPORT_SECONDS if self.is_stopping else None):
                 await _conclude(execution, end)
         except NotWanted as why:
-            LOG.info("the end of %s counts no more: %s", execution.job_id, why)
+            LOG.info("the end of %s is not needed any more: %s", execution.job_id, why)
         except (SdkError, TimeoutError) as error:
             LOG.error("the end of %s could not be reported: %s", execution.job_id, error)
 
@@ -175,7 +177,7 @@ async def _conclude(execution: Execution, end: End) -> None:
 
 
 async def _join(task: "asyncio.Task[End]") -> End:
-    """The end of work that others may wait for too: who goes away does not stop it."""
+    """The end of work that other calls may wait for too: cancelling one does not stop it."""
     await asyncio.wait([task])
     return STOPPED if task.cancelled() else task.result()
 
@@ -183,7 +185,7 @@ async def _join(task: "asyncio.Task[End]") -> End:
 def _read_number(headers: Mapping[str, str], name: str) -> int:
     text = headers.get(name, "0")
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ValueError(f"{name} {text[:40]!r} is no number")
+        raise ValueError(f"{name} {text[:40]!r} is not a number")
     return int(text)
 
 
@@ -197,12 +199,12 @@ def _read_moment(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise _no_moment(text) from None
+        raise _invalid_moment(text) from None
     if moment.tzinfo is None:
-        raise _no_moment(text)
+        raise _invalid_moment(text)
     return moment
 
 
-def _no_moment(text: str) -> ValueError:
+def _invalid_moment(text: str) -> ValueError:
     form = "RFC 3339 with a time zone, as in 2026-01-01T00:00:00.000Z"
-    return ValueError(f"X-Scheduled-At {text[:40]!r} is no moment; write {form}")
+    return ValueError(f"X-Scheduled-At {text[:40]!r} is not a moment; write {form}")

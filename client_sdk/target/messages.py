@@ -1,4 +1,4 @@
-"""HTTP as ASGI has it: what a call brought, and an answer to it."""
+"""HTTP over ASGI: reads calls and sends answers."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -27,7 +27,7 @@ TITLES = {
 
 
 class InboundCall(msgspec.Struct, frozen=True):
-    """A request as it came: header names in lower case."""
+    """A request; header names in lower case."""
 
     method: str
     headers: dict[str, str]
@@ -35,7 +35,7 @@ class InboundCall(msgspec.Struct, frozen=True):
 
 
 class OutboundAnswer(msgspec.Struct, frozen=True):
-    """What is answered."""
+    """An answer."""
 
     status: int
     body: bytes
@@ -44,7 +44,7 @@ class OutboundAnswer(msgspec.Struct, frozen=True):
 
 
 class TooLarge(Exception):
-    """A body beyond what is taken."""
+    """The body is longer than `LARGEST_BODY`."""
 
 
 async def read_call(scope: Scope, receive: Receive) -> InboundCall:
@@ -61,7 +61,7 @@ async def read_call(scope: Scope, receive: Receive) -> InboundCall:
 
 
 async def send_answer(send: Send, answer: OutboundAnswer) -> None:
-    """Sends it whole."""
+    """Sends an answer."""
     headers = [
         ("content-type", answer.kind),
         ("content-length", str(len(answer.body))),
@@ -86,7 +86,7 @@ def refuse(status: int, detail: str, *, flaws: Iterable[Flaw] = (), **headers: s
 
 
 def _decode(value: bytes) -> str:
-    """The scheduler writes header values outside ASCII in UTF-8."""
+    """The scheduler sends header values outside ASCII as UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

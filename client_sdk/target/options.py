@@ -1,4 +1,4 @@
-"""What `@job` takes, and what to write instead of what it does not (SPEC section 16)."""
+"""Checks the options of `@job`, with a remedy for each refused one (SPEC section 16)."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -11,11 +11,11 @@ REMEDIES: Mapping[str, str] = {
     "request": "its one step calls the function; further members of that step are given as step={…}",
     "active": "give start_policy='manual' for a job that a person starts",
     "check_url": "how far it is, and its end, are reported by the function: give asynchronous=True",
-    "check_rate_seconds": "its end is reported by the function, and not asked for",
+    "check_rate_seconds": "the function reports its end; there are no checks",
     "cancel_url": "an asynchronous job has one already, which stops the function",
 }
 STEP_REMEDIES: Mapping[str, str] = {
-    "url": "it leads to the function; work for a queue is declared with queue=… and done by a Worker",
+    "url": "it is the function's own; work for a queue is declared with queue=… and done by a Worker",
     "serviceName": "it is the service that has the function",
     "method": "functions are called by POST",
     "body": "give body=… beside step",
@@ -23,7 +23,7 @@ STEP_REMEDIES: Mapping[str, str] = {
 
 
 def check_options(name: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Nothing that is given to `@job` is silently ignored. Raises DeclarationError for function `name`."""
+    """Raises DeclarationError for options of function `name` that do not exist or have no effect."""
     names = list(known)
     for given in options:
         if given not in names:
@@ -36,10 +36,10 @@ def check_options(name: str, options: Mapping[str, Any], known: Iterable[str]) -
             text = "it is for work that is claimed; declare it with queue=…, or by a Worker"
             raise DeclarationError(f"{name}: {member} of step has no effect: {text}")
         if queue is not None and member in ROUTING_MEMBERS:
-            text = "it chooses among instances that are called; work from a queue is claimed"
+            text = "it chooses the instance to call; work from a queue is claimed"
             raise DeclarationError(f"{name}: {member} of step has no effect: {text}")
         if queue is not None and member in SENT_MEMBERS:
-            text = "it says how a call is made; work from a queue is claimed, and timeout_seconds limits it"
+            text = "it is for calls; work from a queue is claimed, and timeout_seconds limits it"
             raise DeclarationError(f"{name}: {member} of step has no effect: {text}")
 
 

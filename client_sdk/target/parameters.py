@@ -1,4 +1,4 @@
-"""A function's parameters as those of a job: read from the body of a call, and described as JSON Schema."""
+"""A function's parameters as those of a job: read from a call's body, described as JSON Schema."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
 class WrongParameters(Exception):
-    """The body of a call does not fit the function; `flaws` say all that is wrong."""
+    """The body of a call does not fit the function; `flaws` list all errors."""
 
     def __init__(self, flaws: tuple[Flaw, ...]) -> None:
         super().__init__("; ".join(f"{flaw.pointer or '/'}: {flaw.message}" for flaw in flaws))
@@ -23,10 +23,10 @@ class WrongParameters(Exception):
 
 
 class Parameters:
-    """The parameters of `function`: its annotations say what they take, as pydantic reads them.
+    """The parameters of `function`, validated by pydantic according to its annotations.
 
-    One that is annotated with `Execution` is filled in. Raises DeclarationError for a function that cannot be
-    called by name: positional-only parameters, `*args`, or an annotation that cannot be read.
+    A parameter of type `Execution` is filled in. Raises DeclarationError for positional-only parameters,
+    `*args` and annotations that cannot be resolved.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -47,15 +47,15 @@ class Parameters:
         self.required = [name for name in self._names if named[name].default is inspect.Parameter.empty]
 
     def read(self, body: bytes) -> dict[str, Any]:
-        """The arguments that `body`, a JSON object or nothing, stands for. Raises WrongParameters."""
+        """The arguments in `body`, a JSON object or empty. Raises WrongParameters."""
         return self._read(lambda: self._model.model_validate_json(body.strip() or b"{}"))
 
     def take(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The same of JSON values that are read already. Raises WrongParameters."""
+        """The arguments in decoded JSON values. Raises WrongParameters."""
         return self._read(lambda: self._model.model_validate(dict(values)))
 
     def fill(self, arguments: Mapping[str, Any], execution: Execution) -> dict[str, Any]:
-        """The arguments with the execution where the function wants to know it."""
+        """The arguments, with the execution for parameters of that type."""
         return {**arguments, **dict.fromkeys(self._execution, execution)}
 
     @property
@@ -76,12 +76,12 @@ class Parameters:
 
 
 def write_result(value: Any) -> bytes:
-    """What a function returned, as JSON: models, dataclasses, moments as pydantic writes them."""
+    """A function's result as JSON; models, dataclasses and datetimes as pydantic writes them."""
     return _ANY.dump_json(value)
 
 
 def write_data(value: Any) -> Any:
-    """The same as JSON values."""
+    """A function's result as JSON values."""
     return _ANY.dump_python(value, mode="json")
 
 
@@ -103,7 +103,7 @@ def _read_signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parame
 
 
 def _field(index: int) -> str:
-    """The model's own name of a parameter: no name of a function is one of pydantic's."""
+    """The model's own name of a parameter, so that none collides with a name of pydantic."""
     return f"p{index}"
 
 

@@ -1,4 +1,4 @@
-"""An instance in the scheduler's registry: registered, heard of, and gone in good order (SPEC section 13)."""
+"""Registers an instance, sends its heartbeats, drains and deregisters it (SPEC section 13)."""
 
 import asyncio
 import logging
@@ -9,17 +9,17 @@ from client_sdk.errors import Absent, SdkError
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
 
 LOG = logging.getLogger("client_sdk")
-HEARTBEAT = 3.0
-REGISTRATION = 30.0
-PATIENCE = 10.0
-"""Seconds that one registration, heartbeat or farewell may take."""
+HEARTBEAT_SECONDS = 3.0
+REGISTRATION_SECONDS = 30.0
+CALL_SECONDS = 10.0
+"""The timeout of one registration, heartbeat or deregistration."""
 
 
 class Registration:
-    """Keeps one instance registered while it runs. A scheduler that does not answer is asked again and again.
+    """Keeps one instance registered while it runs, also through outages of the scheduler.
 
-    `declare` gives what is registered at this moment; `load` how much is under way. `heartbeat` None: as
-    often as the scheduler asks for, every 3 s until it has.
+    `declare` returns what to register; `load` the current load. `heartbeat` None: at the interval that the
+    scheduler requests, every 3 s until then.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Registration:
         declare: Callable[[], tuple[ServiceDeclaration | None, InstanceRegistration]],
         load: Callable[[], float],
         heartbeat: float | None = None,
-        registration: float = REGISTRATION,
+        registration: float = REGISTRATION_SECONDS,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._services = services
@@ -40,20 +40,20 @@ class Registration:
         self._declare = declare
         self._load = load
         self._is_fixed = heartbeat is not None
-        self._heartbeat = HEARTBEAT if heartbeat is None else heartbeat
+        self._heartbeat = HEARTBEAT_SECONDS if heartbeat is None else heartbeat
         self._every = registration
         self._pause = pause
         self._task: asyncio.Task[None] | None = None
-        self._is_heard = True
+        self._is_answered = True
         self.is_draining = False
 
     async def start(self) -> None:
-        """Registers, and goes on doing so. Returns after the first try, whatever came of it."""
+        """Registers and starts the heartbeats. Returns after the first try, also if it failed."""
         is_registered = await self._try("registration", self._register)
         self._task = asyncio.create_task(self._keep(is_registered))
 
     async def drain(self) -> None:
-        """Says that no more work is taken; the heartbeats go on."""
+        """Reports draining; the heartbeats continue."""
         self.is_draining = True
         await self._try("draining", self._beat)
 
@@ -93,24 +93,24 @@ class Registration:
         except Absent:
             if self.is_draining:
                 raise
-            # The scheduler has been started anew: it knows nobody until they say who they are.
+            # The scheduler has restarted, and does not know instances until they register again.
             await self._register()
 
     async def _leave(self) -> None:
         await self._services.deregister(self._name, self._instance_id)
 
     async def _try(self, what: str, work: Callable[[], Awaitable[None]]) -> bool:
-        """Whether the scheduler took it; a trouble is logged when it begins and when it ends."""
+        """Whether the call succeeded; an outage is logged when it begins and when it ends."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(CALL_SECONDS):
                 await work()
         except (SdkError, TimeoutError) as error:
             is_unknown = isinstance(error, Absent)
-            if self._is_heard and not is_unknown:
+            if self._is_answered and not is_unknown:
                 LOG.warning("%s of %s/%s failed: %s", what, self._name, self._instance_id, error)
-            self._is_heard = is_unknown
+            self._is_answered = is_unknown
             return False
-        if not self._is_heard:
-            LOG.info("%s/%s is heard again", self._name, self._instance_id)
-        self._is_heard = True
+        if not self._is_answered:
+            LOG.info("%s/%s is registered again", self._name, self._instance_id)
+        self._is_answered = True
         return True

@@ -1,4 +1,4 @@
-"""How an execution tells the scheduler of itself: by feedback, or not at all (SPEC section 5)."""
+"""Reports of an execution to the scheduler: by feedback, or none (SPEC section 5)."""
 
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -11,14 +11,14 @@ from client_sdk.client.retrying import Patience
 from client_sdk.errors import Absent, Conflict, Forbidden, NotWanted
 
 SUCCEED, FAILED = "succeed", "failed"
-VERDICT = Patience(retries=40, longest_wait=10.0)
-"""An end is told again and again, for minutes: the scheduler may just be starting anew."""
-PASSING = Patience(retries=1)
-"""Progress is told once more at most: the work does not wait for it, and the next report says more."""
+END_PATIENCE = Patience(retries=40, longest_wait=10.0)
+"""An end is reported for minutes: the scheduler may be restarting."""
+PROGRESS_PATIENCE = Patience(retries=1)
+"""Progress is retried once: the work waits for the report, and the next one replaces it."""
 
 
 class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told, in the one form of SPEC section 5. `status` empty: it goes on."""
+    """A report in the form of SPEC section 5. `status` empty: the work continues."""
 
     status: str = ""
     error: str | None = None
@@ -27,35 +27,35 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     data: Any = None
 
     def wire(self) -> dict[str, Any]:
-        """The JSON that is sent; what is not said is left out."""
-        said = {name: getattr(self, name) for name in ("error", "message", "progress", "data")}
+        """The JSON to send, without members that are None."""
+        given = {name: getattr(self, name) for name in ("error", "message", "progress", "data")}
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         return {
             "status": self.status,
             "datetime": moment,
-            **{name: value for name, value in said.items() if value is not None},
+            **{name: value for name, value in given.items() if value is not None},
         }
 
 
 class Reporter(Protocol):
-    """The way of an execution's reports."""
+    """Sends the reports of an execution."""
 
     async def report(self, report: AttemptReport) -> None:
-        """Tells it once. Raises NotWanted where nobody waits for this attempt any more, other SdkError."""
+        """Sends a report. Raises NotWanted if this attempt is no longer awaited, other SdkError."""
 
 
 class NoReporter:
-    """Nobody is told: the answer of a synchronous call says everything."""
+    """Sends no reports: the outcome of a synchronous call is its answer."""
 
     async def report(self, report: AttemptReport) -> None:
         """Does nothing."""
 
 
 class FeedbackReporter:
-    """Feedback of one attempt, posted to the scheduler that `connection` knows.
+    """Posts the feedback of one attempt to the scheduler of `connection`.
 
-    Of the feedback URL that came with the call only what names the attempt is used, never its host: whoever
-    calls this service cannot make it speak to somebody else.
+    Only the path and query of the call's feedback URL are used, never its host, so that a caller cannot make
+    this service send requests to another host.
     """
 
     def __init__(self, *, connection: Connection, url: str) -> None:
@@ -70,19 +70,19 @@ class FeedbackReporter:
                 self._path,
                 query=self._query,
                 body=report.wire(),
-                patience=VERDICT if report.status else PASSING,
+                patience=END_PATIENCE if report.status else PROGRESS_PATIENCE,
             )
         except (Conflict, Absent, Forbidden) as refusal:
-            raise NotWanted(f"nobody waits for this attempt any more: {refusal.detail}") from refusal
+            raise NotWanted(f"this attempt is no longer awaited: {refusal.detail}") from refusal
 
 
 def read_feedback_url(url: str) -> tuple[str, dict[str, str]]:
-    """Path and query of the feedback route that `url` leads to. Raises ValueError where it is none."""
+    """Path and query of a feedback URL. Raises ValueError if it is not one."""
     parts = urlsplit(url)
     segments = parts.path.rsplit("/", 4)[1:]
     if len(segments) != 4 or segments[0] != "jobs" or segments[2] != "feedback":
-        raise ValueError(f"{url[:200]!r} is no feedback URL")
+        raise ValueError(f"{url[:200]!r} is not a feedback URL")
     job_id, counts = unquote(segments[1]), segments[3]
     if not (counts.isascii() and counts.isdigit()):
-        raise ValueError(f"{url[:200]!r} is no feedback URL: it ends with no requestCounts")
+        raise ValueError(f"{url[:200]!r} is not a feedback URL: it does not end with requestCounts")
     return f"/jobs/{quote(job_id, safe=':')}/feedback/{counts}", dict(parse_qsl(parts.query))

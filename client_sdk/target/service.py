@@ -28,24 +28,24 @@ from client_sdk.target.messages import (
     refuse,
     send_answer,
 )
-from client_sdk.target.registration import REGISTRATION, Registration
+from client_sdk.target.registration import REGISTRATION_SECONDS, Registration
 from client_sdk.target.signals import SignalDrain
 
 P = ParamSpec("P")
 R = TypeVar("R")
 PREFIX = "/punctual"
-ENDINGS = (signal.SIGTERM, signal.SIGINT)
+END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 ROUTE = re.compile(r"/jobs/(?P<job>[^/]+)(?P<cancel>/cancel)?")
 
 
 class Service:
-    """One instance of a service: it declares jobs, is registered while it runs, and takes their calls.
+    """One instance of a service: declares jobs, is registered while it runs, and takes their calls.
 
-    `address` is where the scheduler reaches this process, `http://host:port`; the calls come below `prefix`.
-    With a `verifier` only signed calls are taken; `sign` names the scheduler's secret for them.
-    `grace_seconds`: so long running work may take when the process is told to end; then it is stopped. On
-    `signals` the instance is drained before anybody else hears of them; `()` leaves signals alone. `settings`
-    are told of the service as a whole.
+    `address` is the scheduler's address of this process, `http://host:port`; calls come below `prefix`. With
+    a `verifier` only signed calls are accepted; `sign` names the scheduler's secret for them.
+    `grace_seconds`: how long running work may take when the process ends; then it is stopped. On `signals`
+    the instance is drained before their other handlers run; `()` leaves signals alone. `settings` are
+    registered for the service as a whole.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Service:
         sign: str | None = None,
         verifier: Verifier | None = None,
         grace_seconds: float = 30.0,
-        signals: Sequence[signal.Signals] = ENDINGS,
+        signals: Sequence[signal.Signals] = END_SIGNALS,
         heartbeat_seconds: float | None = None,
-        registration_seconds: float = REGISTRATION,
+        registration_seconds: float = REGISTRATION_SECONDS,
     ) -> None:
         self.name = name
         self.instance_id = instance_id or name_instance()
@@ -78,7 +78,7 @@ class Service:
         self._sign = sign
         self._grace = grace_seconds
         self._declarations: dict[str, Declaration[..., Any]] = {}
-        self._reception = InboundCalls(
+        self._calls = InboundCalls(
             declarations=lambda: self._declarations, connection=client.connection, verifier=verifier
         )
         self._registration = Registration(
@@ -86,11 +86,11 @@ class Service:
             name=name,
             instance_id=self.instance_id,
             declare=self._declare,
-            load=lambda: float(len(self._reception.running)),
+            load=lambda: float(len(self._calls.running)),
             heartbeat=heartbeat_seconds,
             registration=registration_seconds,
         )
-        self._farewell = SignalDrain(numbers=signals, stop=self.stop)
+        self._signal_drain = SignalDrain(numbers=signals, stop=self.stop)
         self._is_running = False
         self.add(*jobs)
 
@@ -105,16 +105,16 @@ class Service:
         return declare
 
     def add(self, *declarations: Declaration[..., Any]) -> None:
-        """Takes up jobs that were declared elsewhere. Raises DeclarationError: none of them is.
+        """Adds jobs that were declared elsewhere. Raises DeclarationError and adds none.
 
-        One whose work goes to a queue is a Worker's: a service is called, and claims nothing.
+        Jobs for a queue are refused: they belong to a Worker.
         """
         found = {one.job_id(self.name): one for one in declarations}
         for job_id, one in found.items():
             if self._declarations.get(job_id, one) is not one:
                 raise DeclarationError(f"{job_id} is declared twice: give one of them another job_id")
             if one.queue is not None:
-                text = f"goes to queue {one.queue}, from which no service claims: give it to a Worker"
+                text = f"goes to queue {one.queue}, but a service does not claim: give it to a Worker"
                 raise DeclarationError(f"{job_id} {text} of that queue")
             self._define(one)
         self._declarations.update(found)
@@ -124,28 +124,28 @@ class Service:
         return [self._define(one) for one in self._declarations.values()]
 
     def wrap(self, app: App) -> App:
-        """`app` with the calls below `prefix`; its start and end are those of the instance.
+        """`app` with the calls below `prefix`; the instance starts and stops with it.
 
         For FastAPI and Starlette: `app.add_middleware(service.wrap)`.
         """
         return Wrapped(app=app, service=self, owns=self._owns)
 
     async def start(self) -> None:
-        """Registers this instance, and goes on doing so, whether the scheduler is there already or not."""
+        """Registers this instance and keeps it registered, also if the scheduler starts later."""
         if not self._is_running:
             self._is_running = True
-            self._farewell.install()
+            self._signal_drain.install()
             await self._registration.start()
 
     async def stop(self) -> None:
-        """Takes no more work, lets what runs come to its end within `grace_seconds`, and deregisters."""
+        """Refuses new work, waits up to `grace_seconds` for running work, and deregisters."""
         if self._is_running:
             self._is_running = False
-            self._reception.is_draining = True
+            self._calls.is_draining = True
             await self._registration.drain()
-            await self._reception.drain(self._grace)
+            await self._calls.drain(self._grace)
             await self._registration.stop()
-            self._farewell.remove()
+            self._signal_drain.remove()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -160,7 +160,7 @@ class Service:
         await self.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The calls alone, as an ASGI application of its own or one to mount at `prefix`."""
+        """Takes the calls as a separate ASGI application, or one mounted at `prefix`."""
         if scope["type"] == "lifespan":
             await Wrapped(app=None, service=self, owns=self._owns)(scope, receive, send)
         elif scope["type"] == "http":
@@ -169,7 +169,7 @@ class Service:
     async def _answer(self, scope: Scope, receive: Receive) -> OutboundAnswer:
         route = ROUTE.fullmatch(self._below_prefix(scope))
         if route is None:
-            return refuse(404, f"calls of jobs come to {self.prefix}/jobs/{{jobId}}")
+            return refuse(404, f"jobs are called at {self.prefix}/jobs/{{jobId}}")
         if scope["method"] != "POST":
             return refuse(405, "jobs are called by POST", allow="POST")
         try:
@@ -178,15 +178,15 @@ class Service:
             return refuse(413, "the body is larger than 16 MiB")
         job_id = unquote(route["job"])
         if route["cancel"]:
-            return self._reception.cancel(job_id, call)
-        return await self._reception.take(job_id, call)
+            return self._calls.cancel(job_id, call)
+        return await self._calls.take(job_id, call)
 
     def _owns(self, scope: Scope) -> bool:
         path = _local_path(scope)
         return path.startswith(f"{self.prefix}/")
 
     def _below_prefix(self, scope: Scope) -> str:
-        """Mounted, the framework may have taken the prefix off already."""
+        """The path without the prefix, which a mounting framework may have removed already."""
         return _local_path(scope).removeprefix(self.prefix)
 
     def _define(self, declaration: Declaration[..., Any]) -> dict[str, object]:
@@ -197,7 +197,7 @@ class Service:
 
 
 def name_instance() -> str:
-    """An id that no other process has."""
+    """A unique instance id."""
     host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:64].strip("-._") or "instance"
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 

@@ -1,4 +1,4 @@
-"""Signals that end the process: first the work is brought to its end, then the signal does what it does."""
+"""Drains the instance on signals that end the process, before their other handlers run."""
 
 import asyncio
 import signal
@@ -11,11 +11,10 @@ Stop = Callable[[], Awaitable[None]]
 
 
 class SignalDrain:
-    """Puts `stop` before the handlers of `numbers`, which come to their turn when it is done.
+    """Runs `stop` before the existing handlers of the signals `numbers`.
 
-    A server closes its socket as soon as it is told to end, so that whoever still calls finds nobody; the
-    scheduler has to know before. A second signal is passed on at once. Outside the main thread, where Python
-    takes no signals, this does nothing.
+    A server closes its socket on the signal, so the scheduler must learn of the draining before. A second
+    signal is passed on at once. Does nothing outside the main thread, where Python handles no signals.
     """
 
     def __init__(self, *, numbers: Sequence[signal.Signals], stop: Stop) -> None:
@@ -26,7 +25,7 @@ class SignalDrain:
         self._task: asyncio.Task[None] | None = None
 
     def install(self) -> None:
-        """From now on. Belongs to the running event loop."""
+        """Installs the handlers, for the running event loop."""
         if threading.current_thread() is not threading.main_thread():
             return
         self._loop = asyncio.get_running_loop()
@@ -34,7 +33,7 @@ class SignalDrain:
             self._before[number] = signal.signal(number, self._take)
 
     def remove(self) -> None:
-        """The handlers are what they were, unless somebody else has put theirs meanwhile."""
+        """Restores the earlier handlers, unless others were installed meanwhile."""
         for number, handler in self._before.items():
             if signal.getsignal(number) == self._take and handler is not None:
                 signal.signal(number, handler)

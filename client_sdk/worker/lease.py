@@ -1,4 +1,4 @@
-"""One lease: renewed while its work goes on, and watched for its loss (SPEC section 13)."""
+"""One lease: renewed while its part is done, until it is completed or lost (SPEC section 13)."""
 
 import asyncio
 import logging
@@ -12,25 +12,25 @@ from client_sdk.models import Completion, answers
 from client_sdk.target.reporting import AttemptReport
 
 LOG = logging.getLogger("client_sdk")
-ONCE = Patience(retries=0)
-END = Patience(retries=12, longest_wait=10.0)
-REST = 5.0
-"""Seconds between two rounds of telling an end, each of which takes about a minute."""
-OUTAGE = 300.0
-SHARE = 3
-"""Without `renewSeconds` a lease is renewed after this part of its length."""
-AFTER_END = 0.5
-"""Seconds between two renewals, at least, where the lease has ended by this process's clock."""
-SERVER_FAULT = 500
-UNKNOWN_LENGTH = 10.0
-"""Seconds: taken for a lease's length where the clocks are too far apart to read it from `leaseUntil`."""
+ONE_TRY = Patience(retries=0)
+COMPLETION = Patience(retries=12, longest_wait=10.0)
+REST_SECONDS = 5.0
+"""Between two rounds of reporting an end, each of which takes about a minute."""
+OUTAGE_SECONDS = 300.0
+RENEWALS_PER_LEASE = 3
+"""How often a lease is renewed within its length if `renewSeconds` is not given."""
+OVERDUE_SECONDS = 0.5
+"""Between two renewals, at least, after the lease's end by this process's clock."""
+SERVER_ERROR = 500
+FALLBACK_SECONDS = 10.0
+"""A lease's length if the clocks are too far apart to derive it from `leaseUntil`."""
 
 
 class Lease:
-    """The hold on one part, lost where the queue says so.
+    """The lease of one part. It is lost when the queue reports that.
 
-    A scheduler that was down gives every lease its whole length again, so while none answers nobody can say
-    that the lease is lost: then it is given up `outage` seconds after its end by this process's clock.
+    A scheduler that was down extends every lease to its full length again, so a lease may still be valid
+    while no scheduler answers; it is given up `outage` seconds after its end by this process's clock.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Lease:
         *,
         queues: Queues,
         work: answers.Work,
-        outage: float = OUTAGE,
+        outage: float = OUTAGE_SECONDS,
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -53,10 +53,10 @@ class Lease:
         self._message: str | None = None
         self._every = 0.0
         self._length = 0.0
-        self._take_times(work)
+        self._read_times(work)
 
     async def keep(self) -> None:
-        """Renews again and again. Raises NotWanted: the lease is lost, or the work was cancelled."""
+        """Renews the lease until it raises NotWanted: the lease is lost, or the work was cancelled."""
         while True:
             await self._pause(self._wait())
             try:
@@ -69,50 +69,50 @@ class Lease:
                 LOG.warning("a lease could not be renewed yet: %s", error)
 
     async def report(self, report: AttemptReport) -> None:
-        """Progress goes out with a renewal. Raises NotWanted."""
+        """Sends progress with a renewal. Raises NotWanted."""
         self._progress, self._message = report.progress or self._progress, report.message
         await self._renew()
 
     async def complete(self, completion: Completion) -> None:
-        """The part's end, told until it is taken or cannot count. Raises NotWanted, other SdkError."""
+        """Reports the part's end until it is accepted. Raises NotWanted: it cannot count; other SdkError."""
         while True:
             try:
-                await self._queues.complete(self._lease, completion, patience=END)
+                await self._queues.complete(self._lease, completion, patience=COMPLETION)
             except (Conflict, Absent) as refusal:
                 raise NotWanted(f"the lease is lost: {refusal.detail}") from refusal
             except SdkError as error:
                 if not (_is_away(error) and self._may_hold(error)):
                     raise
-                LOG.warning("the end of a part could not be told yet: %s", error)
+                LOG.warning("the end of a part could not be reported yet: %s", error)
             else:
                 return
-            await self._pause(REST)
+            await self._pause(REST_SECONDS)
 
     async def _renew(self) -> None:
         try:
             renewed = await self._queues.renew(
-                self._lease, progress=self._progress, message=self._message, patience=ONCE
+                self._lease, progress=self._progress, message=self._message, patience=ONE_TRY
             )
         except (Conflict, Absent) as refusal:
             raise NotWanted(f"the lease is lost: {refusal.detail}") from refusal
-        self._take_times(renewed)
+        self._read_times(renewed)
         if renewed.cancelled:
             raise NotWanted("the execution was cancelled")
 
-    def _take_times(self, said: answers.Work | answers.Renewed) -> None:
-        length = said.lease_seconds or said.lease_until.timestamp() - self._wall()
-        self._length = length if length > 0 else UNKNOWN_LENGTH
+    def _read_times(self, answer: answers.Work | answers.Renewed) -> None:
+        length = answer.lease_seconds or answer.lease_until.timestamp() - self._wall()
+        self._length = length if length > 0 else FALLBACK_SECONDS
         self._ends = self._steady() + self._length
-        self._every = min(said.renew_seconds or self._length / SHARE, self._length / 2)
+        self._every = min(answer.renew_seconds or self._length / RENEWALS_PER_LEASE, self._length / 2)
 
     def _wait(self) -> float:
-        """Seconds until the next renewal: as asked for; after one that failed sooner, while there is time."""
+        """Seconds until the next renewal: as requested, and sooner after a failed one."""
         left = self._left()
-        soon = left / 2 if left > 0 else AFTER_END
+        soon = left / 2 if left > 0 else OVERDUE_SECONDS
         return min(self._every, max(soon, self._every / 10))
 
     def _may_hold(self, error: SdkError) -> bool:
-        """Whether the lease may still be ours, though it could not be renewed because of `error`."""
+        """Whether the lease may still be valid after a renewal failed with `error`."""
         return self._left() + (self._outage if _is_away(error) else 0.0) > 0
 
     def _left(self) -> float:
@@ -120,5 +120,5 @@ class Lease:
 
 
 def _is_away(error: SdkError) -> bool:
-    """Whether no scheduler has said anything about the lease: none answers, or not now."""
-    return not isinstance(error, Problem) or isinstance(error, LimitReached) or error.status >= SERVER_FAULT
+    """Whether the error says nothing about the lease: no scheduler answered, or it was overloaded."""
+    return not isinstance(error, Problem) or isinstance(error, LimitReached) or error.status >= SERVER_ERROR

@@ -1,4 +1,4 @@
-"""One claimed part: held until its moment, worked at, retried here, completed (SPEC section 13)."""
+"""One claimed part: held until its moment, done, retried locally, completed (SPEC section 13)."""
 
 import asyncio
 import json
@@ -15,16 +15,17 @@ from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.invoke import End, hold, refused, run
 from client_sdk.target.parameters import WrongParameters
+from client_sdk.tasks import cancel
 from client_sdk.worker.lease import Lease
 
 LOG = logging.getLogger("client_sdk")
 NO_FUNCTION = "no_function"
-"""The code of work for which this worker has no function."""
+"""The error code of a part for which this worker has no function."""
 WRONG_PARAMETERS = "422"
 
 
 class LocalRetry(msgspec.Struct, frozen=True, kw_only=True):
-    """Exceptions that a function did not mean are tried again here, under the same lease."""
+    """How often an unexpected exception is retried by the worker, under the same lease."""
 
     retries: int = 3
     delay_seconds: float = 10.0
@@ -39,24 +40,24 @@ async def do_part(
     clock: Callable[[], float] = time.time,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Works at a part until it is completed, or not wanted any more. Raises nothing but CancelledError."""
+    """Does a part until it is completed or no longer wanted. Raises only CancelledError."""
     doing = asyncio.create_task(_do(work, find=find, lease=lease, retry=retry, clock=clock, pause=pause))
     keeping = asyncio.create_task(lease.keep())
     try:
         await asyncio.wait([doing, keeping], return_when=asyncio.FIRST_COMPLETED)
         if doing.done():
-            await _tell(lease, doing.result())
+            await _complete(lease, doing.result())
         else:
             await keeping
     except NotWanted as why:
         LOG.info("work at %s stops: %s", work.execution_id, why)
     except SdkError as error:
-        LOG.warning("the end of %s could not be told: %s", work.execution_id, error)
+        LOG.warning("the end of %s could not be reported: %s", work.execution_id, error)
     finally:
-        await _end(doing, keeping)
+        await cancel(doing, keeping)
 
 
-async def _tell(lease: Lease, end: End) -> None:
+async def _complete(lease: Lease, end: End) -> None:
     try:
         await lease.complete(complete(end))
     except Invalid as refusal:
@@ -64,7 +65,7 @@ async def _tell(lease: Lease, end: End) -> None:
 
 
 def complete(end: End) -> Completion:
-    """The completion that says how the work ended."""
+    """The completion for an end of the work."""
     if end.error is None:
         return Completion(status="succeed", data=end.data)
     return Completion(status="failed", error=end.error, message=end.message, data=end.data)
@@ -89,18 +90,18 @@ async def _do(
     except WrongParameters as wrong:
         return End(status=422, error=WRONG_PARAMETERS, message=str(wrong))
     await hold(work.scheduled_at, clock, pause)
-    execution = _introduce(work, job_id, headers, lease)
-    return await _insist(declaration, arguments, execution, retry, pause)
+    execution = _describe_execution(work, job_id, headers, lease)
+    return await _run_with_retries(declaration, arguments, execution, retry, pause)
 
 
-async def _insist(
+async def _run_with_retries(
     declaration: Declaration[..., Any],
     arguments: Mapping[str, Any],
     execution: Execution,
     retry: LocalRetry,
     pause: Callable[[float], Awaitable[None]],
 ) -> End:
-    """The end that counts: of an exception that nobody meant, the last one."""
+    """The first end that is not an unexpected exception, else the last one."""
     for _ in range(retry.retries):
         end = await run(declaration, arguments, execution)
         if not end.is_unexpected:
@@ -110,7 +111,9 @@ async def _insist(
     return await run(declaration, arguments, execution)
 
 
-def _introduce(work: answers.Work, job_id: str, headers: Mapping[str, str], lease: Lease) -> Execution:
+def _describe_execution(
+    work: answers.Work, job_id: str, headers: Mapping[str, str], lease: Lease
+) -> Execution:
     number = headers.get("x-scheduling-execute-number", "0")
     return Execution(
         job_id=job_id,
@@ -126,24 +129,18 @@ def _introduce(work: answers.Work, job_id: str, headers: Mapping[str, str], leas
 
 
 def _read_body(body: Any) -> Mapping[str, Any]:
-    """The parameters. Raises WrongParameters where there are none in it."""
+    """The parameters. Raises WrongParameters if the body is not a JSON object."""
     if isinstance(body, str):
         try:
             body = json.loads(body or "{}")
         except ValueError:
-            raise _no_object() from None
+            raise _not_an_object() from None
     if body is None:
         return {}
     if not isinstance(body, Mapping):
-        raise _no_object()
+        raise _not_an_object()
     return body
 
 
-def _no_object() -> WrongParameters:
+def _not_an_object() -> WrongParameters:
     return WrongParameters((Flaw("", "type", "the parameters must be a JSON object"),))
-
-
-async def _end(*tasks: "asyncio.Task[Any]") -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -10,9 +10,10 @@ from client_sdk.client import Client
 from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
 from client_sdk.target.declaration import Declaration, JobOptions, job
-from client_sdk.target.registration import REGISTRATION, Registration
+from client_sdk.target.registration import REGISTRATION_SECONDS, Registration
 from client_sdk.target.service import name_instance
-from client_sdk.worker.lease import OUTAGE, Lease
+from client_sdk.tasks import Tasks, cancel
+from client_sdk.worker.lease import OUTAGE_SECONDS, Lease
 from client_sdk.worker.part import LocalRetry, do_part
 
 P = ParamSpec("P")
@@ -22,14 +23,14 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 
 
 class Worker:
-    """Up to `concurrency` parts at a time, each under a lease that is renewed while it is worked at.
+    """Does up to `concurrency` parts at a time, each under a lease that is renewed while it runs.
 
-    Its own jobs are registered as declared timers of `service` (the queue's name where none is given); jobs
-    that others made and that name this queue are done by `otherwise`. `wait_seconds`: how long one claim
-    waits for work. An exception that a function did not mean is tried again here, as `local_retry` says,
-    before the part has failed. `grace_seconds`: so long running parts may take when the worker stops; what is
-    not done by then is left to its lease, and goes to another worker. `outage_seconds`: so long after the end
-    of its lease work goes on, and its end is told, while no scheduler answers; 0: it stops at that end.
+    Its own jobs are registered as declared timers of `service` (by default the queue's name); parts of other
+    jobs of this queue are done by `otherwise`. `wait_seconds`: how long one claim waits for work. An
+    unexpected exception of a function is retried locally, as `local_retry` says, before the part fails.
+    `grace_seconds`: how long running parts may take when the worker stops; others are cancelled, and go to
+    another worker when their leases end. `outage_seconds`: how long after the end of its lease a part goes
+    on, and its end is reported, while no scheduler answers; 0: it stops at that end.
     """
 
     def __init__(
@@ -45,10 +46,10 @@ class Worker:
         wait_seconds: float = 20.0,
         local_retry: LocalRetry | None = None,
         grace_seconds: float = 30.0,
-        outage_seconds: float = OUTAGE,
+        outage_seconds: float = OUTAGE_SECONDS,
         settings: ServiceDeclaration | None = None,
         heartbeat_seconds: float | None = None,
-        registration_seconds: float = REGISTRATION,
+        registration_seconds: float = REGISTRATION_SECONDS,
     ) -> None:
         if concurrency < 1:
             raise ValueError(f"concurrency {concurrency} does nothing: give 1 or more")
@@ -67,7 +68,7 @@ class Worker:
         self._beats = (heartbeat_seconds, registration_seconds)
         self._declarations: dict[str, Declaration[..., Any]] = {}
         self._otherwise: Declaration[..., Any] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._parts = Tasks()
         self._stop: asyncio.Event | None = None
         self.add(*jobs)
 
@@ -83,7 +84,7 @@ class Worker:
         return declare
 
     def add(self, *declarations: Declaration[..., Any]) -> None:
-        """Takes up jobs of this queue that were declared elsewhere. Raises DeclarationError: none is."""
+        """Adds jobs of this queue that were declared elsewhere. Raises DeclarationError and adds none."""
         found = {one.job_id(self.service): one for one in declarations}
         for job_id, one in found.items():
             if one.queue != self.queue:
@@ -94,7 +95,7 @@ class Worker:
         self._declarations.update(found)
 
     def otherwise(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Does the work of every job of this queue that is not declared here."""
+        """Declares the function for all jobs of this queue that are not declared here."""
         self._otherwise = cast(Declaration[..., Any], job()(function))
         return function
 
@@ -103,7 +104,7 @@ class Worker:
         return [one.define(self.service) for one in self._declarations.values()]
 
     async def run(self, client: Client) -> None:
-        """Claims and works until `stop` is called. A scheduler that does not answer is asked again.
+        """Claims and does parts until `stop` is called. Claims are repeated while the scheduler is away.
 
         Raises Unauthorized, Forbidden: this key may not claim here.
         """
@@ -118,11 +119,11 @@ class Worker:
             if claiming.done():
                 claiming.result()
         finally:
-            await _cancel(claiming, stopping)
+            await cancel(claiming, stopping)
             await self._finish(registration)
 
     def stop(self) -> None:
-        """Claims nothing more; `run` returns when what runs is done, after `grace_seconds` at the latest."""
+        """Claims nothing more; `run` returns when running parts are done, within `grace_seconds`."""
         if self._stop is not None:
             self._stop.set()
 
@@ -133,7 +134,7 @@ class Worker:
             name=self.service,
             instance_id=self.instance_id,
             declare=lambda: (self._settings, self._about.model_copy(update={"timers": self.definitions()})),
-            load=lambda: float(len(self._tasks)),
+            load=lambda: float(len(self._parts)),
             heartbeat=heartbeat,
             registration=registration,
         )
@@ -141,24 +142,24 @@ class Worker:
     async def _claim(self, client: Client) -> None:
         wait = FIRST_WAIT
         while True:
-            free = self.concurrency - len(self._tasks)
+            free = self.concurrency - len(self._parts)
             if free == 0:
-                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+                await self._parts.wait_for_one()
                 continue
-            asked = time.monotonic()
-            found = await self._ask(client, free)
+            started = time.monotonic()
+            found = await self._try_claim(client, free)
             for work in found or ():
                 self._begin(client, work)
-            # A scheduler that stops hands out nothing, and says so without waiting.
-            is_early = not found and time.monotonic() - asked < max(self._wait / 2, FIRST_WAIT)
+            # A scheduler that is stopping answers empty claims at once.
+            is_early = not found and time.monotonic() - started < max(self._wait / 2, FIRST_WAIT)
             if found is None or is_early:
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
             else:
                 wait = FIRST_WAIT
 
-    async def _ask(self, client: Client, most: int) -> list[answers.Work] | None:
-        """What there is; None where nobody can say. Raises Unauthorized, Forbidden."""
+    async def _try_claim(self, client: Client, most: int) -> list[answers.Work] | None:
+        """The claimed parts; None if the claim failed. Raises Unauthorized, Forbidden."""
         try:
             return await client.queues.claim(
                 self.queue, instance_id=self.instance_id, most=most, wait_seconds=self._wait
@@ -173,9 +174,7 @@ class Worker:
         if work.cancelled:
             return
         lease = Lease(queues=client.queues, work=work, outage=self._outage)
-        task = asyncio.create_task(do_part(work, find=self._find, lease=lease, retry=self._retry))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._parts.start(do_part(work, find=self._find, lease=lease, retry=self._retry))
 
     def _find(self, job_id: str) -> Declaration[..., Any] | None:
         return self._declarations.get(job_id, self._otherwise)
@@ -183,14 +182,7 @@ class Worker:
     async def _finish(self, registration: Registration | None) -> None:
         if registration is not None:
             await registration.drain()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._grace)
-        await _cancel(*self._tasks)
+        await self._parts.wait_for_all(self._grace)
+        await self._parts.cancel()
         if registration is not None:
             await registration.stop()
-
-
-async def _cancel(*tasks: "asyncio.Task[Any]") -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

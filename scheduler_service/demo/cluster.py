@@ -206,9 +206,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(missing))
         return 2
     try:
-        FolderLock.claim(
-            asked.data
-        )  # until this process ends: two Redis on the same files would corrupt them
+        # Held until this process ends: two Redis on the same files would corrupt them.
+        FolderLock.claim(asked.data)
     except StoreRefused as refused:
         print(refused)
         return 3

@@ -46,7 +46,7 @@ class Message(AnswerModel):
 
 
 class StepRun(AnswerModel):
-    """One step of an attempt, or one `part` of it; `instance` is who took it, where anybody was chosen."""
+    """One step of an attempt, or one `part` of it; `instance` is the one that was chosen, if any."""
 
     index: int
     part: int | None = None
@@ -82,7 +82,7 @@ class Told(AnswerModel):
 
 
 class ExecutionInFull(Execution):
-    """An execution with all that happened in it. `params` are incomplete where masked, cut or not kept."""
+    """An execution with its history. `params` are incomplete if masked, truncated or not kept."""
 
     params: Any
     params_complete: bool
@@ -109,6 +109,6 @@ class DeliveryLine(Told):
 
 
 class DeliveryRef(AnswerModel):
-    """The delivery that was asked for."""
+    """The requested delivery."""
 
     delivery_id: str

@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 class AnswerModel(BaseModel):
-    """The root of all answers: camelCase; members that this version does not know are kept."""
+    """The root of all answers: camelCase; unknown members of later versions are kept."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, frozen=True, extra="allow"
@@ -17,7 +17,7 @@ class AnswerModel(BaseModel):
 
 
 class ProblemError(AnswerModel):
-    """One thing that is wrong, or worth a warning: where (RFC 6901), what, and in words."""
+    """One error or warning: its place (RFC 6901), its code, and a message."""
 
     pointer: str
     code: str
@@ -25,7 +25,7 @@ class ProblemError(AnswerModel):
 
 
 class ProblemDetails(AnswerModel):
-    """What every failure answers (RFC 9457)."""
+    """The answer to every failed call (RFC 9457)."""
 
     type: str
     title: str

@@ -1,4 +1,4 @@
-"""Jobs, and what a change of them answers (SPEC section 10)."""
+"""Jobs, and the answers to changes of them (SPEC section 10)."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ class Job(JobLine):
 
 
 class Destroyed(AnswerModel):
-    """A job that is gone."""
+    """A destroyed job."""
 
     job_id: str
     state: JobState
@@ -76,7 +76,7 @@ class Triggered(AnswerModel):
 
 
 class ItemResult(AnswerModel):
-    """What became of one definition of many."""
+    """The result of one definition of many."""
 
     job_id: str | None
     status: ItemStatus
@@ -97,7 +97,7 @@ class Family(AnswerModel):
 
 
 class RevisionLine(AnswerModel):
-    """A definition as it was."""
+    """An earlier definition."""
 
     revision: int
     created_at: AwareDatetime

@@ -7,7 +7,7 @@ from client_sdk.models.answers.words import HealthStatus
 
 
 class Cleaned(AnswerModel):
-    """How much was removed."""
+    """How many rows were removed."""
 
     jobs: int
     executions: int
@@ -15,7 +15,7 @@ class Cleaned(AnswerModel):
 
 
 class Statistics(AnswerModel):
-    """The figures of the last hour and of this moment."""
+    """Figures of the last hour and of the present moment."""
 
     due: int
     waiting: int
@@ -26,7 +26,7 @@ class Statistics(AnswerModel):
 
 
 class Node(AnswerModel):
-    """A running scheduler process as it said last; `state` is `running`, `draining` or `offline`."""
+    """A scheduler process as it last reported; `state` is `running`, `draining` or `offline`."""
 
     node_id: str
     address: str
@@ -39,7 +39,7 @@ class Node(AnswerModel):
 
 
 class Health(AnswerModel):
-    """How the process is."""
+    """The health of the process."""
 
     status: HealthStatus
     version: str

@@ -1,4 +1,4 @@
-"""What a pull queue hands out (SPEC section 13)."""
+"""Answers of pull queues (SPEC section 13)."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from client_sdk.models.answers.form import AnswerModel
 
 
 class WorkRequest(AnswerModel):
-    """A step as it would have been sent. `body` is the JSON value, or the text where it is none."""
+    """A step as it would have been sent. `body` is a JSON value, or text if it is not JSON."""
 
     method: str = "POST"
     url: str = ""
@@ -33,13 +33,13 @@ class Work(AnswerModel):
 
 
 class Claimed(AnswerModel):
-    """What a claim was given; nothing where nothing came in time."""
+    """The claimed parts; empty if there were none in time."""
 
     items: list[Work]
 
 
 class Renewed(AnswerModel):
-    """The lease goes on until `leaseUntil`; `cancelled`: nobody wants the work any more."""
+    """The lease lasts until `leaseUntil`; `cancelled`: the work is no longer wanted."""
 
     lease_until: AwareDatetime
     lease_seconds: float | None = None

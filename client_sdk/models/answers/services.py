@@ -24,7 +24,7 @@ class Instance(AnswerModel):
 
 
 class InstanceRef(AnswerModel):
-    """The instance that was heard of or removed."""
+    """The instance that sent a heartbeat or was removed."""
 
     instance_id: str
     state: InstanceState | None = None
@@ -47,7 +47,7 @@ class ServiceLine(AnswerModel):
 
 
 class Service(ServiceLine):
-    """A target application by name, with what it declares and who runs."""
+    """A target application by name, with its declared jobs and its instances."""
 
     timers: list[dict[str, Any]] = Field([])
     instances: list[Instance] = Field([])
@@ -60,7 +60,7 @@ class ServiceRef(AnswerModel):
 
 
 class Difference(AnswerModel):
-    """A place at which a declared and a stored definition differ; null may be absence."""
+    """A difference between a declared and a stored definition; null may mean absent."""
 
     pointer: str
     declared: Any = None
@@ -68,7 +68,7 @@ class Difference(AnswerModel):
 
 
 class Drift(AnswerModel):
-    """A declared job that is not as declared: how, why, and what the next scan does about it."""
+    """A job that differs from its declaration: how, why, and what the next scan does."""
 
     job_id: str
     kind: DriftKind = "changed"

@@ -1,4 +1,4 @@
-"""Firings, timers and what was tried without creating anything (SPEC sections 3, 4, 6)."""
+"""Firings, timers and previews (SPEC sections 3, 4, 6)."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from client_sdk.models.answers.words import FiringOutcome, RetryJitter, RetryRea
 
 
 class FiringLine(AnswerModel):
-    """What became of a planned firing, or of a run of missed ones."""
+    """The outcome of a planned firing, or of a run of missed ones."""
 
     planned_at: AwareDatetime
     until: AwareDatetime | None
@@ -29,7 +29,7 @@ class Planned(AnswerModel):
 
 
 class PreviewedFiring(AnswerModel):
-    """A coming firing; `note` on a day on which clocks change."""
+    """A future firing; `note` on a day on which clocks change."""
 
     utc: AwareDatetime
     local: str
@@ -37,7 +37,7 @@ class PreviewedFiring(AnswerModel):
 
 
 class Preview(AnswerModel):
-    """A timer in words and its coming firings."""
+    """A timer as text, and its next firings."""
 
     kind: TimerKind
     dialect: str | None
@@ -65,6 +65,6 @@ class RetryPlan(AnswerModel):
 
 
 class TemplateValue(AnswerModel):
-    """What a template becomes."""
+    """The value of a template."""
 
     value: Any

@@ -1,4 +1,4 @@
-"""The words of the answers: those that this version knows, and any other that a later service may say."""
+"""The enumerated strings of answers; others, of a later service, are accepted too."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,8 +7,8 @@ from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidato
 from client_sdk.models.fields import JitterKind
 
 
-def _keep_later_word(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """A word of a later version is kept as it is: an older caller goes on working."""
+def _keep_unknown(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Keeps an unknown string of a later version, so that an older caller still works."""
     try:
         return check(value)
     except ValidationError:
@@ -17,7 +17,7 @@ def _keep_later_word(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
         raise
 
 
-_OPEN = WrapValidator(_keep_later_word)
+_OPEN = WrapValidator(_keep_unknown)
 
 JobState = Annotated[Literal["active", "paused", "finished", "destroyed"], _OPEN]
 TimerKind = Annotated[Literal["one_time", "timing", "cron", "external"], _OPEN]

@@ -79,6 +79,6 @@ def test_a_changed_request_is_refused(changed: dict[str, str]) -> None:
 
 def test_a_secret_is_never_shown() -> None:
     """Not even where it cannot be read."""
-    with pytest.raises(ValueError, match="no base64") as caught:
+    with pytest.raises(ValueError, match="not base64") as caught:
         Verifier("whsec_not*base64*at*all")
     assert "not*" not in str(caught.value)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("url", ["nowhere", "", "ftp://x", "http://", "http://h:x"])
 def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
     """A slip of the program, told as Python tells it: ValueError, whatever is wrong with it."""
-    with pytest.raises(ValueError, match="no address of a service: write http"):
+    with pytest.raises(ValueError, match="not the address of a service: write http"):
         Connection(url=url, key=None, timeout=1, patience=Patience(), transport=None)
 
 

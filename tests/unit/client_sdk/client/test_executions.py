@@ -13,7 +13,7 @@ async def test_waiting_has_an_end(world: World, client: Client) -> None:
     """What does not end in time goes on; what does not exist is not waited for."""
     await client.jobs.create(definition(), job_id="one")
     later = await client.jobs.trigger("one", delay_seconds=60)
-    with pytest.raises(WaitTimedOut, match="is scheduled after 0 s; it goes on"):
+    with pytest.raises(WaitTimedOut, match="is scheduled after 0 s; it continues"):
         await client.wait_for(later, timeout=0)
     assert (await client.executions.cancel(later, reason="changed my mind")).state == "cancelled"
     assert (await client.wait_for(later, timeout=20)).reason == "changed my mind"

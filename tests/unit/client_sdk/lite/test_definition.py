@@ -30,7 +30,7 @@ async def test_timer_and_qos_are_refused(target: Target) -> None:
     ("members", "pointer", "said"),
     [
         ({"leadSeconds": 3}, "/leadSeconds", "no timer fires here"),
-        ({"historyDetail": "all"}, "/historyDetail", "no history is kept here"),
+        ({"historyDetail": "all"}, "/historyDetail", "there is no history here"),
         ({"parentJob": "p", "parentJobExecution": 1}, "/parentJob", "children"),
         (
             {"notification": [{"url": "http://x/", "guarantee": "outbox"}]},

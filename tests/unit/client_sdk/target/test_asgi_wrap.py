@@ -64,7 +64,7 @@ async def test_the_service_alone_is_an_application() -> None:
     async with place() as at:
         stray = await at.http.post("/punctual/x")
         assert stray.status_code == 404
-        assert "calls of jobs come to /punctual/jobs/{jobId}" in stray.text
+        assert "jobs are called at /punctual/jobs/{jobId}" in stray.text
         assert (await at.http.get("/punctual/jobs/one")).status_code == 405
         big = await at.http.post("/punctual/jobs/one", content=b"x" * ((16 << 20) + 1))
         assert big.status_code == 413

@@ -96,7 +96,7 @@ async def test_a_stale_report_says_stop() -> None:
         await client.executions.cancel(fired)
         go.set()
         await done.wait()
-        assert "any more" in str(raised[0])
+        assert "no longer awaited" in str(raised[0])
 
 
 async def test_a_function_in_a_thread_reports_too() -> None:

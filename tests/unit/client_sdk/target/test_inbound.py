@@ -35,7 +35,7 @@ async def test_a_body_that_does_not_fit_is_refused() -> None:
         for moment in ("2030-01-01", "soon", "2030-13-01T00:00:00Z"):
             answer = await at.call("add", {"left": 1, "right": 2}, X_Scheduled_At=moment)
             form = "RFC 3339 with a time zone, as in 2026-01-01T00:00:00.000Z"
-            said = f"X-Scheduled-At {moment!r} is no moment; write {form}"
+            said = f"X-Scheduled-At {moment!r} is not a moment; write {form}"
             assert (answer.status_code, answer.json()["detail"]) == (422, said)
 
 

@@ -45,7 +45,7 @@ def test_what_cannot_be_declared_is_said() -> None:
         ({"jobId": "x"}, "takes no jobId: did you mean job_id?"),
         ({"time_out_seconds": 5}, "did you mean timeout_seconds?"),
         ({"zzz": 5}, "remove it or check its spelling"),
-        ({"step": {"url": "queue://work"}}, "step takes no url: it leads to the function; work for a queue"),
+        ({"step": {"url": "queue://work"}}, "step takes no url: it is the function's own; work for a queue"),
         ({"step": {"serviceName": "x"}}, "step takes no serviceName"),
         ({"step": {"method": "GET"}}, "called by POST"),
         ({"step": {"body": 1}}, "give body=… beside step"),
