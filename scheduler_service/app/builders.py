@@ -14,8 +14,7 @@ from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Core
-from scheduler_service.hosts.limits import HostLimits
+from scheduler_service.hosts.host_parts import Core, HostLimits
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter

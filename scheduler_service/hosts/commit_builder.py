@@ -22,7 +22,7 @@ from scheduler_service.engine.delay import delay, delay_records
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.catalogue_entry import bury, describe
-from scheduler_service.hosts.core import Core, Redact
+from scheduler_service.hosts.host_parts import Core, Redact
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch

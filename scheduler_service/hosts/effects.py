@@ -5,18 +5,12 @@ from collections.abc import Mapping
 from scheduler_service.domain.effects import Abandon, Call, CountMissed, Effect, Inform, Notify, Retire
 from scheduler_service.domain.wire import Token
 from scheduler_service.engine.program import Program
-from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Redact
-from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight, WakeClaimers
-from scheduler_service.hosts.limits import HostLimits
-from scheduler_service.hosts.misfire_counter import Count, MisfireCounter
+from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight
+from scheduler_service.hosts.misfire_counter import MisfireCounter
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import SendGuard
-from scheduler_service.ports.history import History
-from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import Sender
-from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import StateStore
 
 
@@ -61,37 +55,25 @@ class EffectHandlers:
     """Everything that effects start, and what of it is still under way; `act` dispatches the effects."""
 
     def __init__(
-        self,
-        *,
-        sender: Sender,
-        send_guard: SendGuard,
-        router: Router,
-        wake_claimers: WakeClaimers,
-        store: StateStore,
-        history: History,
-        redelivery: Redelivery,
-        clock: Timekeeper,
-        redact: Redact,
-        count: Count,
-        log: Log,
-        limits: HostLimits,
+        self, parts: HostParts, *, store: StateStore, send_guard: SendGuard, redelivery: Redelivery
     ) -> None:
+        sender, log, limits = parts.sender, parts.log, parts.limits
         self.calls = CallsInFlight(sender=sender, send_guard=send_guard, redelivery=redelivery, log=log)
         self.parts = PartsInFlight(
             sender=sender,
             send_guard=send_guard,
-            router=router,
+            router=parts.router,
             redelivery=redelivery,
             log=log,
-            wake_claimers=wake_claimers,
+            wake_claimers=parts.wake_claimers,
         )
-        self.counter = MisfireCounter(count=count, redelivery=redelivery, log=log)
+        self.counter = MisfireCounter(count=parts.count, redelivery=redelivery, log=log)
         self.notifications = NotificationSender(
             sender=sender,
             store=store,
-            history=history,
-            clock=clock,
-            redact=redact,
+            history=parts.history,
+            clock=parts.clock,
+            redact=parts.redact,
             log=log,
             retries=limits.retries,
             interval=limits.interval,

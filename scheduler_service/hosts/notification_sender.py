@@ -12,7 +12,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Outcome
 from scheduler_service.engine.notification_retry import INTERVAL, RETRIES, after_try, record_of
 from scheduler_service.hosts.clock import Alarm, Timekeeper
-from scheduler_service.hosts.core import Redact
+from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.in_flight import send_once
 from scheduler_service.hosts.pending_notifications import PendingNotifications
 from scheduler_service.ports.errors import StoreError

@@ -17,60 +17,54 @@ from scheduler_service.hosts.commit_builder import (
     remember_reply,
     sort_effects,
 )
-from scheduler_service.hosts.core import Act, Core, Redact
-from scheduler_service.hosts.identity import NewIdentity
+from scheduler_service.hosts.host_parts import Act, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit, has_open_executions
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.ports.alarms import Alarms
-from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.ports.history import History
 from scheduler_service.ports.state import NOTHING, StateStore
 
 Away = Callable[[str], tuple[Holder, ...]]
-BEARABLE = 2  # ms by which what a turn ahead of its moment begins may begin late, and not say so
+UNREPORTED_DELAY_MS = 2
+"""By so much an early turn may be released late without correcting its records."""
 
 
 class Turn:
-    """Takes turns on jobs that are held. The caller holds the job's lock from before `run` to after it.
+    """Takes turns on cached jobs. The caller holds the job's lock from before `run` to after it.
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
-    flight; `redact` masks and cuts a record before it is written anywhere; `away` names the other nodes that
-    live and will hand executions over (None: there are none); `wait_until` waits for a steady moment.
+    flight; `away` names the live nodes that will hand executions of a job over (None: there are none);
+    `wait_until` waits for a steady moment.
     """
 
     def __init__(
         self,
+        parts: TurnParts,
         *,
-        core: Core,
         store: StateStore,
-        history: History,
-        clock: Clock,
+        holder: Holder,
+        boot: int,
         alarms: Alarms,
         act: Act,
         alive: Callable[[str], tuple[Token, ...]],
-        redact: Redact,
-        new_identity: NewIdentity,
-        holder: Holder,
-        boot: int,
         wait_until: WaitUntil,
         away: Away | None = None,
     ) -> None:
-        self._core = core
+        core = self._core = parts.core
         self._store = store
-        self._history = history
-        self._clock = clock
+        self._history = parts.history
+        self._clock = parts.clock
         self._alarms = alarms
         self._act = act
         self._alive = alive
         self._away = away
         self._wait_until = wait_until
-        self._new_identity = new_identity
+        self._new_identity = parts.new_identity
         self._holder = holder
-        self._writes = CommitBuilder(core=core, redact=redact, holder=holder, boot=boot)
+        self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._programs = ProgramCache(store=store, compiler=core.compile)
 
     async def run(
@@ -213,7 +207,7 @@ class Turn:
         if until is not None:
             await self._wait_until(until.steady)
             late = self._clock.now().steady - until.steady
-            if late > BEARABLE:
+            if late > UNREPORTED_DELAY_MS:
                 pending = self._writes.delay(pending, late)
         await self._finish(cached, pending)
 

@@ -7,8 +7,6 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Token
-from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.core import Core, Redact
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
@@ -21,21 +19,15 @@ from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
-from scheduler_service.hosts.identity import IdentitySource, NewIdentity
-from scheduler_service.hosts.in_flight import wake_no_claimers
+from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
-from scheduler_service.hosts.limits import DEFAULT_LIMITS, HostLimits
-from scheduler_service.hosts.misfire_counter import Count
 from scheduler_service.hosts.program_cache import ProgramCache
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.cluster import ClusterNodes, ClusterStore
-from scheduler_service.ports.history import Batch, History
-from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import Sender
-from scheduler_service.ports.services import Router
+from scheduler_service.ports.history import Batch
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -47,22 +39,12 @@ class Cluster(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class DaprParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a dapr host stands on."""
+class DaprParts(HostParts, frozen=True, kw_only=True):
+    """What the host of a node is made of. `owner_of` names the service that declared a restored job."""
 
-    core: Core
     cluster: Cluster
     sidecar: Sidecar
-    history: History
-    sender: Sender
-    router: Router
-    clock: Timekeeper
-    redact: Redact
-    count: Count
-    log: Log
     owner_of: OwnerOf = no_owner
-    new_identity: NewIdentity = msgspec.field(default_factory=IdentitySource)
-    limits: HostLimits = DEFAULT_LIMITS
 
 
 def build_dapr_host(parts: DaprParts) -> DaprHost:
@@ -131,18 +113,7 @@ class _DaprContainer:
     @cached_property
     def effects(self) -> EffectHandlers:
         return EffectHandlers(
-            sender=self._parts.sender,
-            send_guard=self.send_guard,
-            router=self._parts.router,
-            wake_claimers=wake_no_claimers,
-            store=self.store,
-            history=self._parts.history,
-            redelivery=self.redelivery,
-            clock=self._parts.clock,
-            redact=self._parts.redact,
-            count=self._parts.count,
-            log=self._parts.log,
-            limits=self._parts.limits,
+            self._parts, store=self.store, send_guard=self.send_guard, redelivery=self.redelivery
         )
 
     @cached_property
@@ -206,19 +177,15 @@ class _DaprContainer:
     @cached_property
     def _turn(self) -> Turn:
         return Turn(
-            core=self._parts.core,
+            self._parts,
             store=self.store,
-            history=self._parts.history,
-            clock=self._parts.clock,
+            holder=self._holder,
+            boot=self._cluster.epoch,
             alarms=self.alarms,
             act=self.effects.act,
             alive=self._alive,
-            redact=self._parts.redact,
-            new_identity=self._parts.new_identity,
-            holder=self._holder,
-            boot=self._cluster.epoch,
-            away=self.handovers.away,
             wait_until=TimedRelease(clock=self._parts.clock).wait_until,
+            away=self.handovers.away,
         )
 
     def _alive(self, uid: str) -> tuple[Token, ...]:

@@ -9,11 +9,11 @@ from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Unchanged
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.core import Core
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.draining import STARTING, STOPPING
+from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.identity import KEY_BYTES
 from scheduler_service.hosts.job_cache import CachedJob, JobCache
 from scheduler_service.hosts.messages import (

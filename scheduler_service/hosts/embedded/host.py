@@ -7,21 +7,19 @@ from typing import Any, TypeVar
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.draining import STARTING, STOPPING, close_history, wait_for_rest
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.bulk_creation import BulkCreation
 from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.embedded.turns import EmbeddedTurns
+from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
-from scheduler_service.ports.history import History
-from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import StateStore
 
 Result = TypeVar("Result")
@@ -35,29 +33,27 @@ class EmbeddedHost:
 
     def __init__(
         self,
+        parts: HostParts,
         *,
+        store: StateStore,
         turns: EmbeddedTurns,
         creation: BulkCreation,
         jobs: JobCache,
         alarms: EmbeddedAlarms,
         effects: EffectHandlers,
         recovery: Recovery,
-        store: StateStore,
-        history: History,
         release: TimedRelease,
-        clock: Timekeeper,
-        log: Log,
     ) -> None:
-        self._release = release
+        self._history = parts.history
+        self._clock = parts.clock
+        self._log = parts.log
+        self._store = store
         self._turns = turns
         self._creation = creation
         self._jobs = jobs
         self._alarms = alarms
         self._recovery = recovery
-        self._store = store
-        self._history = history
-        self._clock = clock
-        self._log = log
+        self._release = release
         self._tasks = Tasks()
         self.effects = effects
         self.notifications = effects.notifications

@@ -19,8 +19,8 @@ from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.core import Core
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.host_parts import Core
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.state import StateStore

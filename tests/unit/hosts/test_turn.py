@@ -23,6 +23,7 @@ from scheduler_service.domain.replies import Recalled, Refusal, RefusalCode, Rep
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.clock import ManualClock
+from scheduler_service.hosts.host_parts import TurnParts
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
@@ -70,15 +71,17 @@ class Bench:
         self.clock = ManualClock(wall=START, skew=SKEW)
         self.effects: list[Effect] = []
         self.turn = Turn(
-            core=CORE,
+            TurnParts(
+                core=CORE,
+                history=self.history,
+                clock=self.clock,
+                redact=Masking().redact_all,
+                new_identity=lambda: (f"uid{boot}", b"k" * 32),
+            ),
             store=self.store,
-            history=self.history,
-            clock=self.clock,
             alarms=JournalAlarms(self.journal),
             act=self._act,
             alive=lambda uid: (),
-            redact=Masking().redact_all,
-            new_identity=lambda: (f"uid{boot}", b"k" * 32),
             holder=Holder("node", str(boot)),
             boot=boot,
             wait_until=TimedRelease(clock=self.clock).wait_until,

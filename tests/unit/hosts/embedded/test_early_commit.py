@@ -13,7 +13,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome, JobState
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, ExecutionRecord, FiringRecord
 from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS, EarlyCommit
-from scheduler_service.hosts.limits import HostLimits
+from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.timed_release import BATCH, TimedRelease
 from tests.unit.hosts.house import START, House
 from tests.unit.hosts.memory_store import Fate

@@ -11,8 +11,8 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
+from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import JobCache, LockedJob
-from scheduler_service.hosts.limits import HostLimits
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.hosts.house import House, asynchronous, describe, until

@@ -1,0 +1,94 @@
+"""What a host is made of, the same on one machine and in a cluster; `app` hands it in."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from scheduler_service.domain.document import Document
+from scheduler_service.domain.effects import Effect
+from scheduler_service.domain.events import Event
+from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.records import Record
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.notification_retry import INTERVAL, RETRIES
+from scheduler_service.engine.program import Program
+from scheduler_service.engine.status import Summary
+from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.hosts.identity import IdentitySource, NewIdentity
+from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
+from scheduler_service.hosts.misfire_counter import Count
+from scheduler_service.hosts.redelivery import LEASE
+from scheduler_service.ports.delivery import Compile
+from scheduler_service.ports.history import History
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import Sender
+from scheduler_service.ports.services import Router
+
+
+class Core(msgspec.Struct, frozen=True):
+    """The pure functions behind a turn, from `engine.machine`, `.snapshot`, `.status` and `.compile`."""
+
+    decide: Callable[[Job, Event, Now], Decision]
+    encode: Callable[[Document], bytes]
+    decode: Callable[[bytes], Document]
+    needs_commit: Callable[[Document | None, Document | None], bool]
+    due: Callable[[Job], Due]
+    summarize: Callable[[Job], Summary]
+    compile: Compile
+
+
+class Redact(Protocol):
+    """`Masking.redact_all`: what of some records may be written."""
+
+    def __call__(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
+        """Masked and cut; `detail` is the job's `historyDetail`, None: the setting."""
+
+
+class Act(Protocol):
+    """Starts the effects of a turn; never waits, never raises."""
+
+    def __call__(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
+        """`programs` are those of the job after the turn."""
+
+
+class HostLimits(msgspec.Struct, frozen=True):
+    """Alarms (`ready`) and jobs (`hot`) in memory, tries of a delivery, the lease of a call; times in ms.
+
+    `early_commit`: how far ahead of its moment a firing's turn may be taken and made durable, so that only
+    sending is left at the moment itself. `batch_window`: how long of that firings wait for others.
+    `burst_lead`: how far ahead where many firings are due at one moment (docs/decisions/0017).
+    """
+
+    ready: int = 100_000
+    hot: int = 20_000
+    retries: int = RETRIES
+    interval: int = INTERVAL
+    lease: int = LEASE
+    early_commit: int = 0
+    batch_window: int = 0
+    burst_lead: int = 0
+
+
+DEFAULT_LIMITS = HostLimits()
+
+
+class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What turns need of the outside, beside the store and the alarms."""
+
+    core: Core
+    history: History
+    clock: Timekeeper
+    redact: Redact
+    new_identity: NewIdentity = msgspec.field(default_factory=IdentitySource)
+
+
+class HostParts(TurnParts, frozen=True, kw_only=True):
+    """What turns need, and what carries out their effects."""
+
+    sender: Sender
+    router: Router
+    count: Count
+    log: Log
+    wake_claimers: WakeClaimers = wake_no_claimers
+    limits: HostLimits = DEFAULT_LIMITS
