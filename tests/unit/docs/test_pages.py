@@ -22,6 +22,7 @@ from scheduler_service.settings import Settings, load_settings
 from tests.unit.docs.pages import PAGES, ROOT, anchors, fences, prose, read, rows
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FILE = re.compile(r"`([A-Za-z_.]+(?:/[\w.-]+)+\.(?:py|md|toml|ya?ml))(?:::\w+)?`")
 
 
 def _settings() -> dict[str, object]:
@@ -175,3 +176,11 @@ def test_every_system_variable_is_documented() -> None:
     page = read("docs/templates.md")
     for name in SYSTEM_VARIABLES:
         assert f"`{name}`" in page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_is_named_exists(page: Path) -> None:
+    """By its path in the checkout, or below scheduler_service; `ROOM` stands for any package."""
+    named = {path for path in FILE.findall(page.read_text(encoding="utf-8")) if "ROOM" not in path}
+    places = (ROOT, ROOT / "scheduler_service")
+    assert [path for path in sorted(named) if not any((place / path).exists() for place in places)] == []
