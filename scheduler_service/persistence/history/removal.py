@@ -1,6 +1,6 @@
 """Removes history in small steps: each works on many rows at once, in a transaction of the writer.
 
-The keys of the rows to delete leave the database as one value and go back as one parameter (`Gathered`).
+The keys of the rows to delete are found once: other nodes may write between two statements (`Dialect.hold`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.persistence.history.schema import deliveries, entries, executions, firings
 from scheduler_service.persistence.sql.dialect import Dialect
-from scheduler_service.persistence.sql.expressions import Gathered, StoredSize, json_rows
+from scheduler_service.persistence.sql.expressions import StoredSize, json_rows
 
 # How many rows one step looks at: longer ones keep the writer from its load.
 WINDOW_ROWS = 2_000
@@ -70,7 +70,7 @@ class Removal:
         if last is None:
             return Removed(), None
         within.append(sa.tuple_(*order) <= _literal(last))
-        return _remove(connection, [*within, *_trimmed(trim)]), tuple(last)
+        return self._remove(connection, [*within, *_trimmed(trim)]), tuple(last)
 
     def find_lives(self, jobs: Mapping[str, int], tenant: str, connection: sa.Connection) -> list[str]:
         """The lives (uids) with executions up to the last `executeNumber` of each job."""
@@ -94,7 +94,7 @@ class Removal:
 
     def remove_lives(self, uids: Sequence[str], connection: sa.Connection) -> Removed:
         """Removes a part of what there is of these lives; nothing removed: nothing is left."""
-        removed = _remove(connection, [_is_of(executions, uids)], most=WINDOW_ROWS)
+        removed = self._remove(connection, [_is_of(executions, uids)], most=WINDOW_ROWS)
         if removed.executions:
             return removed
         # What belongs to no execution: missed firings, and deliveries that came too late.
@@ -111,14 +111,30 @@ class Removal:
 
     def drop_detail(self, used: int, connection: sa.Connection) -> tuple[int, int]:
         """Removes the oldest detail and marks its executions: how many rows, and the bytes in use then."""
-        oldest = sa.select(entries).order_by(entries.c.id).limit(DETAIL_ROWS).subquery()
-        size = sa.func.coalesce(sa.func.sum(StoredSize(oldest.c.payload) + ROW_BYTES), 0)
-        gathered = Gathered(oldest.c.uid, oldest.c.execute_number, oldest.c.id)
-        keys, freed = connection.execute(sa.select(gathered, size)).one()
-        _mark_dropped(connection, keys)
-        its_ids = sa.select(json_rows(sa.literal(keys)).c.other)
-        gone = connection.execute(sa.delete(entries).where(entries.c.id.in_(its_ids))).rowcount
-        return gone, self._dialect.used_after(connection, used - int(freed))
+        table = entries.c
+        oldest = sa.select(table.uid, table.execute_number, table.id).order_by(table.id).limit(DETAIL_ROWS)
+        held = self._dialect.hold(connection, oldest)
+        is_held = table.id.in_(sa.select(held.c.other))
+        size = sa.func.coalesce(sa.func.sum(StoredSize(table.payload) + ROW_BYTES), 0)
+        freed = int(connection.execute(sa.select(size).where(is_held)).scalar_one())
+        _mark_cleared(connection, held)
+        gone = connection.execute(sa.delete(entries).where(is_held)).rowcount
+        return gone, self._dialect.used_after(connection, used - freed)
+
+    def _remove(
+        self, connection: sa.Connection, conditions: Iterable[sa.ColumnElement[bool]], most: int | None = None
+    ) -> Removed:
+        """Removes executions, at most `most`, with all that belongs to them."""
+        table = executions.c
+        found = sa.select(table.uid, table.execute_number, table.planned_at).where(*conditions).limit(most)
+        held = self._dialect.hold(connection, found)
+        fired = sa.tuple_(firings.c.uid, firings.c.planned_at, firings.c.execute_number)
+        is_fired = fired.in_(sa.select(held.c.name, held.c.other, held.c.number))
+        notifications = connection.execute(sa.delete(deliveries).where(_among(deliveries, held))).rowcount
+        connection.execute(sa.delete(entries).where(_among(entries, held)))
+        started = connection.execute(sa.delete(firings).where(is_fired)).rowcount
+        ended = connection.execute(sa.delete(executions).where(_among(executions, held))).rowcount
+        return Removed(ended, notifications, started)
 
     def measure(self, connection: sa.Connection) -> int:
         """The bytes that the history uses."""
@@ -134,10 +150,10 @@ def mark_dropped(connection: sa.Connection, dropped: Iterable[tuple[str, int]]) 
     keys = sorted(dropped)
     if keys:
         statement = sa.update(executions).values(dropped=1)
-        connection.execute(statement.where(_among(executions, _encode(keys))))
+        connection.execute(statement.where(_among(executions, _rows(keys))))
 
 
-def _mark_dropped(connection: sa.Connection, keys: str) -> None:
+def _mark_cleared(connection: sa.Connection, keys: sa.FromClause) -> None:
     table = executions.c
     is_bare = table.params == NO_PARAMS
     statement = sa.update(executions).where(_among(executions, keys))
@@ -175,27 +191,6 @@ def _trimmed(trim: Trim) -> list[sa.ColumnElement[bool]]:
     return conditions
 
 
-def _remove(
-    connection: sa.Connection, conditions: Iterable[sa.ColumnElement[bool]], most: int | None = None
-) -> Removed:
-    """Removes executions, at most `most`, with all that belongs to them."""
-    table = executions.c
-    found = sa.select(table.uid, table.execute_number, table.planned_at).where(*conditions)
-    gathered = Gathered(*found.limit(most).subquery().c)
-    keys = connection.execute(sa.select(gathered)).scalar_one()
-    if keys == "[]":
-        return Removed()
-    rows = json_rows(sa.literal(keys))
-    notifications = connection.execute(sa.delete(deliveries).where(_among(deliveries, keys))).rowcount
-    connection.execute(sa.delete(entries).where(_among(entries, keys)))
-    fired = sa.tuple_(firings.c.uid, firings.c.planned_at, firings.c.execute_number).in_(
-        sa.select(rows.c.name, rows.c.other, rows.c.number)
-    )
-    gone = connection.execute(sa.delete(firings).where(fired)).rowcount
-    ended = connection.execute(sa.delete(executions).where(_among(executions, keys))).rowcount
-    return Removed(ended, notifications, gone)
-
-
 def _delete_window(
     connection: sa.Connection, table: sa.Table, conditions: Iterable[sa.ColumnElement[bool]]
 ) -> int:
@@ -204,10 +199,9 @@ def _delete_window(
     return connection.execute(sa.delete(table).where(sa.tuple_(*key).in_(window))).rowcount
 
 
-def _among(table: sa.Table, keys: str) -> sa.ColumnElement[bool]:
+def _among(table: sa.Table, keys: sa.FromClause) -> sa.ColumnElement[bool]:
     """Whether a row belongs to one of the executions of `keys`."""
-    rows = json_rows(sa.literal(keys))
-    return sa.tuple_(table.c.uid, table.c.execute_number).in_(sa.select(rows.c.name, rows.c.number))
+    return sa.tuple_(table.c.uid, table.c.execute_number).in_(sa.select(keys.c.name, keys.c.number))
 
 
 def _is_of(table: sa.Table, uids: Sequence[str]) -> sa.ColumnElement[bool]:

@@ -53,6 +53,12 @@ class Dialect(Protocol):
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The columns in whose order a walk over all rows of `table` reads fastest; unique together."""
 
+    def hold(self, connection: sa.Connection, keys: sa.Select[Any]) -> sa.FromClause:
+        """What `keys` (a text and two numbers) selects now, as a table until the next call.
+
+        Its columns are `name`, `number` and `other`.
+        """
+
     def measure(self, connection: sa.Connection, tables: Iterable[sa.Table]) -> int:
         """The bytes that the database uses for `tables`."""
 

@@ -29,17 +29,6 @@ class Like(FunctionElement[Any]):
     inherit_cache = True
 
 
-class Gathered(FunctionElement[str]):
-    """All rows of a query as one JSON array of arrays of these columns.
-
-    For each row that it fetches, SQLite's driver waits for the interpreter, up to 5 ms while the event loop
-    is busy: one value is one wait.
-    """
-
-    type = sa.Text()
-    inherit_cache = True
-
-
 class StoredSize(FunctionElement[int]):
     """The bytes that a value takes where it is stored."""
 

@@ -14,12 +14,12 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.expressions import (
-    Gathered,
     JsonRows,
     Like,
     Member,
     StoredSize,
     Unindexed,
+    json_rows,
 )
 from scheduler_service.persistence.sql.upserts import Row, Upsert
 from scheduler_service.ports.errors import StoreUnavailable
@@ -113,6 +113,12 @@ class PostgresDialect:
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The order of the primary key: there is no other that stays."""
         return tuple(table.primary_key)
+
+    def hold(self, connection: sa.Connection, keys: sa.Select[Any]) -> sa.FromClause:
+        """As a parameter: temporary tables would fill the server's catalogue with dead rows."""
+        row = sa.func.json_build_array(*keys.subquery().c)
+        found = connection.execute(sa.select(sa.cast(sa.func.json_agg(row), sa.Text))).scalar()
+        return json_rows(sa.literal(found or "[]"))
 
     def measure(self, connection: sa.Connection, tables: Iterable[sa.Table]) -> int:
         """The bytes that the rows of `tables` hold, roughly: reads all of them.
@@ -212,12 +218,6 @@ def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
 def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
     column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} ILIKE {pattern} ESCAPE '\\'"
-
-
-@compiles(Gathered, "postgresql")
-def _gathered(element: Gathered, compiler: SQLCompiler, **options: Any) -> str:
-    row = f"json_build_array({compiler.process(element.clauses, **options)})"
-    return f"CAST(coalesce(json_agg({row}), '[]') AS text)"
 
 
 @compiles(StoredSize, "postgresql")

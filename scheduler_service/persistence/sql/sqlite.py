@@ -18,7 +18,6 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.expressions import (
-    Gathered,
     JsonRows,
     Like,
     Member,
@@ -37,6 +36,7 @@ CHECKPOINT_PAGES = 8_000
 INCREMENTAL = (2,)
 # Pages that are given back at once.
 VACUUM_PAGES = 2_000
+_HELD = sa.table("held", sa.column("name"), sa.column("number"), sa.column("other"))
 # One statement for many rows lets go of the interpreter once, not once a row, and is prepared once.
 CHUNK_ROWS = 256
 
@@ -97,6 +97,13 @@ class SqliteDialect:
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The order in which rows lie in the file."""
         return (sa.literal_column(f"{table.name}.rowid", sa.BigInteger),)
+
+    def hold(self, connection: sa.Connection, keys: sa.Select[Any]) -> sa.FromClause:
+        """In a table of the connection: the driver would wait for the interpreter for each row it fetches."""
+        connection.exec_driver_sql(f"CREATE TEMP TABLE IF NOT EXISTS {_HELD.name} (name, number, other)")
+        connection.execute(sa.delete(_HELD))
+        connection.execute(sa.insert(_HELD).from_select(list(_HELD.c), keys))
+        return _HELD
 
     def measure(self, connection: sa.Connection, tables: Iterable[sa.Table]) -> int:
         """The bytes in use in the file, whatever its tables."""
@@ -213,11 +220,6 @@ def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
 def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
     column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} LIKE {pattern} ESCAPE '\\'"
-
-
-@compiles(Gathered, "sqlite")
-def _gathered(element: Gathered, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_group_array(json_array({compiler.process(element.clauses, **options)}))"
 
 
 @compiles(StoredSize, "sqlite")

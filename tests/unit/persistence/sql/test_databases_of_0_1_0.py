@@ -1,0 +1,144 @@
+"""Databases that 0.1.0 made (its commit 8eb9e4e) open and go on: history, cluster, and a whole data folder.
+
+The files of `of_0_1_0` are dumps of what it wrote: tables, indexes and a few rows.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.app.data_folder import check_folder, history_address, migrate_folder
+from scheduler_service.domain.moments import Due
+from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.history.database import HistoryDatabase, inspect
+from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
+from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.services.table import SqlServiceTable
+from scheduler_service.persistence.sql.dialect import open_dialect
+from scheduler_service.persistence.sql.migrations import check
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.catalogue import JobQuery
+from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.settings import Settings
+from tests.unit.persistence.history.samples import batch, execution
+from tests.unit.persistence.samples import commit, entry
+
+pytestmark = pytest.mark.anyio
+DUMPS = Path(__file__).parent.parent / "of_0_1_0"
+Old = Callable[[str], str]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Old:
+    """Makes an old database from its dump; its address."""
+
+    def make(name: str) -> str:
+        if request.param == "sqlite":
+            restore_file(tmp_path / "old.db", f"{name}.sqlite.sql")
+            return f"sqlite:///{tmp_path}/old.db"
+        import psycopg
+
+        url: str = request.getfixturevalue("bare_postgres_url")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute((DUMPS / f"{name}.postgresql.sql").read_bytes())
+        return url
+
+    return make
+
+
+def restore_file(place: Path, dump: str) -> None:
+    with closing(sqlite3.connect(place)) as connection:
+        connection.executescript((DUMPS / dump).read_text(encoding="utf-8"))
+
+
+async def check_history(url: str) -> None:
+    """What 0.1.0 wrote is read; what is new is written beside it and over it."""
+    database = HistoryDatabase(url=url)
+    reads = HistoryReads(database=database)
+    writer = HistoryWriter(database=database, on_written=lambda _: None, on_trouble=lambda _: None)
+    services = SqlServiceTable(database=database)
+    before = await reads.execution("default", "u1-2")
+    assert before is not None
+    assert [len(one["steps"]) for one in before["attempts"]] == [1]  # type: ignore[attr-defined]
+    assert [one["event"] for one in before["notifications"]] == ["succeed"]  # type: ignore[attr-defined]
+    assert len((await reads.firings(FiringQuery(uid="u1"))).items) == 2
+    assert [one.name for one in await services.services()] == ["billing"]
+    assert await services.owner("default", "job", "u1") == "billing"
+    for number in (2, 3):
+        writer.append(batch(9, execution(number, "terminated")), durable=False)
+    await writer.flush()
+    page = await reads.executions(ExecutionQuery(tenant="default"))
+    assert [(one["executeNumber"], one["state"]) for one in page.items] == [
+        (3, "terminated"), (2, "terminated"), (1, "succeeded"),
+    ]  # fmt: skip
+    assert len((await reads.deliveries(DeliveryQuery(tenant="default"))).items) == 2
+    await services.close()
+    await writer.close()
+    await reads.close()
+    database.close()
+
+
+async def test_a_history_goes_on(old: Old) -> None:
+    """Its version is the newest: nothing is migrated, and nothing differs from the schema."""
+    url = old("history")
+    assert inspect(url=url).up_to_date
+    await check_history(url)
+    assert inspect(url=url).up_to_date
+
+
+async def test_a_cluster_goes_on(old: Old) -> None:
+    """Its tables had no version: they get one, and differ in nothing from those that are made now."""
+    url = old("cluster")
+    for _ in range(2):
+        database = await SharedDatabase.open(url=url)
+        shared, catalogue = SharedStore(database=database), SharedCatalogue(database=database)
+        assert [one.job_id for one in (await catalogue.list(JobQuery())).items] == ["job"]
+        assert [one.text for one in await catalogue.revisions("uid-job")] == [b"{}"]
+        assert [one.delivery_id for one in await shared.deliveries("", 10)] == ["d1"]
+        await database.close()
+    dialect = open_dialect(url, subject="the shared database")
+    assert check(dialect.engine, CLUSTER).up_to_date
+    dialect.engine.dispose()
+    database = await SharedDatabase.open(url=url)
+    shared, nodes = SharedStore(database=database), Nodes(database=database)
+    assert [one.node_id for one in await nodes.list()] == ["one"]
+    assert await nodes.next_epoch() == 2
+    assert await nodes.keep_app_id("another") == "punctual"
+    await shared.claim(TurnClaim(entry(missed=3), Due(), 1, 2, Holder("one", "1"), 20))
+    found = await shared.find("job")
+    assert found is not None
+    assert (found.sequence, found.entry.missed) == (2, 3)
+    await database.close()
+
+
+async def test_a_data_folder_goes_on(tmp_path: Path) -> None:
+    """`state.db` and `history.db` have this version's formats, and both are read and written."""
+    for name in ("state", "history"):
+        restore_file(tmp_path / f"{name}.db", f"{name}.sqlite.sql")
+    history = history_address(Settings(), tmp_path)
+    migrate_folder(tmp_path, history)
+    assert check_folder(tmp_path, history) == []
+    store = await SqliteStateStore.open(folder=tmp_path)
+    assert (store.node_id, store.boot) == ("node-one", 2)
+    stored = await store.load("job")
+    assert stored is not None
+    assert (stored.document, stored.due) == (b"doc", Due(wall=5_000))
+    assert await store.definition("uid-job", 1) == b"{1}"
+    await store.commit(commit("job", expected=1, missed=7))
+    await store.commit(commit("new"))
+    page = await store.catalogue.list(JobQuery())
+    assert [(one.job_id, one.missed) for one in page.items] == [("job", 7), ("new", 0), ("other", 0)]
+    assert [one.job_id for one in (await store.catalogue.list(JobQuery(labels=(("team", "x"),)))).items] == [
+        "other"
+    ]
+    await store.close()
+    await check_history(history)

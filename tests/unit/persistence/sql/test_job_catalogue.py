@@ -1,0 +1,217 @@
+"""Lists of jobs read rows in the order of an index: the plans are those that 0.1.0 had for its own texts."""
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+import sqlalchemy as sa
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
+from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
+from scheduler_service.persistence.sqlite.schema import upgrade
+from scheduler_service.ports.catalogue import Catalogue, JobQuery, JobSort
+from scheduler_service.ports.cluster import TurnClaim
+from tests.unit.persistence.samples import entry
+
+pytestmark = pytest.mark.anyio
+Found = TypeVar("Found")
+Ask = Callable[[Catalogue], Awaitable[object]]
+JOB_ID = "jobs USING INDEX sqlite_autoindex_jobs_1"
+SORTED = "USE TEMP B-TREE FOR ORDER BY"
+
+
+class Reader:
+    """Runs reads of the catalogue at once, on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def read(self, call: Callable[[sqlite3.Connection], Found]) -> Found:
+        return call(self._connection)
+
+
+async def catch_up() -> None:
+    """The table has everything."""
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    """The tables of `state.db` with 20 jobs."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    upgrade(connection, place=":memory:")
+    for number in range(20):
+        row = {
+            "job_id": f"j{number:02}", "uid": f"u{number}", "tenant": "default", "job_name": f"n{number}",
+            "creator": "api", "kind": "cron", "state": "active", "revision": 1, "labels": "{}",
+            "created_at": 1, "updated_at": 1, "system": 0, "face": 0, "sequence": 1, "next_fire": number,
+            "execute_number": 0, "request_counts": 0, "missed": 0, "live": 1, "waiting": 1, "latest": b"",
+        }  # fmt: skip
+        names, marks = ",".join(row), ",".join("?" * len(row))
+        connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", list(row.values()))
+    yield connection
+    connection.close()
+
+
+def listed(**query: Any) -> Ask:
+    return lambda catalogue: catalogue.list(JobQuery(**query))
+
+
+def continued(**query: Any) -> Ask:
+    """The second page."""
+
+    async def ask(catalogue: Catalogue) -> None:
+        first = await catalogue.list(JobQuery(limit=5, **query))
+        await catalogue.list(JobQuery(limit=5, cursor=first.next_cursor, **query))
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("ask", "plan"),
+    [
+        (listed(), [f"SCAN {JOB_ID}"]),
+        (listed(tenant=None), [f"SCAN {JOB_ID}"]),
+        (listed(states=()), [f"SCAN {JOB_ID}"]),
+        (listed(descending=True), [f"SCAN {JOB_ID}"]),
+        (listed(kind="cron", creator="x", object_id="y"), [f"SCAN {JOB_ID}"]),
+        (listed(text="n1"), [f"SCAN {JOB_ID}"]),
+        (listed(states=(JobState.ACTIVE,)), ["SEARCH jobs USING INDEX jobs_state (tenant=? AND state=?)"]),
+        (listed(states=(JobState.PAUSED,)), ["SEARCH jobs USING INDEX jobs_state (tenant=? AND state=?)"]),
+        (
+            listed(states=(JobState.PAUSED,), sort=JobSort.JOB_NAME),
+            ["SEARCH jobs USING INDEX jobs_state (tenant=? AND state=?)", SORTED],
+        ),
+        (listed(parent_job="p"), ["SEARCH jobs USING INDEX jobs_parent (parent_job=?)", SORTED]),
+        (
+            listed(parent_job="p", parent_execution=1),
+            ["SEARCH jobs USING INDEX jobs_parent (parent_job=? AND parent_execution=?)"],
+        ),
+        (listed(sort=JobSort.JOB_NAME), ["SCAN jobs USING INDEX jobs_name"]),
+        (listed(sort=JobSort.CREATED_AT, descending=True), ["SCAN jobs USING INDEX jobs_created"]),
+        (listed(sort=JobSort.UPDATED_AT), ["SCAN jobs USING INDEX jobs_updated"]),
+        (
+            listed(sort=JobSort.NEXT_FIRE_TIME, limit=10),
+            ["SEARCH jobs USING INDEX jobs_next_fire (next_fire>?)"],
+        ),
+        (continued(), [f"SEARCH {JOB_ID} (job_id>?)"]),
+        (continued(descending=True), [f"SEARCH {JOB_ID} (job_id<?)"]),
+        (
+            continued(sort=JobSort.JOB_NAME),
+            ["SEARCH jobs USING INDEX jobs_name ((job_name,job_id)>(?,?))"],
+        ),
+        (
+            continued(sort=JobSort.CREATED_AT),
+            ["SEARCH jobs USING INDEX jobs_created ((created_at,job_id)>(?,?))"],
+        ),
+        (
+            continued(sort=JobSort.UPDATED_AT, descending=True),
+            ["SEARCH jobs USING INDEX jobs_updated ((updated_at,job_id)<(?,?))"],
+        ),
+        (
+            continued(sort=JobSort.NEXT_FIRE_TIME),
+            ["SEARCH jobs USING INDEX jobs_next_fire ((next_fire,job_id)>(?,?))"],
+        ),
+        (lambda catalogue: catalogue.get("j1"), [f"SEARCH {JOB_ID} (job_id=?)"]),
+        (lambda catalogue: catalogue.some(["j1", "j2"]), [f"SEARCH {JOB_ID} (job_id=?)"]),
+        (lambda catalogue: catalogue.find("u1"), ["SEARCH jobs USING INDEX jobs_uid (uid=?)"]),
+        (
+            lambda catalogue: catalogue.revisions("u1", after=0, limit=5),
+            ["SEARCH definitions USING INDEX sqlite_autoindex_definitions_1 (uid=? AND revision>?)"],
+        ),
+        (
+            lambda catalogue: catalogue.children("p", 1, after="", limit=5),
+            ["SEARCH jobs USING INDEX jobs_parent (parent_job=? AND parent_execution=? AND job_id>?)"],
+        ),
+        (
+            lambda catalogue: catalogue.upcoming(0, 9, 5, tenant="default"),
+            ["SEARCH jobs USING INDEX jobs_next_fire (next_fire>? AND next_fire<?)"],
+        ),
+    ],
+)
+async def test_a_read_of_a_file_uses_its_index(
+    connection: sqlite3.Connection, ask: Ask, plan: list[str]
+) -> None:
+    """`EXPLAIN QUERY PLAN` of the last statement that the driver gets."""
+    catalogue = SqliteCatalogue(reader=Reader(connection), catch_up=catch_up, find=lambda _: None)  # type: ignore[arg-type]
+    assert explain(connection, await trace(connection, catalogue, ask))[-1] == plan
+
+
+async def test_the_figures_are_read_from_indexes(connection: sqlite3.Connection) -> None:
+    """None of them looks at all jobs."""
+    catalogue = SqliteCatalogue(reader=Reader(connection), catch_up=catch_up, find=lambda _: None)  # type: ignore[arg-type]
+    texts = await trace(connection, catalogue, lambda one: one.counts(Now(5, 5), tenant="default"))
+    assert explain(connection, texts) == [
+        ["SEARCH jobs USING COVERING INDEX jobs_state (tenant=?)"],
+        ["SEARCH jobs USING INDEX jobs_next_fire (next_fire<?)"],
+        ["SCAN jobs USING INDEX jobs_waiting"],
+        ["SCAN jobs USING INDEX jobs_live"],
+    ]
+
+
+async def trace(connection: sqlite3.Connection, catalogue: Catalogue, ask: Ask) -> list[str]:
+    """The statements, with their values."""
+    texts: list[str] = []
+    connection.set_trace_callback(texts.append)
+    await ask(catalogue)
+    connection.set_trace_callback(None)
+    return texts
+
+
+def explain(connection: sqlite3.Connection, texts: list[str]) -> list[list[str]]:
+    """How each statement reads the tables."""
+    plans = [connection.execute(f"EXPLAIN QUERY PLAN {text}").fetchall() for text in texts]
+    return [
+        [step for _, _, _, step in plan if " jobs " in step or "definitions" in step or step == SORTED]
+        for plan in plans
+    ]
+
+
+@pytest.fixture
+async def shared(bare_postgres_url: str) -> AsyncIterator[SharedDatabase]:
+    """A shared database in PostgreSQL with a job, whose plans name indexes however few rows there are."""
+    database = await SharedDatabase.open(url=bare_postgres_url)
+    claim = TurnClaim(entry(), Due(), 0, 1, Holder("one", "1"), 1)
+    await SharedStore(database=database).claim(claim)
+    yield database
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("ask", "index"),
+    [
+        (listed(), "jobs_pkey|jobs_state"),
+        (listed(states=(JobState.PAUSED,)), "jobs_state"),
+        (listed(sort=JobSort.NEXT_FIRE_TIME), "jobs_next_fire"),
+        (listed(parent_job="p"), "jobs_parent"),
+        (lambda catalogue: catalogue.get("job"), "jobs_pkey"),
+        (lambda catalogue: catalogue.some(["job", "other"]), "jobs_pkey"),
+        (lambda catalogue: catalogue.find("uid-job"), "jobs_uid"),
+        (lambda catalogue: catalogue.revisions("uid-job", after=0, limit=5), "definitions_pkey"),
+        (lambda catalogue: catalogue.children("p", 1, after="", limit=5), "jobs_parent"),
+        (lambda catalogue: catalogue.upcoming(0, 9, 5, tenant="default"), "jobs_next_fire"),
+    ],
+)
+async def test_a_read_of_a_server_uses_its_index(shared: SharedDatabase, ask: Ask, index: str) -> None:
+    """`EXPLAIN` of the first statement that PostgreSQL gets, with whole scans out of favour."""
+    heard: list[tuple[str, Any]] = []
+
+    def hear(_: object, __: object, text: str, values: object, *rest: object) -> None:
+        heard.append((text, values))
+
+    engine = shared.dialect.engine
+    sa.event.listen(engine, "before_cursor_execute", hear)
+    await ask(SharedCatalogue(database=shared))
+    sa.event.remove(engine, "before_cursor_execute", hear)
+    text, values = heard[0]
+    with engine.connect() as connection:
+        connection.exec_driver_sql("SET enable_seqscan = off")
+        plan = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {text}", values).scalar_one()
+    names = {name for name in index.split("|") if f'"{name}"' in json.dumps(plan)}
+    assert names, json.dumps(plan)
