@@ -76,7 +76,7 @@ class ClusterStore(Protocol):
     """The shared tables but for the nodes'."""
 
     @property
-    def untold(self) -> PendingBatches:
+    def pending_history(self) -> PendingBatches:
         """Records of deliveries that the history may not have yet."""
 
     async def claim(self, claim: TurnClaim) -> None:

@@ -191,7 +191,7 @@ class ActorStore:
         tries = [key for key in keys if key[1] < 0]
         if tries:
             try:
-                await self._shared.untold.forget(tries)
+                await self._shared.pending_history.forget(tries)
             except StoreError as error:
                 self._log("told_not_noted", error=str(error))
         for key in keys:

@@ -83,7 +83,7 @@ class Sweep:
         alive = (self._presence.holder, *self._presence.others)
         found |= dict.fromkeys(await self._abandoned(alive, now))
         await self._ring_all(list(found))
-        batches = await self._shared.untold.adopt(alive, self._presence.holder, DELIVERIES)
+        batches = await self._shared.pending_history.adopt(alive, self._presence.holder, DELIVERIES)
         deliveries = await self._shared.adopt(alive, self._presence.holder, DELIVERIES)
         self._found(batches, deliveries)
         if now.steady >= self._tidy_at:

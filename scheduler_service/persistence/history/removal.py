@@ -4,6 +4,7 @@ The keys of the rows to delete are found once: other nodes may write between two
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.persistence.history.schema import deliveries, entries, executions, firings
 from scheduler_service.persistence.sql.dialect import Dialect
-from scheduler_service.persistence.sql.expressions import StoredSize, json_rows
+from scheduler_service.persistence.sql.expressions import IsIn, StoredSize, json_rows
 
 # How many rows one step looks at: longer ones keep the writer from its load.
 WINDOW_ROWS = 2_000
@@ -85,7 +86,7 @@ class Removal:
 
     def count_lives(self, uids: Sequence[str], connection: sa.Connection) -> int:
         """Of how many of these lives there is history."""
-        wanted = _texts(uids)
+        wanted = _rows((uid,) for uid in uids)
         has_history = [
             sa.select(1).where(table.c.uid == wanted.c.name).exists() for table in (executions, firings)
         ]
@@ -122,7 +123,7 @@ class Removal:
         return gone, self._dialect.used_after(connection, used - freed)
 
     def _remove(
-        self, connection: sa.Connection, conditions: Iterable[sa.ColumnElement[bool]], most: int | None = None
+        self, connection: sa.Connection, conditions: Iterable[sa.ColumnElement[Any]], most: int | None = None
     ) -> Removed:
         """Removes executions, at most `most`, with all that belongs to them."""
         table = executions.c
@@ -192,7 +193,7 @@ def _trimmed(trim: Trim) -> list[sa.ColumnElement[bool]]:
 
 
 def _delete_window(
-    connection: sa.Connection, table: sa.Table, conditions: Iterable[sa.ColumnElement[bool]]
+    connection: sa.Connection, table: sa.Table, conditions: Iterable[sa.ColumnElement[Any]]
 ) -> int:
     key = tuple(table.primary_key)
     window = sa.select(*key).where(*conditions).limit(WINDOW_ROWS).correlate(None)
@@ -204,20 +205,16 @@ def _among(table: sa.Table, keys: sa.FromClause) -> sa.ColumnElement[bool]:
     return sa.tuple_(table.c.uid, table.c.execute_number).in_(sa.select(keys.c.name, keys.c.number))
 
 
-def _is_of(table: sa.Table, uids: Sequence[str]) -> sa.ColumnElement[bool]:
-    return table.c.uid.in_(sa.select(_texts(uids).c.name))
+def _is_of(table: sa.Table, uids: Sequence[str]) -> IsIn:
+    return IsIn(table.c.uid, sa.literal(_encode(uids)))
 
 
 def _rows(rows: Iterable[tuple[object, ...]]) -> sa.TableValuedAlias:
-    return json_rows(sa.literal(_encode(rows)))
+    return json_rows(sa.literal(_encode(list(rows))))
 
 
-def _texts(texts: Iterable[str]) -> sa.TableValuedAlias:
-    return _rows((text,) for text in texts)
-
-
-def _encode(rows: Iterable[tuple[object, ...]]) -> str:
-    return msgspec.json.encode(list(rows)).decode()
+def _encode(values: Sequence[object]) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 def _literal(values: Iterable[object]) -> sa.Tuple:

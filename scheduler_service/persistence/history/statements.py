@@ -19,33 +19,23 @@ def insert_rows(dialect: Dialect, connection: sa.Connection, rows: Rows) -> None
         dialect.insert_many(connection, upsert, found)
 
 
-_LATEST = (
-    "sequence",
-    "revision",
-    "state",
-    "triggered_by",
-    "planned_at",
-    "created_at",
-    "started_at",
-    "ended_at",
-    "reason",
-    "error",
-    "failure_type",
-    "attempt_count",
-    "progress",
-    "params",
-    "params_complete",
-)
+def _columns(table: sa.Table, *but: str) -> tuple[str, ...]:
+    """The columns in the order of the schema, which is that of `Rows`."""
+    return tuple(column.name for column in table.c if column.name not in but)
+
+
 EXECUTIONS = Upsert(
     executions,
-    ("uid", "execute_number", "job_id", "tenant", *_LATEST),
-    f"(uid,execute_number) DO UPDATE SET {overwrite(_LATEST)} WHERE excluded.sequence>executions.sequence",
+    _columns(executions, "dropped"),
+    "(uid,execute_number) DO UPDATE SET "
+    + overwrite(_columns(executions, "uid", "execute_number", "job_id", "tenant", "dropped"))
+    + " WHERE excluded.sequence>executions.sequence",
     rare=("reason", "error", "failure_type", "progress"),
 )
-ENTRIES = Upsert(entries, ("uid", "execute_number", "first", "last", "payload"), "DO NOTHING")
+ENTRIES = Upsert(entries, _columns(entries, "id"), "DO NOTHING")
 FIRINGS = Upsert(
     firings,
-    ("uid", "planned_at", "until", "execute_number", "sequence", "at", "outcome", "count", "reason"),
+    _columns(firings),
     "(uid,planned_at,until,execute_number) DO UPDATE SET sequence=excluded.sequence,at=excluded.at,"
     'outcome=excluded.outcome,"count"=coalesce(excluded."count",firings."count"),'
     "reason=coalesce(excluded.reason,firings.reason) WHERE excluded.sequence>firings.sequence",
@@ -53,23 +43,7 @@ FIRINGS = Upsert(
 )
 DELIVERIES = Upsert(
     deliveries,
-    (
-        "delivery_id",
-        "uid",
-        "execute_number",
-        "request_counts",
-        "job_id",
-        "tenant",
-        "event",
-        "name",
-        "url",
-        "state",
-        "created_at",
-        "at",
-        "tries",
-        "payload",
-    ),
-    "(delivery_id) DO UPDATE SET state=excluded.state,at=excluded.at,tries=excluded.tries,url=excluded.url,"
-    "payload=excluded.payload WHERE excluded.tries>deliveries.tries "
-    "OR (excluded.tries=deliveries.tries AND excluded.at>=deliveries.at)",
+    _columns(deliveries),
+    f"(delivery_id) DO UPDATE SET {overwrite(('state', 'at', 'tries', 'url', 'payload'))} "
+    "WHERE (excluded.tries,excluded.at)>=(deliveries.tries,deliveries.at)",
 )

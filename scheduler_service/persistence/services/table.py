@@ -31,19 +31,16 @@ class SqlServiceTable:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="services")
 
     async def services(self) -> Sequence[Service]:
-        """All of them, removed ones too, by tenant and name."""
         columns = [column for column in services.c if column.name != "timers"]
         wanted = sa.select(*columns).order_by(services.c.tenant, services.c.name)
         return await self._read(lambda connection: [_read_service(row) for row in connection.execute(wanted)])
 
     async def timers(self, tenant: str, name: str) -> bytes:
-        """The declared definitions as a JSON array; `[]` where there are none."""
         wanted = sa.select(services.c.timers).where(services.c.tenant == tenant, services.c.name == name)
         found = await self._read(lambda connection: connection.execute(wanted).scalar())
         return NO_TIMERS if found is None else bytes(found)
 
     async def put(self, service: Service, timers: bytes | None = None) -> None:
-        """Writes a service, and its timers where they are given."""
         values = _service_values(service)
         given = {} if timers is None else {"timers": timers}
 
@@ -54,7 +51,6 @@ class SqlServiceTable:
         await self._write(write)
 
     async def drop(self, tenant: str, name: str) -> None:
-        """Removes a service and what is known of its jobs."""
 
         def write(connection: sa.Connection) -> None:
             connection.execute(
@@ -67,13 +63,11 @@ class SqlServiceTable:
         await self._write(write)
 
     async def applied(self, tenant: str, name: str) -> Sequence[Applied]:
-        """What was done about the jobs that the service declares or declared, by their ids."""
         own = (applied.c.tenant == tenant, applied.c.service == name)
         wanted = sa.select(applied).where(*own).order_by(applied.c.job_id)
         return await self._read(lambda connection: [_read_applied(row) for row in connection.execute(wanted)])
 
     async def owner(self, tenant: str, job_id: str, uid: str) -> str | None:
-        """The service whose declaration created this life of a job, or took it over; None: there is none."""
         own = (applied.c.tenant == tenant, applied.c.job_id == job_id, applied.c.uid == uid)
         wanted = sa.select(applied.c.service).where(*own)
         return await self._read(lambda connection: connection.execute(wanted).scalar())
@@ -128,58 +122,33 @@ def _is(one: Applied) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _service_values(service: Service) -> dict[str, Any]:
-    return {
-        "address": service.address,
-        "route": service.route,
+    values = msgspec.structs.asdict(service)
+    limit = service.rate_limit
+    return {name: values[name] for name in values.keys() & set(services.c.keys())} | {
         "tags": _encode(service.tags).decode(),
-        "digest": service.digest,
         "on_change": KEEP if service.keeps else UPDATE,
-        "grace": service.grace,
-        "rate_limit": None if service.rate_limit is None else _encode(service.rate_limit).decode(),
-        "created_at": service.created_at,
-        "updated_at": service.updated_at,
-        "removed_at": service.removed_at,
+        "rate_limit": None if limit is None else _encode(limit).decode(),
     }
 
 
 def _read_service(row: sa.Row[Any]) -> Service:
+    values = {name: row._mapping[name] for name in Service.__struct_fields__ if name != "keeps"}
     return Service(
-        tenant=row.tenant,
-        name=row.name,
-        address=row.address,
-        route=row.route,
-        tags=_TAGS.decode(row.tags),
-        keeps=row.on_change == KEEP,
-        grace=row.grace,
-        rate_limit=_LIMIT.decode(row.rate_limit or "null"),
-        digest=bytes(row.digest),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        removed_at=row.removed_at,
+        **values
+        | {
+            "tags": _TAGS.decode(row.tags),
+            "keeps": row.on_change == KEEP,
+            "rate_limit": _LIMIT.decode(row.rate_limit or "null"),
+            "digest": bytes(row.digest),
+        }
     )
 
 
 def _applied_values(one: Applied) -> dict[str, Any]:
-    return {
-        "service": one.service,
-        "digest": one.digest,
-        "uid": one.uid,
-        "revision": one.revision,
-        "removed_at": one.removed_at,
-        "paused": int(one.paused),
-        "finished": int(one.finished),
-    }
+    return msgspec.structs.asdict(one) | {"paused": int(one.paused), "finished": int(one.finished)}
 
 
 def _read_applied(row: sa.Row[Any]) -> Applied:
-    return Applied(
-        tenant=row.tenant,
-        service=row.service,
-        job_id=row.job_id,
-        digest=bytes(row.digest),
-        uid=row.uid,
-        revision=row.revision,
-        removed_at=row.removed_at,
-        paused=bool(row.paused),
-        finished=bool(row.finished),
-    )
+    values = {name: row._mapping[name] for name in Applied.__struct_fields__}
+    flags = {"paused": bool(row.paused), "finished": bool(row.finished)}
+    return Applied(**values | flags | {"digest": bytes(row.digest)})

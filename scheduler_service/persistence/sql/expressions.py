@@ -29,6 +29,12 @@ class Like(FunctionElement[Any]):
     inherit_cache = True
 
 
+class IsIn(FunctionElement[Any]):
+    """`IsIn(column, texts)`: whether the column is among the texts of a JSON array; found by its index."""
+
+    inherit_cache = True
+
+
 class StoredSize(FunctionElement[int]):
     """The bytes that a value takes where it is stored."""
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.common.pagination import MEMBERS, cut_page, read_position
-from scheduler_service.persistence.sql.expressions import Like, Member, Unindexed, json_rows
+from scheduler_service.persistence.sql.expressions import IsIn, Like, Member, Unindexed
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs
 from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, JobSort, Revision
 
@@ -34,7 +34,7 @@ _bind = sa.bindparam
 _entries = sa.select(*ENTRY)
 _LIMIT: sa.BindParameter[int] = _bind("limit", type_=sa.Integer)
 _BY_ID = _entries.where(jobs.c.job_id == _bind("job_id"))
-_BY_IDS = _entries.where(jobs.c.job_id.in_(sa.select(json_rows(_bind("job_ids", type_=sa.Text)).c.name)))
+_BY_IDS = _entries.where(IsIn(jobs.c.job_id, _bind("job_ids", type_=sa.Text)))
 _BY_UID = _entries.where(jobs.c.uid == _bind("uid")).limit(1)
 _REVISIONS = (
     sa.select(*(definitions.c[name] for name in Revision.__struct_fields__))
@@ -67,8 +67,7 @@ class JobCatalogue(ABC):
         """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
         found: dict[str, CatalogueEntry] = {}
         for start in range(0, len(job_ids), BATCH_SIZE):
-            rows = [(job_id,) for job_id in job_ids[start : start + BATCH_SIZE]]
-            wanted = {"job_ids": msgspec.json.encode(rows).decode()}
+            wanted = {"job_ids": msgspec.json.encode(job_ids[start : start + BATCH_SIZE]).decode()}
             entries = await self.read_entries([(_BY_IDS, wanted)], BATCH_SIZE)
             found.update({entry.job_id: entry for entry in entries})
         return found

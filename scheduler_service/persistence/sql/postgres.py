@@ -14,6 +14,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.expressions import (
+    IsIn,
     JsonRows,
     Like,
     Member,
@@ -218,6 +219,13 @@ def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
 def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
     column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} ILIKE {pattern} ESCAPE '\\'"
+
+
+@compiles(IsIn, "postgresql")
+def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
+    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
+    # An array: with a subquery PostgreSQL would rather read the whole table.
+    return f"{column} = ANY(ARRAY(SELECT json_array_elements_text(CAST({texts} AS json))))"
 
 
 @compiles(StoredSize, "postgresql")

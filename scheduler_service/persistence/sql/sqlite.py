@@ -18,6 +18,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.expressions import (
+    IsIn,
     JsonRows,
     Like,
     Member,
@@ -220,6 +221,12 @@ def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
 def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
     column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} LIKE {pattern} ESCAPE '\\'"
+
+
+@compiles(IsIn, "sqlite")
+def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
+    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608
 
 
 @compiles(StoredSize, "sqlite")

@@ -62,6 +62,14 @@ class SharedDatabase:
         """What `work` reads, all of one moment. Raises StoreUnavailable."""
         return await self._loop.run_in_executor(self._threads, self._read, work)
 
+    async def first(self, statement: sa.Select[Any]) -> sa.Row[Any] | None:
+        """The first row of `statement`, or None. Raises StoreUnavailable."""
+        return await self.read(lambda connection: connection.execute(statement).first())
+
+    async def scalars(self, statement: sa.Select[tuple[T]]) -> list[T]:
+        """The first column of all rows of `statement`. Raises StoreUnavailable."""
+        return await self.read(lambda connection: list(connection.scalars(statement)))
+
     async def close(self) -> None:
         """Writes what was handed in, then closes the connections."""
         await self._writer.close()

@@ -9,65 +9,51 @@ from scheduler_service.persistence.sql_cluster.schema import marks, nodes
 from scheduler_service.ports.cluster import Node
 
 EPOCH, APP_ID = "epoch", "app_id"
+_BEAT = ("state", "seen_at", "jobs_held", "running", "address")
 
 
 class Nodes:
-    """The table of nodes. `now` is always steady ms. Everything raises StoreError."""
+    """ports.ClusterNodes over the shared database."""
 
     def __init__(self, *, database: SharedDatabase) -> None:
         self._database = database
         self._insert = database.dialect.insert
 
     async def enter(self, node: Node, *, alive_since: int) -> bool:
-        """Adds a node; False: a live one of the same name is there, seen since `alive_since`."""
         values = msgspec.structs.asdict(node)
-        is_old = nodes.c.seen_at < alive_since
-        new = self._insert(nodes).values(values)
-        statement = new.on_conflict_do_update(
-            index_elements=[nodes.c.node_id], set_=values, where=is_old | (nodes.c.state == "offline")
+        is_gone = (nodes.c.seen_at < alive_since) | (nodes.c.state == "offline")
+        insert = self._insert(nodes).values(values)
+        statement = insert.on_conflict_do_update(
+            index_elements=[nodes.c.node_id], set_=values, where=is_gone
         ).returning(nodes.c.node_id)
         return await self._database.write(
             lambda connection: connection.execute(statement).first() is not None
         )
 
     async def beat(self, node: Node) -> bool:
-        """Updates the row of a node; False: a later start of the node has replaced it."""
-        statement = (
-            sa.update(nodes)
-            .where(nodes.c.node_id == node.node_id, nodes.c.boot == node.boot)
-            .values(
-                state=node.state,
-                seen_at=node.seen_at,
-                jobs_held=node.jobs_held,
-                running=node.running,
-                address=node.address,
-            )
-        )
+        is_its = (nodes.c.node_id == node.node_id) & (nodes.c.boot == node.boot)
+        statement = sa.update(nodes).where(is_its).values({name: getattr(node, name) for name in _BEAT})
         return await self._database.write(lambda connection: connection.execute(statement).rowcount == 1)
 
     async def list(self) -> list[Node]:
-        """All nodes, in order of their names."""
         statement = sa.select(nodes).order_by(nodes.c.node_id)
         rows = await self._database.read(lambda connection: connection.execute(statement).all())
         return [Node(*row) for row in rows]
 
     async def forget(self, before: int) -> None:
-        """Removes nodes that were not seen since `before`."""
         statement = sa.delete(nodes).where(nodes.c.seen_at < before)
         await self._database.write(lambda connection: connection.execute(statement).rowcount)
 
     async def next_epoch(self) -> int:
-        """A number above all that were returned before."""
-        new = self._insert(marks).values(name=EPOCH, value=1, holder="", until=0)
-        statement = new.on_conflict_do_update(
+        insert = self._insert(marks).values(name=EPOCH, value=1, holder="", until=0)
+        statement = insert.on_conflict_do_update(
             index_elements=[marks.c.name], set_={"value": marks.c.value + 1}
         ).returning(marks.c.value)
         return await self._database.write(lambda connection: int(connection.execute(statement).scalar_one()))
 
     async def keep_app_id(self, app_id: str) -> str:
-        """The app id under which the actors' state is kept; the first one given stays."""
-        new = self._insert(marks).values(name=APP_ID, value=0, holder=app_id, until=0)
-        statement = new.on_conflict_do_nothing()
+        insert = self._insert(marks).values(name=APP_ID, value=0, holder=app_id, until=0)
+        statement = insert.on_conflict_do_nothing()
         known = sa.select(marks.c.holder).where(marks.c.name == APP_ID)
 
         def work(connection: sa.Connection) -> str:
@@ -77,10 +63,9 @@ class Nodes:
         return await self._database.write(work)
 
     async def lease(self, name: str, holder: Holder, now: int, until: int) -> bool:
-        """Takes or renews a lease; False: another holder still has it."""
         text = f"{holder.node}/{holder.boot}"
-        new = self._insert(marks).values(name=name, value=0, holder=text, until=until)
-        statement = new.on_conflict_do_update(
+        insert = self._insert(marks).values(name=name, value=0, holder=text, until=until)
+        statement = insert.on_conflict_do_update(
             index_elements=[marks.c.name],
             set_={"holder": text, "until": until},
             where=(marks.c.holder == text) | (marks.c.until < now),

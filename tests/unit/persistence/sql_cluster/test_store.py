@@ -112,11 +112,11 @@ async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: ClusterS
     for _ in range(2):
         await store.shared.settle([Settlement(delivery(1), done=True, batch=batch)], 5, ONE)
     await store.shared.settle([Settlement(delivery(2), done=False)], 5, ONE)
-    assert await store.shared.untold.adopt([ONE, TWO], TWO, 10) == []
-    assert await store.shared.untold.adopt([TWO], TWO, 10) == [batch]
-    assert await store.shared.untold.adopt([TWO], TWO, 10) == []
-    await store.shared.untold.forget([("uid", -257), ("uid", -513)])
-    assert await store.shared.untold.adopt([ONE], ONE, 10) == []
+    assert await store.shared.pending_history.adopt([ONE, TWO], TWO, 10) == []
+    assert await store.shared.pending_history.adopt([TWO], TWO, 10) == [batch]
+    assert await store.shared.pending_history.adopt([TWO], TWO, 10) == []
+    await store.shared.pending_history.forget([("uid", -257), ("uid", -513)])
+    assert await store.shared.pending_history.adopt([ONE], ONE, 10) == []
 
 
 async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None:
