@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
@@ -62,9 +62,11 @@ class SharedDatabase:
         """What `work` reads, all of one moment. Raises StoreUnavailable."""
         return await self._loop.run_in_executor(self._threads, self._read, work)
 
-    async def first(self, statement: sa.Select[Any]) -> sa.Row[Any] | None:
+    async def first(
+        self, statement: sa.Select[Any], values: Mapping[str, Any] | None = None
+    ) -> sa.Row[Any] | None:
         """The first row of `statement`, or None. Raises StoreUnavailable."""
-        return await self.read(lambda connection: connection.execute(statement).first())
+        return await self.read(lambda connection: connection.execute(statement, values).first())
 
     async def scalars(self, statement: sa.Select[tuple[T]]) -> list[T]:
         """The first column of all rows of `statement`. Raises StoreUnavailable."""

@@ -23,6 +23,7 @@ from scheduler_service.ports.state import Remembered, Settlement
 CLAIM_MS = 5_000
 ANSWER_KEPT_MS = 24 * HOUR
 _CLAIM = ("sequence", "node", "boot", "claimed_at", "due_wall", "due_steady")
+_FIND = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(jobs.c.job_id == sa.bindparam("job_id"))
 
 
 class SharedStore:
@@ -64,8 +65,7 @@ class SharedStore:
         await self._database.write(work)
 
     async def find(self, job_id: str) -> ClaimedJob | None:
-        statement = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(jobs.c.job_id == job_id)
-        row = await self._database.first(statement)
+        row = await self._database.first(_FIND, {"job_id": job_id})
         if row is None:
             return None
         sequence, node, boot, at, wall, steady = row[len(ENTRY) :]
