@@ -34,8 +34,8 @@ async def join_cluster(
 
 
 def shared_url(url: str | None, folder: Path) -> str:
-    """Where nodes meet: PostgreSQL where settings name it, else a file beside the history."""
-    return url if url is not None and url.startswith("postgresql:") else f"sqlite:///{folder / SHARED_FILE}"
+    """The address of the shared database: a server where settings name one, else a file in the data folder."""
+    return f"sqlite:///{folder / SHARED_FILE}" if url is None or url.startswith("sqlite") else url
 
 
 def node_id(settings: Settings, served: str) -> str:
