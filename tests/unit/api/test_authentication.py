@@ -39,7 +39,7 @@ async def test_no_web_page_changes_anything(client: httpx.AsyncClient) -> None:
         assert response.status_code == status
 
 
-async def test_with_a_key_everybody_brings_it() -> None:
+async def test_with_a_key_every_caller_needs_it() -> None:
     """401 no or unknown key; feedback has its token, health needs none (SPEC sections 10, 14)."""
     world = World(admin_key="secret")
     async with world.client("192.0.2.1", base_url="https://jobs.example") as client:

@@ -83,7 +83,7 @@ async def test_an_array_under_a_key_is_answered_as_before(client: httpx.AsyncCli
 
 
 async def test_a_key_is_for_one_body_also_at_once(client: httpx.AsyncClient) -> None:
-    """Of arrays that come together with one key one is created; the same again is told what became of it."""
+    """Of simultaneous arrays with one key one is created; a repetition gets the same answer."""
     headers = {"Idempotency-Key": "k"}
     posts = [client.post("/jobs", json=[named(job)], headers=headers) for job in ("a", "b", "a", "c")]
     answers = await asyncio.gather(*posts)

@@ -23,15 +23,15 @@ async def drift(client: httpx.AsyncClient) -> list[tuple[str, str, str]]:
     return [(item["jobId"], item["kind"], item["action"]) for item in items]
 
 
-async def test_a_definition_s_warnings_are_told_with_their_place(client: httpx.AsyncClient) -> None:
+async def test_a_definition_s_warnings_have_their_pointers(client: httpx.AsyncClient) -> None:
     """As a job's own are (SPEC section 10)."""
-    told = declared("a", notification=[{"url": "http://x.test", "stateEquals": "500"}])
-    response = await client.put(PATH, json={"timers": [declared("b"), told]})
+    noted = declared("a", notification=[{"url": "http://x.test", "stateEquals": "500"}])
+    response = await client.put(PATH, json={"timers": [declared("b"), noted]})
     warnings = [(one["pointer"], one["code"]) for one in response.json()["warnings"]]
     assert warnings == [("/timers/1/notification", "no_final_notification")]
 
 
-async def test_who_declares_a_job_made_it(world: World, client: httpx.AsyncClient) -> None:
+async def test_a_service_is_the_creator_of_its_jobs(world: World, client: httpx.AsyncClient) -> None:
     """`creator` may be left out: it is the service; what is said of it stays (SPEC sections 2, 11)."""
     anonymous = {name: value for name, value in declared("a").items() if not name.startswith("creator")}
     read = await put(client, anonymous, declared("b"), status=201)
@@ -161,7 +161,7 @@ async def test_an_edit_is_an_override_until_the_declaration_changes(
 
 
 async def test_an_edit_back_is_no_drift(world: World, client: httpx.AsyncClient) -> None:
-    """What is equal again is as declared, whoever made it so."""
+    """An edit back to the declaration is no override any more."""
     await put(client, declared("a"), status=201)
     await scan(world)
     await client.post("/jobs/a/update", json=definition(maxRetries=7))

@@ -31,7 +31,7 @@ async def test_executions_are_listed_and_read(client: httpx.AsyncClient) -> None
 async def test_what_is_known_is_shown_while_no_history_can_be_written(
     client: httpx.AsyncClient, world: World
 ) -> None:
-    """A live execution may have moved on meanwhile; of one that nobody has seen nothing can be said."""
+    """A live execution is shown as last written; of one that was never written nothing is known."""
     execution_id = await start(client)
     world.is_history_stuck = True
     shown = await client.get(f"/executions/{execution_id}")
@@ -120,8 +120,8 @@ async def test_a_replay_has_the_parameters_of_what_it_repeats(
     assert [one.request.url for one in world.effects if isinstance(one, Call)] == ["http://t.test/mon"]
     await world.answer_calls()
     uid = first.rpartition("-")[0]
-    job_id, record = world.past.runs[uid, 1]
-    world.past.runs[uid, 1] = (job_id, without_params(record))
+    job_id, record = world.history.runs[uid, 1]
+    world.history.runs[uid, 1] = (job_id, without_params(record))
     refused = await client.post(f"/executions/{first}/replay")
     assert (refused.status_code, pointers(refused)) == (409, [("/params", "conflict")])
     assert "give params" in refused.json()["detail"]
@@ -168,7 +168,7 @@ async def test_a_replay_sends_no_data_that_history_has_changed(
     steps = [{"url": "http://t.test/a"}, {"url": "http://t.test/${$.rows}"}]
     execution_id = await start(client, request=steps)
     await world.answer_calls()
-    sent = world.past.steps[execution_id.rpartition("-")[0], 1]
+    sent = world.history.steps[execution_id.rpartition("-")[0], 1]
     sent[0] = msgspec.structs.replace(sent[0], redacted=True)
     assert (await client.post(f"/executions/{execution_id}/replay", json={"fromStep": 1})).is_success
     await world.answer_calls()
@@ -186,7 +186,7 @@ async def test_a_replay_needs_the_responses_before_its_step(client: httpx.AsyncC
     assert (response.status_code, pointers(response)) == (422, [("/fromStep", "no_response")])
 
 
-async def test_release_of_what_nobody_holds_changes_nothing(client: httpx.AsyncClient) -> None:
+async def test_release_of_an_execution_that_is_not_held_changes_nothing(client: httpx.AsyncClient) -> None:
     """`…/release` of an execution that is not held: 200, no effect."""
     execution_id = await start(client)
     assert (await client.post(f"/executions/{execution_id}/release")).status_code == 200

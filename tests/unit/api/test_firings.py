@@ -11,7 +11,7 @@ HOURLY = {"dueTime": "0s", "period": "0 0 * * * ?"}
 
 
 async def test_next_shows_the_coming_firings(client: httpx.AsyncClient) -> None:
-    """Dialect, a sentence in words, local and UTC times (SPEC section 3)."""
+    """Dialect, a sentence, local and UTC times (SPEC section 3)."""
     await client.post("/jobs/a", json=definition(timer={**HOURLY, "timezone": "Asia/Shanghai"}))
     shown = (await client.get("/jobs/a/next?count=2")).json()["data"]
     assert (shown["kind"], shown["dialect"]) == ("cron", "quartz")

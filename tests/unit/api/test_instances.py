@@ -58,7 +58,7 @@ async def test_a_heartbeat_is_read_strictly(
     assert (response.status_code, pointers(response)) == (422, found)
 
 
-async def test_an_address_that_nobody_vouches_for_is_judged() -> None:
+async def test_without_a_key_an_address_is_checked() -> None:
     """As a job's own target is (SPEC section 9); nothing is kept of what is refused."""
 
     async def admit(address: str) -> None:

@@ -58,14 +58,14 @@ async def test_the_body_names_the_same_job_as_the_path(client: httpx.AsyncClient
 
 
 @pytest.mark.parametrize("job_id", ["-a", "a b", "a" * 129, "ä", "a%00"])
-async def test_an_id_that_is_none_is_refused(client: httpx.AsyncClient, job_id: str) -> None:
+async def test_an_id_that_is_not_well_formed_is_refused(client: httpx.AsyncClient, job_id: str) -> None:
     """A path parameter is named as `/jobId` (SPEC section 10)."""
     response = await client.post(f"/jobs/{job_id}", json=definition())
     assert response.status_code == 422
     assert pointers(response) == [("/jobId", "pattern")]
 
 
-async def test_what_is_wrong_is_said_with_pointers(client: httpx.AsyncClient) -> None:
+async def test_errors_have_pointers(client: httpx.AsyncClient) -> None:
     """422 with a JSON Pointer for the models' findings and the compiler's alike (SPEC section 4)."""
     wrong = await client.post("/jobs/j1", json=definition(qos=5, jobNam="x"))
     assert wrong.status_code == 422
@@ -87,7 +87,7 @@ async def test_what_is_wrong_in_a_text_is_wrong_with_the_text(client: httpx.Asyn
     assert [warning["pointer"] for warning in warned.json()["warnings"]] == ["/timer"]
 
 
-async def test_warnings_stand_beside_the_data(client: httpx.AsyncClient) -> None:
+async def test_warnings_are_beside_the_data(client: httpx.AsyncClient) -> None:
     """A dropped dueTime and a moment in the past are warned of (SPEC section 3)."""
     dropped = await client.post("/jobs/a", json=definition(timer={"dueTime": "5s", "period": ""}))
     assert [warning["code"] for warning in dropped.json()["warnings"]] == ["due_time_ignored"]
@@ -166,7 +166,7 @@ async def test_a_job_is_paused_and_started_again(client: httpx.AsyncClient) -> N
         ("?active=1&misfire=none", None, "/misfire"),
     ],
 )
-async def test_put_wants_one_clear_active(
+async def test_put_needs_one_clear_active(
     client: httpx.AsyncClient, query: str, body: Any, pointer: str
 ) -> None:
     """Without any `active`: 422 (SPEC section 10)."""

@@ -137,7 +137,7 @@ async def test_a_retry_plan_has_the_waits_and_the_end(client: httpx.AsyncClient)
         assert (plan["items"], plan["reason"]) == ([], reason)
 
 
-async def test_a_retry_plan_knows_what_a_timeout_raises(client: httpx.AsyncClient) -> None:
+async def test_a_retry_plan_uses_the_error_of_a_timeout(client: httpx.AsyncClient) -> None:
     """A synchronous attempt raises `500` and may fall to `timeout`, an asynchronous one `timeout` (5)."""
     await client.post("/jobs/sync", json=definition(retry=POLICIES))
     await client.post("/jobs/falls", json=definition(retry=POLICIES[1:]))
@@ -151,7 +151,7 @@ async def test_a_retry_plan_knows_what_a_timeout_raises(client: httpx.AsyncClien
     assert found["async"] == ("timeout", [(2_000, "full")])
 
 
-async def test_a_retry_plan_wants_a_job_and_an_error(client: httpx.AsyncClient) -> None:
+async def test_a_retry_plan_needs_a_job_and_an_error(client: httpx.AsyncClient) -> None:
     """404 without the job, 422 without the error code (SPEC section 10)."""
     assert (await client.get("/jobs/none/retry-plan?error=500")).status_code == 404
     await client.post("/jobs/a", json=definition())

@@ -39,7 +39,7 @@ async def test_unknown_paths_and_methods_are_problems(client: httpx.AsyncClient)
 async def test_a_store_that_fails_is_503(
     client: httpx.AsyncClient, world: World, fault: StoreError, code: str
 ) -> None:
-    """503: nothing was done, or code `unknown` where nobody knows (SPEC section 10)."""
+    """503: nothing was done, or code `unknown` where that is not known (SPEC section 10)."""
     world.fault = fault
     response = await client.post("/jobs/j1", json=definition())
     assert (response.status_code, pointers(response)) == (503, [("", code)])
@@ -50,7 +50,7 @@ async def test_a_store_that_fails_is_503(
     assert (await client.get("/jobs/j1")).status_code == 404
 
 
-async def test_a_fault_of_ours_shows_nothing(world: World) -> None:
+async def test_an_internal_error_shows_nothing(world: World) -> None:
     """Never a stack trace (SPEC section 10)."""
 
     async def break_down() -> tuple[str, ...]:

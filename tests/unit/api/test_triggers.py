@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_service.domain.effects import Call
 from scheduler_service.engine.scope import feedback_token
-from tests.unit.api.shelves import START
+from tests.unit.api.stores import START
 from tests.unit.api.world import KEY, World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ async def test_a_trigger_may_wait(
     """`delaySeconds` or `at` as query: later (SPEC section 10)."""
     await client.post("/jobs/j1", json=definition())
     data = (await client.post("/jobs/j1/trigger", params=query)).json()["data"]
-    _, run = world.past.runs[data["executionId"].rpartition("-")[0], data["executeNumber"]]
+    _, run = world.history.runs[data["executionId"].rpartition("-")[0], data["executeNumber"]]
     assert run.planned_at == at
 
 
@@ -121,7 +121,7 @@ async def test_a_known_key_shows_its_execution_as_it_is_now(client: httpx.AsyncC
     assert await ask() == {"executionId": f"{uid}-2", "executeNumber": 2, "state": "succeeded"}
     await client.post("/jobs/j1/trigger")
     assert (await ask())["state"] == "succeeded"
-    del world.past.runs[uid, 2]
+    del world.history.runs[uid, 2]
     assert (await ask())["state"] == "enqueued"
 
 

@@ -1,4 +1,4 @@
-"""A whole scheduler in memory behind the API: the real machine, and a clock that jumps."""
+"""A whole scheduler in memory behind the API: the real state machine, and a clock that tests set."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,20 +31,20 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry
-from tests.unit.api.shelves import START, Past, Post, Shelf, Store
+from tests.unit.api.stores import START, MemoryCatalogue, MemoryHistory, MemoryOutbox, MemoryStore
 from tests.unit.services.tables import MemoryTable
 
 KEY = b"k" * 32
 
 
 class World:
-    """Everything behind the API, and the client before it. `fault` is raised by the next turn."""
+    """The API with everything that it uses. `fault` is raised by every turn while it is set."""
 
     def __init__(self, **settings: Any) -> None:
         self.wall = START
-        self.store = Store()
-        self.shelf = Shelf(self.store)
-        self.past = Past()
+        self.store = MemoryStore()
+        self.catalogue = MemoryCatalogue(self.store)
+        self.history = MemoryHistory()
         self.documents: dict[str, tuple[Document, dict[int, Program]]] = {}
         self.effects: list[Effect] = []
         self.fault: StoreError | None = None
@@ -57,7 +57,7 @@ class World:
         self.inputs = ReconcileInputs(
             declarations=Declarations(registry=self.registry),
             table=self.table,
-            entries=self.shelf.some,
+            entries=self.catalogue.some,
             definition=self.store.definition,
             read_job=self.read_job,
             compile_text=lambda text: (
@@ -75,7 +75,7 @@ class World:
         return Now(self.wall, self.wall)
 
     def client(self, address: str = "127.0.0.1", **options: Any) -> httpx.AsyncClient:
-        """A caller from `address`."""
+        """A client with the address `address`."""
         transport = httpx.ASGITransport(self.api, client=(address, 1234))
         return httpx.AsyncClient(transport=transport, **{"base_url": "http://127.0.0.1:8000", **options})
 
@@ -104,15 +104,15 @@ class World:
         return replies
 
     async def read_job(self, job_id: str) -> Job | None:
-        held = self.documents.get(job_id)
-        return None if held is None else Job(*held, Holder("node", "boot"))
+        found = self.documents.get(job_id)
+        return None if found is None else Job(*found, Holder("node", "boot"))
 
     async def answer_calls(self, status: int = 200, body: bytes = b'{"rows": 7}') -> None:
-        """Answers every request that is in flight, and those that follow from it."""
+        """Answers every request in flight, and those that the answers lead to."""
         while calls := [effect for effect in self.effects if isinstance(effect, Call)]:
             self.effects = [effect for effect in self.effects if not isinstance(effect, Call)]
             for call in calls:
-                entry = await self.shelf.find(call.token.uid)
+                entry = await self.catalogue.find(call.token.uid)
                 assert entry is not None
                 await self.deliver(entry.job_id, Command(CallEnded(call.token, Answer(status, body=body))))
 
@@ -126,11 +126,11 @@ class World:
         if after is not None:
             self._keep(job_id, after, programs, definition)
         elif document is not None:
-            self.shelf.entries[job_id] = bury(self.shelf.entries[job_id], document, self.now())
+            self.catalogue.entries[job_id] = bury(self.catalogue.entries[job_id], document, self.now())
             del self.documents[job_id]
-        entry = self.shelf.entries.get(job_id)
+        entry = self.catalogue.entries.get(job_id)
         if entry is not None:
-            self.past.append(entry.uid, job_id, decision.records)
+            self.history.append(entry.uid, job_id, decision.records)
         return decision.reply
 
     def _bind(
@@ -144,7 +144,7 @@ class World:
         if definition is None:
             return event, programs
         if isinstance(event, Created) and document is None:
-            earlier = self.shelf.entries.get(job_id)
+            earlier = self.catalogue.entries.get(job_id)
             count = 0 if earlier is None else earlier.execute_number
             uid = f"life{self.turns}"
             return msgspec.structs.replace(event, uid=uid, key=KEY, execute_number=count), {
@@ -165,7 +165,7 @@ class World:
         program = programs[after.head.revision]
         job = Job(after, programs, Holder("node", "boot"))
         self.documents[job_id] = (after, programs)
-        self.shelf.entries[job_id] = describe(job_id, after, program, summarize(job))
+        self.catalogue.entries[job_id] = describe(job_id, after, program, summarize(job))
         if definition is not None and program is definition.program:
             self.store.texts[after.head.uid, after.head.revision] = definition.text
 
@@ -190,10 +190,10 @@ class World:
                 "compile_definition": compile_definition,
                 "compile_cache": CompileCache(default_zone="UTC"),
                 "surroundings": Surroundings(),
-                "catalogue": self.shelf,
+                "catalogue": self.catalogue,
                 "store": self.store,
-                "history": self.past,
-                "outbox": Post(),
+                "history": self.history,
+                "outbox": MemoryOutbox(),
                 "clean": clean,
                 "clock": self,
                 "registry": self.registry,

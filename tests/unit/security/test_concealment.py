@@ -62,7 +62,7 @@ def test_urls_carry_no_secrets(url: str, expected: str) -> None:
 
 
 def test_feedback_tokens_are_masked_in_bodies_headers_and_texts() -> None:
-    """A feedback URL often stands in the request's body: its token is a secret there too."""
+    """A feedback URL is often part of the request's body: its token is secret there too."""
     url = "http://h/jobs/a/feedback/1?token=s3cr3t"
     found = masked_exchange(
         Masking(),

@@ -40,7 +40,7 @@ def test_an_unknown_name_is_refused_by_name(name: str, said: str) -> None:
 
 
 def test_a_wrong_value_is_refused_though_it_is_overruled() -> None:
-    """What stands in the environment is wrong whatever the command line says (16)."""
+    """A wrong value in the environment is refused whatever the command line has (16)."""
     with pytest.raises(SettingsError, match=r"server\.port = 'abc' \(environment\)"):
         load_settings({"server.port": 0}, {"PUNCTUAL_SERVER__PORT": "abc"})
 
@@ -102,7 +102,7 @@ def test_a_line_that_sets_nothing_is_refused_with_its_number(tmp_path: Path, lin
 
 
 def test_a_missing_env_file_is_named(tmp_path: Path) -> None:
-    """The file's name stands in the message."""
+    """The message has the file's name."""
     with pytest.raises(SettingsError, match=r"env_file .*missing\.sh cannot be read"):
         read_env_file(tmp_path / "missing.sh")
 

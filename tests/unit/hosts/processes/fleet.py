@@ -28,7 +28,7 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings.model import Defaults
 from scheduler_service.timing.misfire import count_missed
-from tests.unit.api.shelves import START
+from tests.unit.api.stores import START
 from tests.unit.api.world import World
 from tests.unit.hosts.house import MemoryHistory
 from tests.unit.hosts.scripted_sender import ScriptedSender

@@ -1,4 +1,4 @@
-"""What stands behind the API in its tests: catalogue, history, store and courier, all in dictionaries."""
+"""Catalogue, history, state store and outbox for the tests of the API, all in dictionaries."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +19,8 @@ from scheduler_service.ports.state import Remembered
 START = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
 
-class Store:
-    """Definitions and answers under keys."""
+class MemoryStore:
+    """Definitions, and the answers under Idempotency-Keys."""
 
     def __init__(self) -> None:
         self.texts: dict[tuple[str, int], bytes] = {}
@@ -37,10 +37,10 @@ class Store:
         self.kept[remembered.scope, remembered.key] = remembered
 
 
-class Shelf:
-    """The catalogue: entries by id, in insertion order of none."""
+class MemoryCatalogue:
+    """The catalogue: entries by job id."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: MemoryStore) -> None:
         self.entries: dict[str, CatalogueEntry] = {}
         self.store = store
 
@@ -91,7 +91,7 @@ class Shelf:
         return JobCounts(0, 0, 0, {state: states.count(state) for state in set(states)})
 
 
-class Past:
+class MemoryHistory:
     """The history: the latest record of each execution, and what its steps sent."""
 
     def __init__(self) -> None:
@@ -169,8 +169,8 @@ class Past:
         return {"byState": {}, "lateness": {"p50": None, "p99": None, "max": None}, "perMinute": []}
 
 
-class Post:
-    """The courier: knows one delivery that waits."""
+class MemoryOutbox:
+    """The outbox: one delivery is pending, `waiting`."""
 
     async def resend(self, delivery_id: str) -> bool:
         return delivery_id == "waiting"
