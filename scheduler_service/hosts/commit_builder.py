@@ -1,4 +1,4 @@
-"""The durable writes of a turn, made from its decision; nothing here waits."""
+"""The durable writes of a turn, its catalogue entry included, made from its decision; nothing here waits."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,14 +14,14 @@ from scheduler_service.domain.effects import (
     ReconfigureParts,
     WithdrawParts,
 )
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Refusal, Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.delay import delay, delay_records
 from scheduler_service.engine.program import Program
-from scheduler_service.engine.status import revisions
-from scheduler_service.hosts.catalogue_entry import bury, describe
+from scheduler_service.engine.status import Summary, revisions
 from scheduler_service.hosts.host_parts import Core, Redact
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -73,7 +73,7 @@ class CommitBuilder:
         after = turn.decision.document
         if self._core.needs_commit(cached.document, after):
             return True
-        # Without a context in memory the job may leave it, and a sequence that only memory knew with it.
+        # A job without a context may be evicted, and the sequence that only memory has would be lost with it.
         return bool(turn.decision.records) and (_qos(turn.programs, after) == 1 or not _contexts(after))
 
     def prepare(self, cached: CachedJob, turn: DecidedTurn) -> PendingCommit:
@@ -139,7 +139,7 @@ class CommitBuilder:
 def remember_reply(
     job_id: str, remembered: Remembered, reply: Reply, answer: Callable[[Reply], bytes] | None
 ) -> Remembered | None:
-    """What is kept under the Idempotency-Key; a refusal did nothing, and may be asked again."""
+    """What is kept under the Idempotency-Key. A refusal is not: it did nothing, and may be repeated."""
     if isinstance(reply, Refusal):
         return None
     said = remembered.answer if answer is None else answer(reply)
@@ -168,9 +168,9 @@ def is_stored(stored: StoredJob | None, commit: Commit) -> bool:
 def sort_effects(
     job_id: str, decision: Decision
 ) -> tuple[Decision, tuple[Delivery, ...], tuple[QueueWrite, ...]]:
-    """The decision, and what of its effects lies in the turn's transaction: deliveries, writes into queues.
+    """The decision, and its effects that belong to the turn's transaction: deliveries, writes into queues.
 
-    Both outlive the turn and its lock: they carry the name of their job. Most turns have neither.
+    Both outlive the turn and its lock, so the id of their job is put into them. Most turns have neither.
     """
     effects = decision.effects
     if not effects or WRITTEN.isdisjoint(map(type, effects)):
@@ -181,7 +181,7 @@ def sort_effects(
 def _sort_out(
     job_id: str, decision: Decision
 ) -> tuple[Decision, tuple[Delivery, ...], tuple[QueueWrite, ...]]:
-    # Apart from `sort_effects`: what its comprehensions share would be made there for every turn.
+    # Separate from `sort_effects`, which would make the closures of these comprehensions in every turn.
     effects = decision.effects
     stamped = tuple(_stamped(job_id, one) for one in effects)
     deliveries = [one.delivery for one in stamped if isinstance(one, Notify) and one.delivery.durable]
@@ -215,3 +215,47 @@ def _still_needed(programs: Mapping[int, Program], after: Document | None) -> Ma
     if len(programs) == 1:
         return programs
     return {revision: programs[revision] for revision in revisions(after)}
+
+
+def describe(job_id: str, document: Document, program: Program, summary: Summary) -> CatalogueEntry:
+    """The line of a job that lives."""
+    head = document.head
+    return CatalogueEntry(
+        job_id=job_id,
+        uid=head.uid,
+        tenant=program.surroundings.tenant,
+        job_name=program.job_name,
+        object_id=program.object_id,
+        creator=program.creator,
+        kind=summary.kind,
+        state=summary.state,
+        revision=head.revision,
+        labels=program.labels,
+        parent_job=program.parent_job,
+        parent_execution=program.parent_execution,
+        next_fire=summary.next_fire,
+        execute_number=head.execute_number,
+        request_counts=head.request_counts,
+        missed=head.missed,
+        latest=msgspec.json.encode(head.latest),
+        created_at=head.created_at,
+        updated_at=head.updated_at,
+        live=summary.live,
+        waiting=summary.waiting,
+        system=program.system,
+    )
+
+
+def bury(entry: CatalogueEntry, last: Document, now: Now) -> CatalogueEntry:
+    """The line of a job that was destroyed: its counters stay, for a later life."""
+    return msgspec.structs.replace(
+        entry,
+        state=JobState.DESTROYED,
+        next_fire=None,
+        execute_number=last.head.execute_number,
+        request_counts=last.head.request_counts,
+        missed=last.head.missed,
+        updated_at=now.wall,
+        live=0,
+        waiting=0,
+    )

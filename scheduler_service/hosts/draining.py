@@ -1,4 +1,4 @@
-"""How a host comes to rest: what it refuses meanwhile, and how long it waits (SPEC section 14)."""
+"""How a host drains: what it refuses meanwhile, and how long it waits (SPEC section 14)."""
 
 from collections.abc import Callable
 
@@ -9,21 +9,21 @@ from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
 
 STARTING = (Created, Updated, Triggered, Activated, Released)
-"""The events that start something, which a host that stops refuses."""
+"""The events that a draining host refuses, because they start something."""
 
 STOPPING = "this node is stopping and starts nothing any more; ask again in a moment"
-LOOK = 20
+POLL_MS = 20
 
 
 async def wait_for_rest(is_at_work: Callable[[], bool], *, clock: Timekeeper, grace: int) -> None:
     """Returns when nothing is at work any more, or after `grace` ms."""
     end = clock.now().steady + grace
     while is_at_work() and clock.now().steady < end:
-        await clock.sleep(LOOK)
+        await clock.sleep(POLL_MS)
 
 
 async def close_history(history: History, log: Log) -> None:
-    """Writes what was handed over, as far as that is possible, and closes it."""
+    """Flushes the history as far as possible, then closes it."""
     try:
         await history.flush()
     except StoreError as error:

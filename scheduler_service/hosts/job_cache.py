@@ -1,8 +1,9 @@
-"""A job as a host holds it in memory between two turns."""
+"""The jobs in memory: their state between two turns, their locks, and their compiled definitions."""
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -12,6 +13,8 @@ from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.delivery import Compile
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.state import Commit
 
 NEVER = Due()
@@ -20,8 +23,8 @@ NEVER = Due()
 class PendingCommit(msgspec.Struct, frozen=True, gc=False):
     """A decided turn with its durable writes: what the job becomes once the store has them.
 
-    `until`: where it was decided ahead of its moment, that moment. `due`: when it has to be looked at, where
-    that is not what the store has.
+    `until`: the moment of a turn that was decided ahead of it. `due`: the job's due time, where it differs
+    from the one in the store.
     """
 
     commit: Commit
@@ -32,11 +35,11 @@ class PendingCommit(msgspec.Struct, frozen=True, gc=False):
 
 
 class CachedJob:
-    """A job in memory; only who holds the job's lock may touch it.
+    """A job in memory; only the holder of the job's lock may use it.
 
-    `committed` is the sequence that lies in the store (0: no such job, or a destroyed one), `sequence` the
-    last one that was used. `doubt` is a turn of which nobody knows whether the store wrote it. `cut_off`:
-    the job was loaded with open calls, and has not been told yet which of them are still in flight.
+    `committed` is the sequence in the store (0: no such job, or a destroyed one), `sequence` the last one
+    that was used. `doubt` is a turn whose commit may or may not have been written. `cut_off`: the job was
+    loaded with open calls, and `Resumed`, which says which of them are still in flight, is still to come.
     """
 
     __slots__ = (
@@ -72,12 +75,12 @@ class CachedJob:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a turn may be taken on what is held."""
+        """Whether a turn may be taken without loading first."""
         return self.loaded and self.doubt is None and not self.cut_off
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is held but what the store would say: no job, or nothing loaded."""
+        """Whether memory has nothing that the store has not: no job, or nothing loaded."""
         return self.document is None and self.doubt is None
 
     @property
@@ -95,9 +98,9 @@ EVICTION_TRIES = 4
 
 
 class LockedJob:
-    """A held job with its lock. Who waits gets the lock in the order of asking.
+    """A cached job with its lock, which is given in the order of the requests.
 
-    `is_busy`: somebody has the lock; only the actor itself changes it.
+    `is_busy`: the lock is taken; set by this class alone.
     """
 
     __slots__ = ("_waiting", "cached", "is_busy")
@@ -108,7 +111,7 @@ class LockedJob:
         self._waiting: deque[asyncio.Future[None]] | None = None  # most jobs never have any
 
     async def acquire(self) -> None:
-        """Returns with the lock. Cancelled, it leaves the line, and passes on a lock it was just given."""
+        """Returns with the lock. Cancelled, it leaves the queue, and passes on a lock it has just got."""
         if not self.is_busy:
             self.is_busy = True
             return
@@ -128,7 +131,7 @@ class LockedJob:
         self.is_busy = True
 
     def release(self) -> None:
-        """Hands the lock to the next in line, who then has it: nobody can come between."""
+        """Hands the lock to the next in the queue, without freeing it in between."""
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():
@@ -138,7 +141,7 @@ class LockedJob:
 
 
 class JobCache:
-    """At most about `most` jobs; only those that nobody uses and that know no more than the store go."""
+    """At most about `most` jobs; evicts only jobs that are not in use and have nothing unwritten."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most
@@ -162,7 +165,7 @@ class JobCache:
         return self._jobs.get(job_id)
 
     def enter(self, job_id: str) -> LockedJob:
-        """The job's actor; a new one knows nothing yet."""
+        """The job's entry; a new one is not loaded yet."""
         locked = self._jobs.get(job_id)
         if locked is None:
             locked = self._jobs[job_id] = LockedJob(job_id)
@@ -171,7 +174,7 @@ class JobCache:
         return locked
 
     def seize(self, job_id: str) -> LockedJob | None:
-        """A new actor with its lock taken; None: the job is in memory, and may be in use."""
+        """A new entry with its lock taken; None: the job is in memory, and may be in use."""
         if job_id in self._jobs:
             return None
         locked = self._jobs[job_id] = LockedJob(job_id)
@@ -179,7 +182,7 @@ class JobCache:
         return locked
 
     def leave(self, locked: LockedJob) -> None:
-        """A turn has ended: the lock goes to the next, and what is not needed any more goes."""
+        """Ends a turn: passes the lock on, and evicts what is not needed any more."""
         cached = locked.cached
         job_id = cached.job_id
         if cached.is_live:
@@ -193,7 +196,7 @@ class JobCache:
             self._evict()
 
     def _evict(self) -> None:
-        """Looks at a few of the longest unused; those that must stay go to the end of the line."""
+        """Tries a few of the longest unused; those that must stay go to the end of the order."""
         for _ in range(EVICTION_TRIES):
             job_id, locked = next(iter(self._jobs.items()))
             if locked.is_busy or locked.cached.is_live:
@@ -202,3 +205,44 @@ class JobCache:
                 del self._jobs[job_id]
                 if len(self._jobs) <= self._most:
                     return
+
+
+class Definitions(Protocol):
+    """Where definitions are stored."""
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """As in `ports.StateStore`."""
+
+
+class ProgramCache:
+    """Compiles each stored definition once, as long as it is among the `size` last used."""
+
+    def __init__(self, *, store: Definitions, compiler: Compile, size: int = 10_000) -> None:
+        self._store = store
+        self._compile = compiler
+        self._size = size
+        self._known: OrderedDict[tuple[str, int], Program] = OrderedDict()
+
+    async def load(self, uid: str, revisions: Iterable[int]) -> dict[int, Program]:
+        """The programs of `revisions`. Raises StoreUnavailable, DefinitionError where one is refused now."""
+        return {revision: await self._one(uid, revision) for revision in revisions}
+
+    def keep(self, uid: str, revision: int, program: Program) -> None:
+        """Caches a program that has just been committed."""
+        self._known[uid, revision] = program
+        if len(self._known) > self._size:
+            self._known.popitem(last=False)
+
+    async def _one(self, uid: str, revision: int) -> Program:
+        known = self._known.get((uid, revision))
+        if known is not None:
+            self._known.move_to_end((uid, revision))
+            return known
+        text = await self._store.definition(uid, revision)
+        if text is None:
+            raise StoreUnavailable(
+                f"definition {revision} of job life {uid} is missing in the store: create the job again"
+            )
+        program = self._compile(text)
+        self.keep(uid, revision, program)
+        return program

@@ -1,7 +1,7 @@
 """Runs coroutines without a task for each: the same waits and the same cancelling, a fifth of the price.
 
 An execution runs two coroutines, its ring and its call. As tasks of asyncio they cost 11 µs of 77, most of
-it for the registry of all tasks, a name and a context of their own, which nobody asks for here.
+it for the registry of all tasks, a name and a context of their own, which are not needed here.
 """
 
 import asyncio
@@ -11,16 +11,16 @@ from typing import Any
 
 
 class LightTask:
-    """One coroutine on its way. It may await futures and tasks; it has no `asyncio.current_task`.
+    """One running coroutine. It may await futures and tasks; it has no `asyncio.current_task`.
 
-    So `asyncio.timeout` does not work in it: what needs that is awaited as a task.
+    So `asyncio.timeout` does not work in it: code that needs that is awaited as a task.
     """
 
-    __slots__ = ("_awaited", "_coroutine", "_errands", "_is_cancelled")
+    __slots__ = ("_awaited", "_coroutine", "_is_cancelled", "_tasks")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, object], errands: "LightTasks") -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, object], light_tasks: "LightTasks") -> None:
         self._coroutine = coroutine
-        self._errands = errands
+        self._tasks = light_tasks
         self._awaited: asyncio.Future[Any] | None = None
         self._is_cancelled = False
 
@@ -30,7 +30,7 @@ class LightTask:
             self._is_cancelled = True
 
     def step(self, _: object = None) -> None:
-        """Goes on to the next wait or to the end; called by whom it waited for."""
+        """Runs to the next wait or to the end; called when the awaited future is done."""
         self._awaited = None
         try:
             if self._is_cancelled:
@@ -39,66 +39,66 @@ class LightTask:
             else:
                 awaited = self._coroutine.send(None)
         except (StopIteration, asyncio.CancelledError):
-            self._errands.end(self)
-        except Exception as error:  # noqa: BLE001 - as with a task, it must be seen and stop nothing else
-            self._errands.end(self)
-            told = {"message": "an errand broke", "exception": error}
-            self._errands.loop.call_exception_handler(told)
+            self._tasks.end(self)
+        except Exception as error:  # noqa: BLE001 - as with a task, it is reported and stops nothing else
+            self._tasks.end(self)
+            context = {"message": "a light task failed", "exception": error}
+            self._tasks.loop.call_exception_handler(context)
         else:
             self._await(awaited)
 
     def _await(self, awaited: "asyncio.Future[Any] | None") -> None:
         if awaited is None:  # `asyncio.sleep(0)`
-            self._errands.loop.call_soon(self.step)
+            self._tasks.loop.call_soon(self.step)
             return
-        awaited._asyncio_future_blocking = False  # the sign by which `await` hands a future to its runner
+        awaited._asyncio_future_blocking = False  # the flag by which `await` hands a future to its runner
         self._awaited = awaited
         awaited.add_done_callback(self.step)
 
 
 class LightTasks:
-    """The errands of one room that are on their way. They belong to the loop of the first."""
+    """The light tasks of one component. They belong to the event loop of the first one."""
 
     def __init__(self) -> None:
-        self._errands: set[LightTask] = set()
+        self._tasks: set[LightTask] = set()
         self._ended: asyncio.Future[None] | None = None
 
     @cached_property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Their event loop; to ask for the running one takes a system call each time."""
+        """Their event loop; `get_running_loop` would cost a system call each time."""
         return asyncio.get_running_loop()
 
     def __len__(self) -> int:
-        return len(self._errands)
+        return len(self._tasks)
 
     def start(self, coroutine: Coroutine[Any, Any, object]) -> LightTask:
         """Runs `coroutine` to its first wait, and the rest as its waits end."""
-        errand = LightTask(coroutine, self)
-        self._errands.add(errand)
-        errand.step()
-        return errand
+        task = LightTask(coroutine, self)
+        self._tasks.add(task)
+        task.step()
+        return task
 
     def start_soon(self, coroutine: Coroutine[Any, Any, object]) -> LightTask:
         """The same from the next round of the loop on: nothing of it runs inside of what goes on now."""
-        errand = LightTask(coroutine, self)
-        self._errands.add(errand)
-        self.loop.call_soon(errand.step)
-        return errand
+        task = LightTask(coroutine, self)
+        self._tasks.add(task)
+        self.loop.call_soon(task.step)
+        return task
 
-    def end(self, errand: LightTask) -> None:
-        """`errand` has ended (called by itself)."""
-        self._errands.discard(errand)
+    def end(self, task: LightTask) -> None:
+        """`task` has ended (called by itself)."""
+        self._tasks.discard(task)
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
     def cancel(self) -> None:
         """Cancels them all."""
-        for errand in tuple(self._errands):
-            errand.cancel()
+        for task in tuple(self._tasks):
+            task.cancel()
 
     async def wait(self) -> None:
         """Returns when one of them has ended; at once where there is none."""
-        if not self._errands:
+        if not self._tasks:
             return
         if self._ended is None or self._ended.done():
             self._ended = self.loop.create_future()
@@ -106,5 +106,5 @@ class LightTasks:
 
     async def wait_for_all(self) -> None:
         """Returns when there is none any more."""
-        while self._errands:
+        while self._tasks:
             await self.wait()

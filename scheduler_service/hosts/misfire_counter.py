@@ -14,8 +14,8 @@ from scheduler_service.ports.log import Log
 from scheduler_service.timing.misfire import Tally
 from scheduler_service.timing.timer import Timer
 
-SLICE = 0.002
-MOMENTS = 50
+SLICE_SECONDS = 0.002
+MOMENTS_PER_STEP = 50
 
 
 class Count(Protocol):
@@ -42,28 +42,28 @@ class MisfireCounter:
         self._redelivery = redelivery
         self._log = log
         self._elapsed = elapsed
-        self._line: deque[tuple[str, Timer, CountMissed]] = deque()
+        self._queue: deque[tuple[str, Timer, CountMissed]] = deque()
         self._wanted: set[tuple[str, int]] = set()
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, job_id: str, timer: Timer, effect: CountMissed) -> None:
-        """Counts `effect`'s run; asked again before it is done, it is counted once."""
+        """Counts the run of `effect`; a repetition before its end is ignored."""
         if (job_id, effect.first) in self._wanted:
             return
         self._wanted.add((job_id, effect.first))
-        self._line.append((job_id, timer, effect))
+        self._queue.append((job_id, timer, effect))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
 
     async def stop(self) -> None:
-        """Drops what is left: the state asks again after the next start."""
+        """Drops what is left: after the next start the state requests it again."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _work(self) -> None:
-        while self._line:
-            job_id, timer, effect = self._line.popleft()
+        while self._queue:
+            job_id, timer, effect = self._queue.popleft()
             try:
                 count = await self._walk(timer, effect)
                 await self._redelivery.deliver(job_id, MissedCounted(effect.first, count))
@@ -76,8 +76,8 @@ class MisfireCounter:
         tally: Tally | None = None
         began = self._elapsed()
         while tally is None or not tally.done:
-            tally = self._count(timer, effect.first, effect.last, start=tally, most=MOMENTS)
-            if self._elapsed() - began > SLICE:
+            tally = self._count(timer, effect.first, effect.last, start=tally, most=MOMENTS_PER_STEP)
+            if self._elapsed() - began > SLICE_SECONDS:
                 await asyncio.sleep(0)
                 began = self._elapsed()
         return tally.count

@@ -10,31 +10,36 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Outcome
-from scheduler_service.engine.notification_retry import INTERVAL, RETRIES, after_try, record_of
+from scheduler_service.engine.notification_retry import (
+    INTERVAL,
+    RETRIES,
+    after_try,
+    may_be_superseded,
+    record_of,
+)
 from scheduler_service.hosts.clock import Alarm, Timekeeper
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.in_flight import send_once
-from scheduler_service.hosts.pending_notifications import PendingNotifications
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.state import Settlement, StateStore
 
-PAGE = 500
+PAGE_SIZE = 500
 RESENT_AT_ONCE = 16
 FAILED_KEPT = 1_000
-SETTLE_PAUSE = SECOND
+SETTLE_PAUSE_MS = SECOND
 
 FirstTries = tuple[str, int]
 
 
 class NotificationSender:
-    """Tries deliveries until the pure `engine.notification_retry` says that it is enough.
+    """Tries deliveries for as long as the pure `engine.notification_retry` asks for it.
 
-    Durable ones lie in the store and are settled there after each try; a crash between a try and its
-    settlement sends it again under the same `webhook-id`. What has no guarantee lives in memory. `retries`
-    and `interval` (ms) are the settings of `notification`.
+    Durable ones are in the store and are settled there after each try; after a crash between a try and its
+    settlement a delivery is sent again under the same `webhook-id`. Deliveries without a guarantee are in
+    memory alone. `retries` and `interval` (ms) are the settings of `notification`.
     """
 
     def __init__(
@@ -58,7 +63,7 @@ class NotificationSender:
         self._retries = retries
         self._interval = interval
         self._pending = PendingNotifications()
-        self._lanes: dict[FirstTries, deque[str]] = {}
+        self._first_tries: dict[FirstTries, deque[str]] = {}
         self._timers: dict[str, Alarm] = {}
         self._failed: OrderedDict[str, Delivery] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,7 +83,7 @@ class NotificationSender:
             return
         self._pending.put(delivery)
         self._record(delivery, None)
-        self._line_up(delivery)
+        self._enqueue(delivery)
         superfluous = self._pending.superfluous(delivery.uid)
         if superfluous is not None:
             self._drop(superfluous)
@@ -92,9 +97,9 @@ class NotificationSender:
                 continue
             self._pending.put(delivery)
             if delivery.tries == 0:
-                self._record(delivery, None)  # what an earlier process said of it went down with it
+                self._record(delivery, None)  # the record of the earlier process was lost with it
             if delivery.due is None:
-                self._line_up(delivery)
+                self._enqueue(delivery)
             else:
                 self._plan(delivery.delivery_id, delivery.due - now)
 
@@ -126,12 +131,12 @@ class NotificationSender:
         """`system://outbox`: tries whatever lies in the outbox once more; how many. Raises StoreError."""
         tried, after = 0, ""
         while True:
-            page = await self._store.deliveries(after, PAGE)
+            page = await self._store.deliveries(after, PAGE_SIZE)
             waiting = [one for one in page if one.state == DeliveryState.OUTBOX]
             for start in range(0, len(waiting), RESENT_AT_ONCE):
                 await asyncio.gather(*map(self._try, waiting[start : start + RESENT_AT_ONCE]))
             tried += len(waiting)
-            if len(page) < PAGE:
+            if len(page) < PAGE_SIZE:
                 return tried
             after = page[-1].delivery_id
 
@@ -145,22 +150,22 @@ class NotificationSender:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _line_up(self, delivery: Delivery) -> None:
+    def _enqueue(self, delivery: Delivery) -> None:
         key = (delivery.uid, delivery.execute_number)
-        lane = self._lanes.get(key)
-        if lane is not None:
-            lane.append(delivery.delivery_id)
+        queue = self._first_tries.get(key)
+        if queue is not None:
+            queue.append(delivery.delivery_id)
             return
-        self._lanes[key] = deque((delivery.delivery_id,))
-        self._spawn(self._run_lane(key))
+        self._first_tries[key] = deque((delivery.delivery_id,))
+        self._spawn(self._run_first_tries(key))
 
-    async def _run_lane(self, key: FirstTries) -> None:
-        lane = self._lanes[key]
+    async def _run_first_tries(self, key: FirstTries) -> None:
+        queue = self._first_tries[key]
         try:
-            while lane:
-                await self._try_pending(lane.popleft())
+            while queue:
+                await self._try_pending(queue.popleft())
         finally:
-            del self._lanes[key]
+            del self._first_tries[key]
 
     async def _try_pending(self, delivery_id: str) -> None:
         delivery = self._pending.get(delivery_id)
@@ -183,12 +188,12 @@ class NotificationSender:
             if after.durable:
                 await self._settle(after, batch)
             self._hand_over(after, batch)
-            self._place(after)  # not before: a retry that came due over the settling would find it taken
+            self._place(after)  # not before: a retry that came due during the settlement would find it in use
         finally:
             self._pending.end(delivery_id)
 
     def _place(self, after: Delivery) -> None:
-        """Where the delivery waits from now on, if anywhere."""
+        """Puts the delivery where it waits for its next try, if there is one."""
         if after.state == DeliveryState.PENDING:
             self._pending.put(after)
             self._plan(after.delivery_id, (after.due or 0) - self._clock.now().steady)
@@ -217,14 +222,14 @@ class NotificationSender:
             timer.cancel()
 
     async def _settle(self, after: Delivery, batch: Batch | None) -> None:
-        """Writes it down as often as it takes: unsettled, a restart would send it again."""
+        """Writes the settlement, repeatedly if need be: else a restart sends it again."""
         settlement = Settlement(after, done=after.state == DeliveryState.DELIVERED, batch=batch)
         while True:
             try:
                 await self._store.settle((settlement,))
             except StoreError as error:
                 self._log("delivery_unsettled", delivery=after.delivery_id, error=str(error))
-                await self._clock.sleep(SETTLE_PAUSE)
+                await self._clock.sleep(SETTLE_PAUSE_MS)
             else:
                 return
 
@@ -232,25 +237,25 @@ class NotificationSender:
         known = self._pending.get(delivery_id) or self._failed.get(delivery_id)
         if known is not None:
             return known
-        # Ids have an order: what begins like this one stands right behind its beginning.
+        # Ids are ordered: this one follows directly after its own beginning.
         after = delivery_id[:-1]
         while True:
-            page = await self._store.deliveries(after, PAGE)
+            page = await self._store.deliveries(after, PAGE_SIZE)
             for delivery in page:
                 if delivery.delivery_id == delivery_id:
                     return delivery
-            if len(page) < PAGE or page[-1].delivery_id > delivery_id:
+            if len(page) < PAGE_SIZE or page[-1].delivery_id > delivery_id:
                 return None
             after = page[-1].delivery_id
 
     def _record(self, delivery: Delivery, outcome: Outcome | None) -> None:
-        """A line of the history that need not outlive the process: a durable delivery is told of again."""
+        """Records a delivery, not durably: after a crash `adopt` records a durable one again."""
         batch = self._batch(delivery, outcome)
         if batch is not None:
             self._history.append(batch, durable=False)
 
     def _hand_over(self, settled: Delivery, batch: Batch | None) -> None:
-        """The history's line of a delivery that is settled: with its settlement it lies in `unwritten`."""
+        """Records a settled delivery; with a durable one the record is in `unwritten` already."""
         if batch is not None:
             self._history.append(batch, durable=settled.durable)
 
@@ -268,5 +273,68 @@ class NotificationSender:
 
 
 def _sequence(delivery: Delivery) -> int:
-    """The number of a try among all batches of its life: below 0, where no turn of the job counts."""
+    """The sequence of a try's batch: below 0, where no turn of the job has a sequence."""
     return -(delivery.execute_number << 32 | (delivery.ordinal & 0xFFFFFF) << 8 | delivery.tries & 0xFF) - 1
+
+
+MOST = 100
+
+
+class PendingNotifications:
+    """Values by id; each life's in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, dict[str, Delivery]] = {}
+        self._uids: dict[str, str] = {}
+        self._sending: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._uids)
+
+    def __contains__(self, delivery_id: str) -> bool:
+        return delivery_id in self._uids
+
+    def get(self, delivery_id: str) -> Delivery | None:
+        """The delivery, or None when it is not pending (any more)."""
+        uid = self._uids.get(delivery_id)
+        return None if uid is None else self._by_uid[uid][delivery_id]
+
+    def put(self, delivery: Delivery) -> None:
+        """Adds it, or gives it new values in its old place."""
+        self._uids[delivery.delivery_id] = delivery.uid
+        self._by_uid.setdefault(delivery.uid, {})[delivery.delivery_id] = delivery
+
+    def drop(self, delivery_id: str) -> None:
+        """Forgets it."""
+        uid = self._uids.pop(delivery_id, None)
+        if uid is None:
+            return
+        siblings = self._by_uid[uid]
+        del siblings[delivery_id]
+        if not siblings:
+            del self._by_uid[uid]
+
+    def begin(self, delivery_id: str) -> bool:
+        """Marks it as being sent; False when it is being sent already."""
+        if delivery_id in self._sending:
+            return False
+        self._sending.add(delivery_id)
+        return True
+
+    def end(self, delivery_id: str) -> None:
+        """It is not being sent any more."""
+        self._sending.discard(delivery_id)
+
+    def superfluous(self, uid: str) -> Delivery | None:
+        """The oldest that may be dropped where more than 100 of a job are pending (SPEC section 7)."""
+        siblings = self._by_uid.get(uid, {})
+        if len(siblings) <= MOST:
+            return None
+        return next(
+            (
+                one
+                for one in siblings.values()
+                if may_be_superseded(one) and one.delivery_id not in self._sending
+            ),
+            None,
+        )

@@ -1,4 +1,4 @@
-"""Delivers what a job must hear, again and again while its store is away."""
+"""Delivers events that must reach their job, repeatedly while the store is unavailable."""
 
 from collections.abc import Awaitable, Callable
 
@@ -17,7 +17,7 @@ Take = Callable[[str, Command], Awaitable[Reply]]
 
 
 class Redelivery:
-    """Hands events to jobs with growing pauses, until one is taken or `lease` ms have passed."""
+    """Repeats a delivery with growing pauses until the job takes the event, at most for `lease` ms."""
 
     def __init__(self, *, take: Take, clock: Timekeeper, lease: int = LEASE) -> None:
         self._take = take

@@ -1,4 +1,4 @@
-"""Binds a definition to the turn that brings it: revisions, counters and identity come from here."""
+"""Binds a definition to its turn: the revision, the counters and the identity of a new life."""
 
 from collections.abc import Mapping
 

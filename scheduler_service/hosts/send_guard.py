@@ -1,4 +1,4 @@
-"""The gate through which calls leave this process."""
+"""Whether a call may still leave this process."""
 
 from typing import Protocol
 
@@ -7,21 +7,21 @@ from scheduler_service.ports.sending import MayGo, always
 
 
 class SendGuard(Protocol):
-    """What a crew asks of each call."""
+    """Asked for each call before it is sent."""
 
     def admit(self, job_id: str) -> MayGo:
-        """Within a turn of the job: whether what it starts may leave, asked again when it is about to."""
+        """Called within a turn of the job; the result is asked again just before a call is sent."""
 
     def turn_back(self, job_id: str, token: Token) -> None:
-        """The call was not let out, and is not alive any more. Never waits, never raises."""
+        """The call was not sent, and is not alive any more. Never waits, never raises."""
 
 
 class OpenSendGuard:
-    """Where there is one node: whatever was committed here is nobody else's."""
+    """For a single node: no other node can have taken the job over."""
 
     def admit(self, job_id: str) -> MayGo:
-        """Everything may leave."""
+        """Every call may be sent."""
         return always
 
     def turn_back(self, job_id: str, token: Token) -> None:
-        """Nothing is ever turned back."""
+        """Never called."""

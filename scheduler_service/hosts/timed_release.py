@@ -1,4 +1,4 @@
-"""Waits for moments of a host's clock; who waits for the same one shares a timer."""
+"""Waits for moments of a host's clock; all that wait for one moment share a timer."""
 
 import asyncio
 from collections import deque
@@ -8,19 +8,19 @@ from scheduler_service.domain.document import Document
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.clock import Timekeeper
 
-FARTHEST = SECOND
+FARTHEST_MS = SECOND
 
-# What a bunch does at its moment, to send above all, takes a loop some milliseconds. A smaller one would have
-# the answers to the first calls dealt with before the others have left.
-BATCH = 128
+# A batch occupies the loop for some milliseconds, mostly with sending. With a smaller one, the answers to the
+# first calls would be handled before the last calls are sent.
+BATCH_SIZE = 128
 
 WaitUntil = Callable[[int], Awaitable[None]]
 
 
 def ahead_of(moment: int | None, now: Now) -> int:
-    """How many ms the wall `moment` is still to come; 0 too where it is so far that the wall was set back."""
+    """In how many ms the wall `moment` comes; 0 where it has come, or the wall clock was set back."""
     left = 0 if moment is None else moment - now.wall
-    return left if 0 < left <= FARTHEST else 0
+    return left if 0 < left <= FARTHEST_MS else 0
 
 
 def is_past(due: Due, now: Now) -> bool:
@@ -30,15 +30,15 @@ def is_past(due: Due, now: Now) -> bool:
 
 
 def begin_of(document: Document, now: Now) -> int:
-    """The steady moment at which all that was begun ahead of its moment has begun; past: nothing was."""
+    """The steady moment at which all executions that were decided early have begun."""
     begun = max((run.started_at or 0 for run in document.head.opens), default=0)
     return now.steady + ahead_of(begun, now)
 
 
 class TimedRelease:
-    """Moments that somebody awaits. Who awaits one must not be cancelled: others may await it too.
+    """Waits for moments. A wait must not be cancelled: others may share it.
 
-    A crowd goes on in bunches, a round of the loop each, so that it holds up nobody for long.
+    A burst is released in batches, one in each round of the loop, so that it does not block the loop.
     """
 
     def __init__(self, *, clock: Timekeeper) -> None:
@@ -53,35 +53,35 @@ class TimedRelease:
     async def wait_until(self, steady: int) -> None:
         """Returns when the steady line has reached `steady`, in ms, and never before."""
         while (pause := steady - self._clock.now().steady) > 0:
-            crowd = self._awaited.get(steady)
-            if crowd is None:
-                crowd = self._awaited[steady] = _Burst()
+            burst = self._awaited.get(steady)
+            if burst is None:
+                burst = self._awaited[steady] = _Burst()
                 self._clock.call_after(pause, lambda: self._awaited.pop(steady).release())
             self._waiting += 1
             try:
-                await crowd.join()
+                await burst.join()
             finally:
                 self._waiting -= 1
 
 
 class _Burst:
-    """Those who wait for one moment: a future for each bunch of them."""
+    """The waits for one moment: a future for each batch of them."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._bunches: deque[asyncio.Future[None]] = deque()
+        self._batches: deque[asyncio.Future[None]] = deque()
         self._room = 0
 
     def join(self) -> asyncio.Future[None]:
         if self._room == 0:
-            self._bunches.append(self._loop.create_future())
-            self._room = BATCH
+            self._batches.append(self._loop.create_future())
+            self._room = BATCH_SIZE
         self._room -= 1
-        return self._bunches[-1]
+        return self._batches[-1]
 
     def release(self) -> None:
-        reached = self._bunches.popleft()
+        reached = self._batches.popleft()
         if not reached.done():
             reached.set_result(None)
-        if self._bunches:
+        if self._batches:
             self._loop.call_soon(self.release)

@@ -18,8 +18,7 @@ from scheduler_service.hosts.commit_builder import (
     sort_effects,
 )
 from scheduler_service.hosts.host_parts import Act, TurnParts
-from scheduler_service.hosts.job_cache import CachedJob, PendingCommit, has_open_executions
-from scheduler_service.hosts.program_cache import ProgramCache
+from scheduler_service.hosts.job_cache import CachedJob, PendingCommit, ProgramCache, has_open_executions
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.ports.alarms import Alarms

@@ -20,8 +20,7 @@ from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import HostParts
-from scheduler_service.hosts.job_cache import JobCache
-from scheduler_service.hosts.program_cache import ProgramCache
+from scheduler_service.hosts.job_cache import JobCache, ProgramCache
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.hosts.timed_release import TimedRelease

@@ -22,7 +22,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
-from scheduler_service.hosts.catalogue_entry import bury, describe
+from scheduler_service.hosts.commit_builder import bury, describe
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.services.declarations import Declarations

@@ -14,7 +14,7 @@ from scheduler_service.domain.execution import FiringOutcome, JobState
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, ExecutionRecord, FiringRecord
 from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS, EarlyCommit
 from scheduler_service.hosts.host_parts import HostLimits
-from scheduler_service.hosts.timed_release import BATCH, TimedRelease
+from scheduler_service.hosts.timed_release import BATCH_SIZE, TimedRelease
 from tests.unit.hosts.house import START, House
 from tests.unit.hosts.memory_store import Fate
 
@@ -329,7 +329,7 @@ async def test_a_crowd_goes_on_in_bunches() -> None:
         await moments.wait_until(now + 10)
         gone.append(number)
 
-    waiting = [asyncio.create_task(wait(number)) for number in range(3 * BATCH + 1)]
+    waiting = [asyncio.create_task(wait(number)) for number in range(3 * BATCH_SIZE + 1)]
     await house.settle()
     assert len(moments) == len(waiting)
     house.clock.advance(10)
@@ -337,7 +337,7 @@ async def test_a_crowd_goes_on_in_bunches() -> None:
     while len(gone) < len(waiting):
         before = len(gone)
         await asyncio.sleep(0)
-        assert len(gone) - before <= BATCH
+        assert len(gone) - before <= BATCH_SIZE
         rounds += 1
     assert rounds >= 4
     assert gone == sorted(gone)
