@@ -40,6 +40,13 @@ def as_moment(value: datetime) -> int:
     return (value - EPOCH) // timedelta(milliseconds=1)
 
 
+def month_length(year: int, month: int) -> int:
+    """How many days a month has."""
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
 def rfc3339(moment: int) -> str:
     """`moment` as RFC 3339 in UTC with milliseconds, as in `2026-01-31T09:00:00.000Z`."""
     # Not strftime: it writes the year 92 without zeros.

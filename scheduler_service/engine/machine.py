@@ -99,12 +99,6 @@ def _take(turn: TurnState, event: Event) -> Reply:
             return adopt(turn, event)
         case Unsent(token=token):
             return send_unsent(turn, token)
-        case _:
-            return _manage(turn, event)
-
-
-def _manage(turn: TurnState, event: Event) -> Reply:
-    match event:
         case Created():
             return answer_existing(turn, event)
         case Updated():

@@ -9,7 +9,7 @@ from referencing import Registry
 
 from client_sdk.models.problems import write_pointer
 from scheduler_service.domain.errors import Problem
-from scheduler_service.engine.schemas import compile_pattern
+from scheduler_service.language.iregexp import compile_re2
 from scheduler_service.language.values import scrub
 
 PROBLEMS_MAX = 20
@@ -66,7 +66,7 @@ class _Meter:
         """Whether `pattern` matches somewhere in `text`."""
         self.spend(1 + len(text) // 64)
         if pattern not in self.patterns:
-            self.patterns[pattern] = compile_pattern(pattern)
+            self.patterns[pattern] = compile_re2(pattern)
         return self.patterns[pattern].search(scrub(text)) is not None
 
 

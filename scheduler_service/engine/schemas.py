@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 import jsonschema
-import re2
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from client_sdk.models.problems import write_pointer
 from scheduler_service.domain.errors import Problem
+from scheduler_service.language.iregexp import compile_re2
 
 VALUES_MAX = 2_000
 """Values in a schema, itself included: checking one takes as long as running it."""
@@ -42,16 +41,6 @@ def check_schema(schema: object) -> list[Problem]:
         pointer = "/paramsSchema" + write_pointer(error.absolute_path)
         return [Problem(pointer, "invalid", f"not a JSON Schema: {error.message[:300]}")]
     return list(islice(_Parts(schema).check(schema, "/paramsSchema"), PROBLEMS_MAX))
-
-
-def compile_pattern(text: str) -> Any:
-    """The pattern compiled by RE2; None: RE2 cannot run it."""
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(text, options)
-    except re2.error:
-        return None
 
 
 def _values(value: object) -> Iterator[object]:
@@ -118,5 +107,5 @@ class _Parts:
         self.patterns += 1
         if self.patterns == PATTERNS_MAX + 1:
             yield Problem(pointer, "too_many", f"the schema has more than {PATTERNS_MAX} patterns")
-        elif self.patterns <= PATTERNS_MAX and compile_pattern(text) is None:
+        elif self.patterns <= PATTERNS_MAX and compile_re2(text) is None:
             yield Problem(pointer, "invalid", f"RE2 cannot run the pattern {text!r} (it has no look-around)")

@@ -54,13 +54,15 @@ def plan_filter(expression: Expression, plan: PlanQuery, roots: set[str], depth:
         case LogicalExpression():
             return planner.logical(expression)
         case PrefixExpression():
-            return _negated(plan_filter(expression.right, plan, roots, depth + 1))
+            negated = plan_filter(expression.right, plan, roots, depth + 1)
+            return lambda current, root, budget: not negated(current, root, budget)
         case ComparisonExpression():
             return planner.comparison(expression)
         case FunctionExtension():
             return planner.pattern(expression)
         case FilterQuery():
-            return _existence(planner.nodes(expression))
+            nodes = planner.nodes(expression)
+            return lambda current, root, budget: bool(nodes(current, root, budget))
         case _:
             raise ExpressionError(
                 "a filter is a comparison, a query or a function", column=expression.token.index
@@ -153,14 +155,6 @@ def _chain(expression: LogicalExpression) -> list[Expression]:
         else:
             terms.append(term)
     return terms
-
-
-def _negated(test: Test) -> Test:
-    return lambda current, root, budget: not test(current, root, budget)
-
-
-def _existence(nodes: Nodes) -> Test:
-    return lambda current, root, budget: bool(nodes(current, root, budget))
 
 
 def _constant(value: object) -> Operand:

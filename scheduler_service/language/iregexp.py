@@ -12,7 +12,7 @@ CHARACTERS_MAX = 1_000
 """How many characters a pattern may have; a longer one matches nothing."""
 
 _NESTED = 100
-_MEMORY = 1 << 20
+_MEMORY_MAX = 1 << 20
 
 _ESCAPE = r"\\[()*+\-.?\[\\\]^nrt{|}]"
 _CATEGORY = r"\\[pP]\{(?:L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|Z[lps]?|S[ckmo]?|C[cfno]?)\}"
@@ -47,14 +47,20 @@ def compile_pattern(pattern: str, *, whole: bool) -> CompiledRegexp:
     translated = translate(pattern)
     if translated is None:
         return CompiledRegexp()
+    compiled = compile_re2(scrub(translated), max_mem=_MEMORY_MAX)
+    return CompiledRegexp() if compiled is None else CompiledRegexp(compiled, whole, compiled.programsize)
+
+
+def compile_re2(pattern: str, *, max_mem: int | None = None) -> Any:
+    """The pattern compiled by RE2 with at most `max_mem` bytes; None: RE2 cannot run it."""
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = _MEMORY
+    if max_mem is not None:
+        options.max_mem = max_mem
     try:
-        compiled = re2.compile(scrub(translated), options)
+        return re2.compile(pattern, options)
     except re2.error:
-        return CompiledRegexp()
-    return CompiledRegexp(compiled, whole, compiled.programsize)
+        return None
 
 
 def translate(pattern: str) -> str | None:

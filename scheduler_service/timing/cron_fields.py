@@ -57,19 +57,11 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
-    """A parsed field: its normal form, its values as a mask, its days that depend on the month.
+    """A parsed field or an item of its list: normal form, values as a mask, days that depend on the month.
 
     `open`: it restricts nothing (`*`, `*/1`); `stepped`: it has a step.
     """
 
-    text: str
-    mask: int
-    marks: tuple[Mark, ...]
-    open: bool
-    stepped: bool
-
-
-class _Item(msgspec.Struct, frozen=True, gc=False):
     text: str
     mask: int = 0
     marks: tuple[Mark, ...] = ()
@@ -106,7 +98,7 @@ def _split(text: str, column: int) -> Iterator[tuple[str, int]]:
         column += len(item) + 1
 
 
-def _read_item(rule: Rule, item: str, column: int) -> _Item:
+def _read_item(rule: Rule, item: str, column: int) -> Field:
     if not item:
         _refuse(rule, column, "a value is missing beside a comma; remove the comma or write the value")
     if rule.marks and ("L" in item or "W" in item or "#" in item):
@@ -125,20 +117,20 @@ def _read_item(rule: Rule, item: str, column: int) -> _Item:
     first, first_text = _read_value(rule, found["first"], column)
     if found["last"] is None:
         if not slash:
-            return _Item(text=first_text, mask=rule.bit(first))
-        return _Item(f"{first_text}/{step}", _mask(rule, first, rule.high, step), stepped=True)
+            return Field(text=first_text, mask=rule.bit(first))
+        return Field(f"{first_text}/{step}", _mask(rule, first, rule.high, step), stepped=True)
     last, last_text = _read_value(rule, found["last"], column + found.start("last"))
     if last < first:
         if not rule.wraps:
             _refuse(rule, column, f"{first_text}-{last_text} runs backwards; write {last_text}-{first_text}")
         last += rule.cycle
     tail = f"/{step}" if slash else ""
-    return _Item(f"{first_text}-{last_text}{tail}", _mask(rule, first, last, step), stepped=bool(slash))
+    return Field(f"{first_text}-{last_text}{tail}", _mask(rule, first, last, step), stepped=bool(slash))
 
 
-def _every(rule: Rule, step: int, slash: str) -> _Item:
+def _every(rule: Rule, step: int, slash: str) -> Field:
     mask = _mask(rule, rule.low, rule.low + rule.cycle - 1, step)
-    return _Item(f"*/{step}" if slash else "*", mask, open=step == 1, stepped=bool(slash))
+    return Field(f"*/{step}" if slash else "*", mask, open=step == 1, stepped=bool(slash))
 
 
 def _mask(rule: Rule, first: int, last: int, step: int) -> int:
@@ -182,7 +174,7 @@ def _number(text: str) -> int:
     return int(text) if len(text) <= 9 else 10**9
 
 
-def _read_mark(rule: Rule, item: str, column: int) -> _Item | None:
+def _read_mark(rule: Rule, item: str, column: int) -> Field | None:
     for kind, pattern in rule.marks:
         found = re.fullmatch(pattern, item)
         if found is not None:
@@ -190,33 +182,33 @@ def _read_mark(rule: Rule, item: str, column: int) -> _Item | None:
     return None
 
 
-def _read_last(rule: Rule, found: re.Match[str], column: int) -> _Item:
+def _read_last(rule: Rule, found: re.Match[str], column: int) -> Field:
     back = _number(found["back"] or "0")
     if back > 30:
         _refuse(rule, column, f"{_short(found[0])} goes back more than 30 days; use L-1 to L-30")
     text = (f"L-{back}" if back else "L") + found["weekday"]
-    return _Item(text, marks=(Mark("last_weekday" if found["weekday"] else "last", back),))
+    return Field(text, marks=(Mark("last_weekday" if found["weekday"] else "last", back),))
 
 
-def _read_weekday(rule: Rule, found: re.Match[str], column: int) -> _Item:
+def _read_weekday(rule: Rule, found: re.Match[str], column: int) -> Field:
     day, text = _read_value(rule, found["day"], column)
-    return _Item(f"{text}W", marks=(Mark("weekday", day),))
+    return Field(f"{text}W", marks=(Mark("weekday", day),))
 
 
-def _read_nth(rule: Rule, found: re.Match[str], column: int) -> _Item:
+def _read_nth(rule: Rule, found: re.Match[str], column: int) -> Field:
     day, text = _read_value(rule, found["day"], column)
     nth = _number(found["nth"])
     if not 1 <= nth <= 5:
         _refuse(rule, column, f"{_short(found[0])} asks for weekday number {nth} of a month; use #1 to #5")
-    return _Item(f"{text}#{nth}", marks=(Mark("nth", (day - rule.low) % 7, nth),))
+    return Field(f"{text}#{nth}", marks=(Mark("nth", (day - rule.low) % 7, nth),))
 
 
-def _read_final(rule: Rule, found: re.Match[str], column: int) -> _Item:
+def _read_final(rule: Rule, found: re.Match[str], column: int) -> Field:
     if not found["day"]:
         # Quartz: alone in day-of-week, L is its last day, Saturday; `final` would be the last of the month.
-        return _Item("SAT", mask=rule.bit(rule.high))
+        return Field("SAT", mask=rule.bit(rule.high))
     day, text = _read_value(rule, found["day"], column)
-    return _Item(f"{text}L", marks=(Mark("final", (day - rule.low) % 7),))
+    return Field(f"{text}L", marks=(Mark("final", (day - rule.low) % 7),))
 
 
 _READERS = {"last": _read_last, "weekday": _read_weekday, "nth": _read_nth, "final": _read_final}

@@ -4,6 +4,7 @@ from datetime import date
 
 import msgspec
 
+from scheduler_service.domain.moments import month_length
 from scheduler_service.timing.cron_days import Days
 from scheduler_service.timing.cron_fields import FIRST_YEAR, YEARS
 
@@ -11,7 +12,6 @@ SECONDS_A_DAY = 86_400
 
 _ORIGIN = date(FIRST_YEAR, 1, 1).toordinal()
 _END = (date(FIRST_YEAR + YEARS, 1, 1).toordinal() - _ORIGIN) * SECONDS_A_DAY
-_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class CronPattern(msgspec.Struct, frozen=True, gc=False):
@@ -70,7 +70,7 @@ class CronPattern(msgspec.Struct, frozen=True, gc=False):
         if not (self.years >> (year - FIRST_YEAR) & 1 and self.months >> (month - 1) & 1):
             return 0
         # isoweekday counts from Monday 1 to Sunday 7; here Sunday is 0.
-        return self.days.of_month(date(year, month, 1).isoweekday() % 7, _length(year, month))
+        return self.days.of_month(date(year, month, 1).isoweekday() % 7, month_length(year, month))
 
     def _day_after(self, day: int) -> int | None:
         start = date.fromordinal(day + _ORIGIN)
@@ -147,12 +147,6 @@ class CronPattern(msgspec.Struct, frozen=True, gc=False):
 
     def _closing(self) -> int:
         return _highest(self.hours) * 3600 + _highest(self.minutes) * 60 + _highest(self.seconds)
-
-
-def _length(year: int, month: int) -> int:
-    if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
-        return 29
-    return _LENGTHS[month - 1]
 
 
 def _lowest(mask: int) -> int:

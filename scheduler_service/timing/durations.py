@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.domain.moments import DAY, as_datetime, as_moment
+from scheduler_service.domain.moments import DAY, as_datetime, as_moment, month_length
 from scheduler_service.timing.zones import Zone
 
 LATEST = as_moment(datetime(9999, 12, 31, tzinfo=UTC)) - 1  # local times of all zones still fit into a date
@@ -217,14 +217,8 @@ def _shift_local(local: int, months: int, days: int) -> int | None:
     if year > 9_999 or days > DAYS_MAX:
         return None
     first = as_moment(datetime(year, month + 1, 1, tzinfo=UTC))
-    shifted = first + (min(date.day, _length(year, month + 1)) - 1 + days) * DAY + time_of_day
+    shifted = first + (min(date.day, month_length(year, month + 1)) - 1 + days) * DAY + time_of_day
     return shifted if shifted <= LATEST else None
-
-
-def _length(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
 
 
 def _within(moment: int) -> int | None:
