@@ -15,7 +15,7 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.engine.compile import below_timer, compile_posted_timer
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.retry import Failure, plan_retries
-from scheduler_service.engine.trial import Trial, Tried
+from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview
 from scheduler_service.timing.firings import warnings_at
 from scheduler_service.timing.preview import COUNT_MAX, preview
 from scheduler_service.timing.timer import Timer
@@ -48,9 +48,9 @@ async def preview_template(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = read_model(TemplateRequest, read_json(raw))
     deps = request.deps
-    trial = Trial(root=posted.root, surroundings=deps.surroundings, now=deps.clock.now().wall)
+    preview = TemplatePreview(root=posted.root, surroundings=deps.surroundings, now=deps.clock.now().wall)
     try:
-        tried = _try(trial, posted)
+        tried = _try(preview, posted)
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
 
@@ -97,13 +97,13 @@ def _moment(pointer: str, text: str, timer: Timer) -> int:
         raise invalid(pointer, error.code, error.message) from None
 
 
-def _try(trial: Trial, posted: TemplateRequest) -> Tried:
+def _try(preview: TemplatePreview, posted: TemplateRequest) -> PreviewedTemplate:
     if posted.place == "body":
-        return trial.body(posted.template)
+        return preview.body(posted.template)
     if not isinstance(posted.template, str):
         message = f"template must be a string where place is {posted.place!r}; only a body is any JSON value"
         raise invalid("/template", "type", message)
-    return trial.url(posted.template) if posted.place == "url" else trial.header(posted.template)
+    return preview.url(posted.template) if posted.place == "url" else preview.header(posted.template)
 
 
 def _failure(program: Program, code: str) -> Failure:

@@ -1,4 +1,4 @@
-"""Whether a failed attempt is tried again, and after which wait (SPEC section 6). Pure."""
+"""Whether a failed attempt is retried, and after which wait (SPEC section 6)."""
 
 import re
 
@@ -9,19 +9,19 @@ from scheduler_service.engine.program import Policy
 from scheduler_service.timing.backoff import JITTERS, WAIT_MAX, wait
 
 NEVER_RETRIED = frozenset({"lost", "cancelled"})
-PLANNED_MOST = 1_000
+PLANNED_MAX = 1_000
 _STATUS = re.compile(r"[1-5][0-9][0-9]")
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why an attempt failed: the error code of SPEC section 5, and what kind of thing went wrong."""
+    """Why an attempt failed: its error code (SPEC section 5) and the kind of failure."""
 
     code: str
     failure_type: FailureType
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Try again after `wait` ms; `policy` is the index of the policy that decided and is used up by one."""
+    """Retry after `wait` ms; `policy` is the index of the policy that decided, used up by one."""
 
     policy: int
     wait: int
@@ -54,10 +54,10 @@ def judge(
     retry_after: int | None = None,
     seed: str = "",
 ) -> Retry | GiveUp:
-    """The verdict on an attempt that failed, after `retries` retries, of which each policy had its `spent`.
+    """Whether an attempt that failed is retried, after `retries` retries, `spent` of them by each policy.
 
-    The first policy that matches decides, also when it is spent; `spent` may be shorter than `policies`
-    (the rest is 0). `retry_after` (ms) lengthens the wait, beyond a ceiling too, and never shortens it.
+    The first policy that matches decides, also if it is spent; `spent` may be shorter than `policies` (the
+    rest is 0). `retry_after` (ms) lengthens the wait, beyond a ceiling too, and never shortens it.
     `seed` names the attempt: an equal seed gives an equal spread.
     """
     if failure.code in NEVER_RETRIED:
@@ -79,7 +79,7 @@ def judge(
 def find_policy(policies: tuple[Policy, ...], failure: Failure) -> int | None:
     """The index of the policy that decides on `failure`, or None.
 
-    A timeout that counts as `500` goes to one that names `timeout` where none matches `500` (SPEC section 5).
+    A timeout that counts as `500` matches `timeout` if no policy matches `500` (SPEC section 5).
     """
     index = _first_match(policies, failure.code)
     if index is None and failure.code == "500" and failure.failure_type is FailureType.TIMEOUT:
@@ -88,11 +88,11 @@ def find_policy(policies: tuple[Policy, ...], failure: Failure) -> int | None:
 
 
 def plan_retries(policies: tuple[Policy, ...], max_retries: int, failure: Failure) -> RetryPlan:
-    """What an execution would do whose every attempt fails with `failure`: the first 1,000 of its retries."""
+    """The retries of an execution whose attempts all fail with `failure`, at most 1,000."""
     bare = tuple(msgspec.structs.replace(policy, jitter="none") for policy in policies)
     planned: list[Retry] = []
-    while len(planned) < PLANNED_MOST:
-        # The same failure goes to the same policy each time: what is spent is spent of that one.
+    while len(planned) < PLANNED_MAX:
+        # An equal failure always matches the same policy, so all retries are spent by that one.
         spent = (len(planned),) * len(bare)
         verdict = judge(bare, spent, len(planned), max_retries, failure)
         if isinstance(verdict, GiveUp):
@@ -107,7 +107,7 @@ def _first_match(policies: tuple[Policy, ...], code: str) -> int | None:
 
 
 def _names(code: str) -> frozenset[str]:
-    """Everything that `errorEquals` may say to mean `code`."""
+    """The words of `errorEquals` that match `code`."""
     if code == "egress":
         return frozenset({code})
     if _STATUS.fullmatch(code):

@@ -142,23 +142,18 @@ def _send_part_elsewhere(
     turn: TurnState, run: Open, phase: PartsOpen, part: Part, chosen: tuple[Chosen, ...]
 ) -> None:
     step = turn.program_of(run).steps[phase.step]
-    if not chosen:
-        fault = Fault(FaultKind.NO_INSTANCE, f"No other instance of {phase.service!r} takes this part.")
-        request = _request(turn, run, step, (part.index, len(phase.parts)), phase.route, Chosen("", ""))
-        if isinstance(request, Refused):
-            refuse_step(turn, run, step.index, request)
-        else:
-            _end_part(turn, run, phase, part, request, fault)
-        return
-    place = (part.index, len(phase.parts))
-    request = _request(turn, run, step, place, phase.route, chosen[0])
+    other = chosen[0] if chosen else Chosen("", "")
+    request = _request(turn, run, step, (part.index, len(phase.parts)), phase.route, other)
     if isinstance(request, Refused):
         refuse_step(turn, run, step.index, request)
         return
-    sent = replace(
-        part, serial=phase.serial + 1, instance=chosen[0].instance, request=request, sent_at=turn.now.wall
-    )
-    opened = replace(_put(phase, sent), serial=phase.serial + 1)
+    if not chosen:
+        fault = Fault(FaultKind.NO_INSTANCE, f"No other instance of {phase.service!r} takes this part.")
+        _end_part(turn, run, phase, part, request, fault)
+        return
+    serial, now = phase.serial + 1, turn.now.wall
+    sent = replace(part, serial=serial, instance=other.instance, request=request, sent_at=now)
+    opened = replace(_put(phase, sent), serial=serial)
     turn.change_context(run, phase=opened)
     turn.effects.append(call_of(turn, run, opened, sent))
 

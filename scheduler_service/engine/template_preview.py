@@ -1,4 +1,4 @@
-"""A template tried on a root, without a job: what it would become, or why not (SPEC sections 4 and 10)."""
+"""Renders a template on a root without a job, for `POST /templates/preview` (SPEC sections 4 and 10)."""
 
 from collections.abc import Mapping
 
@@ -21,34 +21,34 @@ from scheduler_service.language.template import compile_json, compile_text, comp
 from scheduler_service.language.urls import NotAUrl, origin, resolve_whole
 
 POINTER = "/template"
-STAND_IN_ID = "preview"
+SAMPLE_ID = "preview"
 
 
-class Tried(msgspec.Struct, frozen=True):
-    """What a template became, and what a job would judge that a trial cannot."""
+class PreviewedTemplate(msgspec.Struct, frozen=True):
+    """A rendered template, with warnings about what only a job can check."""
 
     value: object
     warnings: tuple[Problem, ...] = ()
 
 
-class Trial:
-    """Tries templates on one root, as a step of a job would render them.
+class TemplatePreview:
+    """Renders templates on one root as a step of a job would.
 
-    System variables have stand-ins, since there is no job: a warning names those that were used. `now` is
-    in wall ms. All methods raise DefinitionError, its pointers below `/template`; what a job finds only at
-    run time has the code `template`.
+    System variables have sample values, since there is no job: a warning names those that were used. `now`
+    is in wall ms. All methods raise DefinitionError with pointers below `/template`; errors that a job meets
+    only at run time have the code `template`.
     """
 
     def __init__(self, *, root: Mapping[str, object], surroundings: Surroundings, now: int) -> None:
         self._names = Names(environment=frozenset(surroundings.environment), allowance=Allowance())
         self._scope = Scope(
-            system=_stand_ins(surroundings, now),
+            system=_sample_values(surroundings, now),
             environment=surroundings.environment,
             root=root,
-            aliases={"jobId": STAND_IN_ID, "executeNumber": 1},
+            aliases={"jobId": SAMPLE_ID, "executeNumber": 1},
         )
 
-    def body(self, value: object) -> Tried:
+    def body(self, value: object) -> PreviewedTemplate:
         """As a body: any JSON value."""
         try:
             template = compile_json(value, names=self._names)
@@ -58,18 +58,20 @@ class Trial:
             raise DefinitionError([error.as_problem(POINTER)]) from None
         rendered = _rendered(render_json(template, self._scope))
         assert isinstance(rendered, Rendered)
-        return Tried(rendered.value, _warn_stand_ins(template.variables))
+        return PreviewedTemplate(rendered.value, _warn_samples(template.variables))
 
-    def header(self, text: str) -> Tried:
+    def header(self, text: str) -> PreviewedTemplate:
         """As the value of a header."""
         try:
             template = compile_text(text, names=self._names)
         except ExpressionError as error:
             raise DefinitionError([error.as_problem(POINTER)]) from None
-        return Tried(_rendered(render_text(template, self._scope)), _warn_stand_ins(template.variables))
+        return PreviewedTemplate(
+            _rendered(render_text(template, self._scope)), _warn_samples(template.variables)
+        )
 
-    def url(self, text: str) -> Tried:
-        """As a `url`. Whether a whole one may be asked depends on what answered: a warning says so."""
+    def url(self, text: str) -> PreviewedTemplate:
+        """As a `url`. A warning for a whole one, which is allowed or not by the origin that answered."""
         try:
             template = compile_url(text, names=self._names)
             check_authority(template)
@@ -77,21 +79,21 @@ class Trial:
             raise DefinitionError([error.as_problem(POINTER)]) from None
         url = _rendered(render_url(template, self._scope))
         if not template.whole:
-            return Tried(url, _warn_stand_ins(template.variables))
+            return PreviewedTemplate(url, _warn_samples(template.variables))
         assert isinstance(url, str)
         return _whole(url)
 
 
-def _stand_ins(surroundings: Surroundings, now: int) -> dict[str, object]:
+def _sample_values(surroundings: Surroundings, now: int) -> dict[str, object]:
     internal, external = (
-        f"{base.rstrip('/')}/jobs/{STAND_IN_ID}/feedback/1?token={STAND_IN_ID}"
+        f"{base.rstrip('/')}/jobs/{SAMPLE_ID}/feedback/1?token={SAMPLE_ID}"
         for base in (surroundings.internal_url, surroundings.external_url)
     )
     known: dict[str, object] = {
         "schedulingFeedbackUrl": external,
         "schedulingFeedbackUrlInternal": internal,
         "schedulingFeedbackUrlExternal": external,
-        "schedulingJobId": STAND_IN_ID,
+        "schedulingJobId": SAMPLE_ID,
         "schedulingExecuteNumber": 1,
         "schedulingRequestCounts": 1,
         "schedulingFireTime": rfc3339(now),
@@ -102,15 +104,15 @@ def _stand_ins(surroundings: Surroundings, now: int) -> dict[str, object]:
     return known
 
 
-def _warn_stand_ins(used: frozenset[str]) -> tuple[Problem, ...]:
+def _warn_samples(used: frozenset[str]) -> tuple[Problem, ...]:
     if not used:
         return ()
-    message = f"there is no job: {', '.join(sorted(used))} stand for what an execution would have"
+    message = f"there is no job: {', '.join(sorted(used))} have sample values"
     return (Problem(POINTER, "stand_in", message),)
 
 
-def _whole(url: str) -> Tried:
-    """A whole URL from the root: its form is judged here, its origin by the job."""
+def _whole(url: str) -> PreviewedTemplate:
+    """A whole URL from the root: its form is checked here, its origin by the job."""
     base = url if origin(url) else "http://preview.invalid/"
     resolved = resolve_whole(url, base=base, follow=frozenset())
     if isinstance(resolved, NotAUrl):
@@ -118,7 +120,7 @@ def _whole(url: str) -> Tried:
     message = (
         "a job takes this url only if its origin is that of the step that answered or one of egress.follow"
     )
-    return Tried(url, (Problem(POINTER, "origin_not_checked", message),))
+    return PreviewedTemplate(url, (Problem(POINTER, "origin_not_checked", message),))
 
 
 def _rendered(found: Rendered | str | Unrenderable) -> Rendered | str:
