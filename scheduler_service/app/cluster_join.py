@@ -34,7 +34,7 @@ async def join_cluster(
 
 
 def shared_url(url: str | None, folder: Path) -> str:
-    """The address of the shared database: a server where settings name one, else a file in the data folder."""
+    """The shared database: the server that the settings name, else a file in the data folder."""
     return f"sqlite:///{folder / SHARED_FILE}" if url is None or url.startswith("sqlite") else url
 
 
