@@ -1,116 +1,28 @@
 """Every order of writes in a turn answers a crash: turned round, one of these fails."""
 
-import asyncio
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
-from scheduler_service.domain.effects import Call, Effect, Inform, Retire
+from scheduler_service.domain.effects import Inform, Retire
 from scheduler_service.domain.events import (
     AlarmRang,
-    CallEnded,
-    Created,
     Destroyed,
-    Event,
     Triggered,
-    Updated,
 )
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import StepEnded
-from scheduler_service.domain.replies import Recalled, Refusal, RefusalCode, Reply, Started, Taken
-from scheduler_service.domain.wire import Answer, Holder
-from scheduler_service.engine.program import Program
-from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.host_parts import TurnParts
-from scheduler_service.hosts.job_cache import CachedJob
-from scheduler_service.hosts.timed_release import TimedRelease
-from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports.delivery import Command
+from scheduler_service.domain.replies import Recalled, Refusal, Started, Taken
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
-from scheduler_service.security.masking import Masking
-from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
-from tests.unit.hosts.memory_store import Disk, Entry, Fate, MemoryStore, head_of
+from tests.unit.hosts.house import SKEW, START
+from tests.unit.hosts.memory_store import Fate
+from tests.unit.hosts.turn_rig import Bench
 
 pytestmark = pytest.mark.anyio
 
 MINUTE = 60_000
 HOURLY = {"dueTime": "1h", "period": "1h"}
 OFTEN = {"dueTime": "1m", "period": "1m"}
-
-
-class JournalAlarms:
-    """Alarms that only write down what they are told."""
-
-    def __init__(self, journal: list[Entry]) -> None:
-        self.journal = journal
-
-    async def expect(self, job_id: str, due: Due) -> None:
-        self.journal.append(("expect", due))
-
-    async def arm(self, job_id: str, due: Due) -> None:
-        self.journal.append(("arm", due))
-
-    async def hold(self, job_id: str, due: Due) -> None:
-        self.journal.append(("hold", due))
-
-    def again(self, job_id: str) -> None:
-        self.journal.append(("again",))
-
-
-class Bench:
-    """One job, and the turns that are taken on it."""
-
-    def __init__(self, disk: Disk | None = None, boot: int = 1) -> None:
-        self.journal: list[Entry] = []
-        self.disk = disk or Disk()
-        self.store = MemoryStore(self.disk, self.journal)
-        self.history = MemoryHistory(self.store, self.journal)
-        self.clock = ManualClock(wall=START, skew=SKEW)
-        self.effects: list[Effect] = []
-        self.turn = Turn(
-            TurnParts(
-                core=CORE,
-                history=self.history,
-                clock=self.clock,
-                redact=Masking().redact_all,
-                new_identity=lambda: (f"uid{boot}", b"k" * 32),
-            ),
-            store=self.store,
-            alarms=JournalAlarms(self.journal),
-            act=self._act,
-            alive=lambda uid: (),
-            holder=Holder("node", str(boot)),
-            boot=boot,
-            wait_until=TimedRelease(clock=self.clock).wait_until,
-        )
-        self.cached = CachedJob("job")
-
-    async def run(self, event: Event, **more: Any) -> Reply:
-        """One turn."""
-        return await self.turn.run(self.cached, Command(event, **more))
-
-    async def create(self, **members: Any) -> Reply:
-        """A life begins."""
-        return await self.run(Created("", b""), definition=describe(**members))
-
-    def calls(self) -> list[Call]:
-        """Every call asked for."""
-        return [effect for effect in self.effects if isinstance(effect, Call)]
-
-    async def answer(self, status: int = 200) -> Reply:
-        """The newest call is answered."""
-        return await self.run(CallEnded(self.calls()[-1].token, Answer(status, body=b"{}")))
-
-    def names(self) -> list[object]:
-        """The journal's first words."""
-        return [entry[0] for entry in self.journal]
-
-    def _act(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
-        self.journal.append(("act",))
-        self.effects.extend(effects)
 
 
 async def test_the_alarm_is_raised_before_the_commit_and_set_exactly_after_it() -> None:
@@ -130,23 +42,6 @@ async def test_an_alarm_raised_for_a_commit_that_failed_is_left_to_ring() -> Non
     with pytest.raises(StoreUnavailable):
         await bench.create(timer=OFTEN)
     assert bench.names() == ["expect", "commit", "again"]
-
-
-async def test_no_effect_and_no_record_leaves_before_the_commit() -> None:
-    """An effect before its commit would be a lie."""
-    bench = Bench()
-    await bench.create()
-    bench.store.hold()
-    turn = asyncio.create_task(bench.run(Triggered()))
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert bench.effects == []
-    assert bench.history.batches == []
-    bench.store.release()
-    assert isinstance(await turn, Started)
-    assert len(bench.calls()) == 1
-    assert bench.names()[-6:] == ["expect", "commit", "written", "history", "act", "arm"]
-    assert [durable for _, durable in bench.history.batches] == [True]
 
 
 async def test_what_the_store_refused_never_happened() -> None:
@@ -292,20 +187,6 @@ async def test_records_are_masked_before_they_are_written_anywhere() -> None:
     assert "top-secret" not in repr(steps)
 
 
-async def test_a_sequence_is_never_used_twice() -> None:
-    """Each start counts above all that an earlier one can have reached, also in memory (ports.Batch)."""
-    bench = Bench()
-    await bench.create(request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
-    await bench.run(Triggered())
-    await bench.answer()
-    known = {batch.sequence for batch, _ in bench.history.batches}
-    after = Bench(bench.disk, boot=2)
-    await after.run(AlarmRang())
-    fresh = {batch.sequence for batch, _ in after.history.batches}
-    assert fresh
-    assert min(fresh) >= 2 << 32 > max(known)
-
-
 async def test_a_key_is_answered_once_and_recalled_afterwards() -> None:
     """Committed with the turn that it guards: repeated after a crash it starts nothing (SPEC section 10)."""
     bench = Bench()
@@ -330,32 +211,6 @@ async def test_a_refusal_is_not_kept_under_its_key() -> None:
     assert isinstance(await bench.run(Triggered(), remembered=remembered), Started)
 
 
-async def test_revisions_are_numbered_by_the_turn_and_kept_only_where_accepted() -> None:
-    """Created 1, then one more for each update that was not refused."""
-    bench = Bench()
-    await bench.create()
-    refused = await bench.run(Updated(0, if_match=frozenset({7})), definition=describe(jobName="other"))
-    assert isinstance(refused, Refusal)
-    assert refused.code is RefusalCode.PRECONDITION
-    assert (
-        await bench.run(Updated(0, if_match=frozenset({1})), definition=describe(jobName="other")) == Taken()
-    )
-    assert sorted(bench.disk.definitions) == [("uid1", 1), ("uid1", 2)]
-    assert bench.disk.jobs["job"].entry.job_name == "other"
-    assert sorted(bench.cached.programs) == [2]
-
-
-async def test_the_same_definition_again_is_no_change() -> None:
-    """The fingerprint comes from the definition that the event brings (SPEC section 10)."""
-    bench = Bench()
-    await bench.create()
-    await bench.create()
-    assert len(bench.disk.commits) == 1
-    refused = await bench.create(jobName="other")
-    assert isinstance(refused, Refusal)
-    assert len(bench.disk.commits) == 1
-
-
 async def test_destroying_is_one_commit_and_sends_only_after_it() -> None:
     """Catalogue, alarm and state go together; a failed destruction leaves the job with its alarm."""
     bench = Bench()
@@ -375,18 +230,6 @@ async def test_destroying_is_one_commit_and_sends_only_after_it() -> None:
     assert bench.names() == ["expect", "commit", "written", "history", "act", "arm"]
     assert any(isinstance(effect, Inform) for effect in bench.effects)
     assert any(isinstance(effect, Retire) for effect in bench.effects)
-
-
-async def test_a_later_life_goes_on_counting() -> None:
-    """After a destruction: a new uid, the first revision, counters go on (SPEC section 10)."""
-    bench = Bench()
-    await bench.create()
-    await bench.run(Triggered())
-    await bench.run(Destroyed())
-    after = Bench(bench.disk, boot=2)
-    await after.create()
-    head = head_of(bench.disk.jobs["job"])
-    assert (head.uid, head.revision, head.execute_number, head.request_counts) == ("uid2", 1, 1, 1)
 
 
 async def test_an_unknown_destruction_is_completed_when_the_store_has_it() -> None:

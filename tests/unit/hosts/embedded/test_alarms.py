@@ -1,97 +1,19 @@
 """The alarms of the embedded host: a window over the disk, two lines, no firing lost."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue
-from scheduler_service.hosts.embedded.alarms import MOST_EARLY_RINGS, MOST_RINGS, EmbeddedAlarms
-from scheduler_service.hosts.embedded.due_window import WIDTH_MS
-from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS, EarlyCommit
-from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.hosts.embedded.alarms import MOST_EARLY_RINGS, MOST_RINGS
+from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS
 from scheduler_service.ports.state import StoredJob
-from tests.unit.hosts.house import SKEW, START, until
-from tests.unit.hosts.memory_store import Disk, MemoryStore
+from tests.unit.hosts.embedded.alarm_rig import STEADY, Tower, entry
+from tests.unit.hosts.house import START, until
 
 pytestmark = pytest.mark.anyio
 
-STEADY = START - SKEW
 HOUR = 3_600_000
-
-
-class Tower:
-    """Alarms over a disk of due times; a ring is written down and leaves the job without an alarm."""
-
-    def __init__(
-        self,
-        *,
-        ready: int = 1_000,
-        early_commit: int = 0,
-        burst_lead: int = 0,
-        spent: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        self.disk = Disk()
-        self.store = MemoryStore(self.disk, [])
-        self.clock = ManualClock(wall=START, skew=SKEW)
-        self.rung: list[str] = []
-        self.moments: dict[str, int | None] = {}
-        self.log: list[str] = []
-        self.send_guard: asyncio.Event | None = None
-        self.alarms = EmbeddedAlarms(
-            store=self.store,
-            clock=self.clock,
-            ring=self._ring,
-            log=self._write,
-            ready=ready,
-            early_commit=EarlyCommit(usual=early_commit, longest=burst_lead),
-            elapsed=spent,
-        )
-
-    def set(self, job_id: str, wall: int | None = None, steady: int | None = None) -> Due:
-        """Writes an alarm to the disk; moments count from now."""
-        due = Due(None if wall is None else START + wall, None if steady is None else STEADY + steady)
-        self.disk.jobs[job_id] = StoredJob(entry(job_id), 1, b"", due)
-        return due
-
-    async def advance(self, pause: int) -> None:
-        """The clock runs on, from call to call."""
-        end = self.clock.now().steady + pause
-        while (left := end - self.clock.now().steady) > 0:
-            step = self.clock.next_call()
-            self.clock.advance(left if step is None else min(max(step, 1), left))
-            await self.settle()
-
-    async def settle(self) -> None:
-        """Everything that can go on does."""
-        for _ in range(60):
-            await asyncio.sleep(0)
-
-    async def _ring(self, job_id: str, moment: int | None) -> None:
-        self.moments[job_id] = moment
-        if self.send_guard is not None:
-            await self.send_guard.wait()
-        self.rung.append(job_id)
-        self.set(job_id)
-        await self.alarms.arm(job_id, Due())
-
-    def _write(self, event: str, /, **keys: object) -> None:
-        self.log.append(event)
-
-
-def entry(job_id: str, **members: Any) -> CatalogueEntry:
-    """A line of the catalogue that says nothing."""
-    values: dict[str, Any] = {
-        "job_id": job_id, "uid": job_id, "tenant": "default", "job_name": "", "object_id": None,
-        "creator": "", "kind": "cron", "state": JobState.ACTIVE, "revision": 1, "labels": {},
-        "parent_job": None, "parent_execution": None, "next_fire": None, "execute_number": 0,
-        "request_counts": 0, "missed": 0, "latest": b"null", "created_at": 0, "updated_at": 0,
-    }  # fmt: skip
-    return CatalogueEntry(**values | members)
 
 
 async def test_what_lies_on_disk_rings_when_it_is_due() -> None:
@@ -114,53 +36,6 @@ async def test_what_lies_on_disk_rings_when_it_is_due() -> None:
     assert tower.rung[4:] == []
     await tower.advance(1)
     assert tower.rung[4:] == ["far"]
-    await tower.alarms.stop()
-
-
-async def test_nothing_falls_between_a_reading_and_a_turn() -> None:
-    """The window is raised before it is read: what is committed meanwhile is in memory."""
-    tower = Tower()
-    await tower.alarms.start()
-    await tower.settle()
-
-    async def commit_meanwhile() -> None:
-        tower.store.during_read = None
-        due = Due(START + WIDTH_MS + 5_000, None)
-        await tower.alarms.expect("between", due)
-        tower.disk.jobs["between"] = StoredJob(entry("between"), 1, b"", due)
-        await tower.alarms.arm("between", due)
-
-    tower.store.during_read = commit_meanwhile
-    await tower.advance(WIDTH_MS + 5_000)
-    assert tower.rung == ["between"]
-    await tower.alarms.stop()
-
-
-async def test_a_reading_that_is_cut_short_lowers_the_window_afterwards() -> None:
-    """More alarms than a page: the rest is read when there is room, in order, and none is left out."""
-    tower = Tower(ready=80)
-    names = [f"job{number:03d}" for number in range(200)]
-    for number, name in enumerate(names):
-        tower.set(name, wall=1_000 + number)
-    await tower.alarms.start()
-    await tower.settle()
-    assert len(tower.alarms) <= 40
-    await tower.advance(5_000)
-    assert sorted(tower.rung) == names
-    assert len(tower.rung) == len(names)
-    await tower.alarms.stop()
-
-
-async def test_a_page_of_one_moment_does_not_stop_the_reading() -> None:
-    """More alarms of one millisecond than a page holds."""
-    tower = Tower(ready=80)
-    for number in range(150):
-        tower.set(f"job{number:03d}", wall=1_000)
-    await tower.alarms.start()
-    await tower.settle()
-    assert tower.store.reads < 10, "one moment that fills a page is not read in a circle"
-    await tower.advance(10_000)
-    assert len(set(tower.rung)) == 150
     await tower.alarms.stop()
 
 
@@ -320,20 +195,6 @@ async def test_a_clock_set_back_delays_the_wall_line_alone() -> None:
     await tower.alarms.stop()
 
 
-async def test_a_store_that_is_away_is_asked_again() -> None:
-    """A reading that fails takes the horizon back: nothing is thought to be known that is not."""
-    tower = Tower()
-    tower.store.is_down = True
-    tower.set("job", wall=3_000)
-    await tower.alarms.start()
-    await tower.advance(2_000)
-    assert "alarms_unread" in tower.log
-    tower.store.is_down = False
-    await tower.advance(2_000)
-    assert tower.rung == ["job"]
-    await tower.alarms.stop()
-
-
 async def test_again_is_in_a_second() -> None:
     """A job of which nobody knows how it stands is looked at in a second, not in a circle."""
     tower = Tower()
@@ -359,29 +220,3 @@ async def test_draining_takes_no_firing() -> None:
     await tower.advance(3_000)
     assert tower.rung == ["limit"]
     await tower.alarms.stop()
-
-
-def test_a_line_holds_one_place_per_job_however_often_it_moves() -> None:
-    """A moment that moves to later costs nothing until the earlier one is reached."""
-    queue = AlarmQueue()
-    for moment in range(10, 1_000):
-        queue.put("job", moment)
-    assert queue.next() == 10
-    assert queue.pop(500) is None
-    assert queue.next() == 999
-    queue.put("job", 700)
-    assert queue.pop(2_000) == (700, "job")
-    assert queue.pop(2_000) is None
-    assert queue.next() is None
-
-
-def test_a_line_names_what_rings_between_two_moments() -> None:
-    """Neither what is due, nor what is later, was moved or dropped; at most as many as are asked for."""
-    queue = AlarmQueue()
-    for moment in (9, 3, 7, 5, 1, 8, 2, 6, 4):
-        queue.put(f"job-{moment}", moment)
-    queue.put("job-4", 40)
-    queue.drop("job-5")
-    assert queue.between(2, 7, 100) == [(3, "job-3"), (6, "job-6"), (7, "job-7")]
-    assert len(queue.between(2, 7, 2)) == 2
-    assert queue.between(9, 30, 100) == []

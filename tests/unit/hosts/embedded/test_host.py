@@ -8,14 +8,13 @@ import pytest
 from scheduler_service.domain.events import CancelRequested, Created, Destroyed, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.records import ExecutionRecord, FiringRecord
+from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.replies import Refusal, Started
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
-from scheduler_service.hosts.host_parts import HostLimits
-from scheduler_service.hosts.job_cache import JobCache, LockedJob
+from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
-from tests.unit.hosts.house import House, asynchronous, describe, until
+from tests.unit.hosts.house import House, asynchronous, describe
 from tests.unit.hosts.memory_store import Fate
 
 pytestmark = pytest.mark.anyio
@@ -59,74 +58,6 @@ async def test_a_request_is_sent_only_after_its_commit() -> None:
     await house.settle()
     order = [entry[0] for entry in house.order("commit", "written", "send")]
     assert order[-5:] == ["commit", "written", "send", "commit", "written"]
-
-
-async def test_events_of_one_job_are_taken_in_the_order_of_their_arrival() -> None:
-    """A FIFO lock per job; other jobs do not wait for it."""
-    house = await House().start()
-    await house.create(maxConcurrency=100)
-    house.sender.hold(URL)
-    replies = await asyncio.gather(*(house.trigger() for _ in range(20)))
-    assert [reply.execute_number for reply in replies if isinstance(reply, Started)] == list(range(1, 21))
-
-
-async def test_who_stops_waiting_stops_nothing() -> None:
-    """A caller that goes away leaves no turn half taken."""
-    house = await House().start()
-    await house.create()
-    house.store.hold()
-    turn = asyncio.create_task(house.trigger())
-    await house.settle()
-    turn.cancel()
-    await asyncio.gather(turn, return_exceptions=True)
-    house.store.release()
-    await house.settle()
-    assert house.executions() == {1: State.SUCCEEDED}
-
-
-async def test_a_lock_that_was_handed_to_somebody_who_left_goes_on() -> None:
-    """No wake-up is lost when who was woken is cancelled in the same moment."""
-    actor = LockedJob("job")
-    await actor.acquire()
-    second, third = asyncio.create_task(actor.acquire()), asyncio.create_task(actor.acquire())
-    await asyncio.sleep(0)
-    actor.release()
-    second.cancel()
-    await asyncio.gather(second, return_exceptions=True)
-    await asyncio.wait_for(third, 1)
-    assert actor.is_busy
-    actor.release()
-    assert not actor.is_busy
-
-
-async def test_who_leaves_the_line_is_passed_over() -> None:
-    """Cancelled while it waits, it holds up nobody behind it."""
-    actor = LockedJob("job")
-    await actor.acquire()
-    second, third = asyncio.create_task(actor.acquire()), asyncio.create_task(actor.acquire())
-    await asyncio.sleep(0)
-    second.cancel()
-    await asyncio.sleep(0)
-    actor.release()
-    await asyncio.wait_for(third, 1)
-
-
-async def test_the_cache_of_hot_jobs_is_bounded() -> None:
-    """Idle jobs leave memory; those whose executions run stay, and all go on working."""
-    house = await House(limits=HostLimits(hot=5)).start()
-    house.sender.hold("http://slow.test/")
-    await house.create("live", request=[{"url": "http://slow.test/"}])
-    await house.trigger("live")
-    for number in range(20):
-        await house.create(f"job{number}")
-    assert house.host.jobs_held <= 6
-    assert house.host.running == 1
-    house.sender.release("http://slow.test/")
-    await house.settle()
-    assert house.executions("live") == {1: State.SUCCEEDED}
-    await house.trigger("job0")
-    await house.settle()
-    assert house.executions("job0") == {1: State.SUCCEEDED}
 
 
 async def test_a_ring_for_a_job_that_is_not_there_leaves_nothing() -> None:
@@ -175,35 +106,6 @@ async def test_an_unknown_outcome_is_found_out_by_itself(fate: Fate) -> None:
     assert house.executions() == ({1: State.SUCCEEDED} if fate is Fate.SILENT else {})
 
 
-async def test_at_qos_1_a_crash_sends_the_step_in_flight_again_as_it_was() -> None:
-    """Byte by byte, with the same Idempotency-Key; what was recorded is not sent again (SPEC section 8)."""
-    house = await House().start()
-    await house.create(qos=1, request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
-    house.sender.hold("http://a.test/2")
-    await house.trigger()
-    await house.settle()
-    before = house.sender.requests[-1]
-    await house.crash()
-    await house.start()
-    assert house.sender.requests == [before]
-    assert house.executions() == {1: State.SUCCEEDED}
-
-
-async def test_at_qos_0_a_crash_closes_the_execution_whether_or_not_it_is_touched() -> None:
-    """Processing, failed, terminated, error `lost`; the timer goes on (SPEC section 8)."""
-    house = await House().start()
-    await house.create(timer={"dueTime": "10s", "period": "10s"})
-    house.sender.hold(URL)
-    await house.trigger()
-    await house.settle()
-    await house.crash()
-    await house.start()
-    assert house.executions() == {1: State.TERMINATED}
-    assert house.sender.requests == []
-    await house.advance(10_000)
-    assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
-
-
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_only_an_end_that_nothing_follows_is_patient(qos: int) -> None:
     """The writer may let it wait for others; what somebody waits for goes at once."""
@@ -220,76 +122,6 @@ async def test_only_an_end_that_nothing_follows_is_patient(qos: int) -> None:
     assert house.executions() == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
     assert not any(commit.may_wait for commit in before)
     assert last.may_wait
-
-
-async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:
-    """While it is enqueued it goes on at qos 0 too (SPEC section 8)."""
-    house = await House().start()
-    await house.create(overlapPolicy="queue")
-    house.sender.hold(URL)
-    await house.trigger()
-    await house.trigger()
-    await house.crash()
-    await house.start()
-    assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
-
-
-async def test_thousands_of_open_jobs_are_taken_up_at_the_start() -> None:
-    """Every job with open executions is looked after before the host is ready (SPEC section 8)."""
-    house = await House(limits=HostLimits(hot=3_000)).start()
-    house.sender.hold(URL)
-    for number in range(1_500):
-        await house.create(f"job{number}", qos=number % 2)
-        await house.trigger(f"job{number}")
-    await house.crash()
-    await house.host.start()
-    assert house.host.is_ready
-    await until(lambda: len(house.sender.requests) == 750)
-    lost = [job for job in house.disk.jobs.values() if b"terminated" in job.entry.latest]
-    assert len(lost) == 750
-
-
-async def test_batches_without_confirmation_reach_the_history_after_a_crash() -> None:
-    """What became of every execution reaches the history even if the process dies before the writing."""
-    house = await House().start()
-    await house.create()
-    await house.trigger()
-    await house.settle()
-    await house.crash()
-    await house.start()
-    assert {one.state for one in house.history.records() if isinstance(one, ExecutionRecord)} == {
-        State.PROCESSING,
-        State.SUCCEEDED,
-    }
-    assert all(durable for _, durable in house.history.batches)
-    await house.history.flush()
-    assert house.disk.unwritten == {}
-
-
-async def test_a_job_that_slept_through_the_downtime_fires_late_and_once() -> None:
-    """Alarms lie on disk; the missed firings become one (SPEC section 3)."""
-    house = await House().start()
-    await house.create(timer={"dueTime": "10s", "period": "10s"})
-    await house.crash()
-    house.clock.advance(95_000)
-    await house.start()
-    await house.advance(500)
-    firings = [one for one in house.history.records() if isinstance(one, FiringRecord)]
-    assert len(firings) >= 2
-    assert house.executions()[1] is State.SUCCEEDED
-
-
-async def test_a_long_run_of_missed_firings_is_counted_outside_the_turn() -> None:
-    """The ledger gets its count as soon as the walk has ended (SPEC section 3)."""
-    house = await House().start()
-    await house.create(timer={"dueTime": "", "period": "* * * * * ?"})
-    await house.crash()
-    house.clock.advance(2 * 3_600_000)
-    await house.start()
-    await house.advance(2_000)
-    counts = [one.count for one in house.history.records() if isinstance(one, FiringRecord)]
-    assert None in counts
-    assert max(count for count in counts if count is not None) == pytest.approx(7_140, abs=70)
 
 
 async def test_a_cancelled_execution_abandons_its_call() -> None:

@@ -1,7 +1,6 @@
 """The catalogues of several shards answer as one (SPEC section 10): lists, pages, figures, and errors."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ from tests.unit.hosts.processes.memory_shards import MemoryShards
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[MemoryShards]:
-    store = await MemoryShards.open()
-    yield store
-    await store.close()
 
 
 MOMENTS = st.integers(0, 3)

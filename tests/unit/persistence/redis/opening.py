@@ -30,3 +30,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def open_at(server: RedisServer, **options: object) -> RedisStateStore:
     return await RedisStateStore.open(address=server.address, durability="process", **options)  # type: ignore[arg-type]
+
+
+def key(name: str) -> str:
+    return f"punctual:{name}"

@@ -10,7 +10,7 @@ from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.state import Commit
 
-ONE = Holder("one", "1")
+ONE, TWO = Holder("one", "1"), Holder("two", "2")
 
 
 class ClusterStore:

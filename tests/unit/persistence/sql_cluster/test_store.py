@@ -1,38 +1,17 @@
 """The shared catalogue passes the suite of every catalogue; claims and leases have one winner."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
-from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Due, Now
-from scheduler_service.domain.records import DeliveryRecord
-from scheduler_service.domain.wire import Holder
-from scheduler_service.ports.cluster import Node, TurnClaim
+from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreConflict
-from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Settlement
 from tests.unit.persistence.samples import delivery, entry
-from tests.unit.persistence.servers import postgres_server, shared_urls
-from tests.unit.persistence.sql_cluster.cluster_store import ONE, ClusterStore
+from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
 
 pytestmark = pytest.mark.anyio
-
-TWO = Holder("two", "2")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
-    url = "sqlite://" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    store = await ClusterStore.open(url)
-    yield store
-    await store.close()
-
-
-postgres_url = shared_urls
-assert postgres_server is not None
 
 
 async def test_of_two_claims_from_one_state_one_wins(store: ClusterStore) -> None:
@@ -105,20 +84,6 @@ async def test_deliveries_of_dead_nodes_find_a_new_sender(store: ClusterStore) -
     assert await store.shared.adopt([TWO], TWO, 10) == []
 
 
-async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: ClusterStore) -> None:
-    """It is written with the settlement, once, and goes when the history has it (SPEC section 7)."""
-    record = DeliveryRecord("d1", 1, 1, "succeed", "http://t", DeliveryState.DELIVERED)
-    batch = Batch("uid", "job", "default", -257, 5, (record,))
-    for _ in range(2):
-        await store.shared.settle([Settlement(delivery(1), done=True, batch=batch)], 5, ONE)
-    await store.shared.settle([Settlement(delivery(2), done=False)], 5, ONE)
-    assert await store.shared.pending_history.adopt([ONE, TWO], TWO, 10) == []
-    assert await store.shared.pending_history.adopt([TWO], TWO, 10) == [batch]
-    assert await store.shared.pending_history.adopt([TWO], TWO, 10) == []
-    await store.shared.pending_history.forget([("uid", -257), ("uid", -513)])
-    assert await store.shared.pending_history.adopt([ONE], ONE, 10) == []
-
-
 async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None:
     """The sweep asks the catalogue, never all actors."""
     await store.shared.claim(TurnClaim(entry("late"), Due(wall=50), 0, 1, ONE, 100))
@@ -129,24 +94,3 @@ async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None
     assert await store.shared.abandoned([ONE], 200, 10) == ["runs"]
     assert await store.shared.abandoned([ONE], 100, 10) == ["later", "runs"]
     assert await store.shared.abandoned([ONE], 100, 10, "later") == ["runs"]
-
-
-async def test_numbers_are_given_out_once_and_leases_to_one(store: ClusterStore) -> None:
-    """Each start of a node has a number of its own; one node sweeps."""
-    assert [await store.nodes.next_epoch() for _ in range(3)] == [1, 2, 3]
-    assert await store.nodes.lease("sweep", ONE, 0, 10)
-    assert not await store.nodes.lease("sweep", TWO, 10, 20)
-    assert await store.nodes.lease("sweep", ONE, 10, 20)
-    assert await store.nodes.lease("sweep", TWO, 21, 30)
-
-
-async def test_nodes_are_listed_and_replaced_when_they_are_gone(store: ClusterStore) -> None:
-    """A name belongs to one living node (SPEC section 14)."""
-    first = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0)
-    assert await store.nodes.enter(first, alive_since=0)
-    second = Node("a", "2", "http://a", "1", "running", 2, 150, 3, 1)
-    assert not await store.nodes.enter(second, alive_since=100)
-    assert await store.nodes.enter(second, alive_since=101)
-    assert not await store.nodes.beat(first)
-    assert await store.nodes.beat(second)
-    assert await store.nodes.list() == [second]

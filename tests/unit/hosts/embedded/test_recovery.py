@@ -1,0 +1,99 @@
+"""After a start: what an earlier process left undone (SPEC section 8)."""
+
+import pytest
+
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.records import ExecutionRecord, FiringRecord
+from scheduler_service.hosts.host_parts import HostLimits
+from tests.unit.hosts.house import House, until
+
+pytestmark = pytest.mark.anyio
+
+
+URL = "http://target.test/run"
+
+
+async def test_at_qos_1_a_crash_sends_the_step_in_flight_again_as_it_was() -> None:
+    """Byte by byte, with the same Idempotency-Key; what was recorded is not sent again (SPEC section 8)."""
+    house = await House().start()
+    await house.create(qos=1, request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
+    house.sender.hold("http://a.test/2")
+    await house.trigger()
+    await house.settle()
+    before = house.sender.requests[-1]
+    await house.crash()
+    await house.start()
+    assert house.sender.requests == [before]
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_at_qos_0_a_crash_closes_the_execution_whether_or_not_it_is_touched() -> None:
+    """Processing, failed, terminated, error `lost`; the timer goes on (SPEC section 8)."""
+    house = await House().start()
+    await house.create(timer={"dueTime": "10s", "period": "10s"})
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    await house.start()
+    assert house.executions() == {1: State.TERMINATED}
+    assert house.sender.requests == []
+    await house.advance(10_000)
+    assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
+
+
+async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:
+    """While it is enqueued it goes on at qos 0 too (SPEC section 8)."""
+    house = await House().start()
+    await house.create(overlapPolicy="queue")
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.trigger()
+    await house.crash()
+    await house.start()
+    assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
+
+
+async def test_thousands_of_open_jobs_are_taken_up_at_the_start() -> None:
+    """Every job with open executions is looked after before the host is ready (SPEC section 8)."""
+    house = await House(limits=HostLimits(hot=3_000)).start()
+    house.sender.hold(URL)
+    for number in range(1_500):
+        await house.create(f"job{number}", qos=number % 2)
+        await house.trigger(f"job{number}")
+    await house.crash()
+    await house.host.start()
+    assert house.host.is_ready
+    await until(lambda: len(house.sender.requests) == 750)
+    lost = [job for job in house.disk.jobs.values() if b"terminated" in job.entry.latest]
+    assert len(lost) == 750
+
+
+async def test_batches_without_confirmation_reach_the_history_after_a_crash() -> None:
+    """What became of every execution reaches the history even if the process dies before the writing."""
+    house = await House().start()
+    await house.create()
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    await house.start()
+    assert {one.state for one in house.history.records() if isinstance(one, ExecutionRecord)} == {
+        State.PROCESSING,
+        State.SUCCEEDED,
+    }
+    assert all(durable for _, durable in house.history.batches)
+    await house.history.flush()
+    assert house.disk.unwritten == {}
+
+
+async def test_a_job_that_slept_through_the_downtime_fires_late_and_once() -> None:
+    """Alarms lie on disk; the missed firings become one (SPEC section 3)."""
+    house = await House().start()
+    await house.create(timer={"dueTime": "10s", "period": "10s"})
+    await house.crash()
+    house.clock.advance(95_000)
+    await house.start()
+    await house.advance(500)
+    firings = [one for one in house.history.records() if isinstance(one, FiringRecord)]
+    assert len(firings) >= 2
+    assert house.executions()[1] is State.SUCCEEDED

@@ -1,0 +1,84 @@
+"""Jobs between two turns: locked in order, bounded in memory."""
+
+import asyncio
+
+import pytest
+
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.replies import Started
+from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.hosts.job_cache import LockedJob
+from tests.unit.hosts.house import House
+
+pytestmark = pytest.mark.anyio
+
+
+URL = "http://target.test/run"
+
+
+async def test_events_of_one_job_are_taken_in_the_order_of_their_arrival() -> None:
+    """A FIFO lock per job; other jobs do not wait for it."""
+    house = await House().start()
+    await house.create(maxConcurrency=100)
+    house.sender.hold(URL)
+    replies = await asyncio.gather(*(house.trigger() for _ in range(20)))
+    assert [reply.execute_number for reply in replies if isinstance(reply, Started)] == list(range(1, 21))
+
+
+async def test_who_stops_waiting_stops_nothing() -> None:
+    """A caller that goes away leaves no turn half taken."""
+    house = await House().start()
+    await house.create()
+    house.store.hold()
+    turn = asyncio.create_task(house.trigger())
+    await house.settle()
+    turn.cancel()
+    await asyncio.gather(turn, return_exceptions=True)
+    house.store.release()
+    await house.settle()
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
+async def test_a_lock_that_was_handed_to_somebody_who_left_goes_on() -> None:
+    """No wake-up is lost when who was woken is cancelled in the same moment."""
+    actor = LockedJob("job")
+    await actor.acquire()
+    second, third = asyncio.create_task(actor.acquire()), asyncio.create_task(actor.acquire())
+    await asyncio.sleep(0)
+    actor.release()
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    await asyncio.wait_for(third, 1)
+    assert actor.is_busy
+    actor.release()
+    assert not actor.is_busy
+
+
+async def test_who_leaves_the_line_is_passed_over() -> None:
+    """Cancelled while it waits, it holds up nobody behind it."""
+    actor = LockedJob("job")
+    await actor.acquire()
+    second, third = asyncio.create_task(actor.acquire()), asyncio.create_task(actor.acquire())
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.sleep(0)
+    actor.release()
+    await asyncio.wait_for(third, 1)
+
+
+async def test_the_cache_of_hot_jobs_is_bounded() -> None:
+    """Idle jobs leave memory; those whose executions run stay, and all go on working."""
+    house = await House(limits=HostLimits(hot=5)).start()
+    house.sender.hold("http://slow.test/")
+    await house.create("live", request=[{"url": "http://slow.test/"}])
+    await house.trigger("live")
+    for number in range(20):
+        await house.create(f"job{number}")
+    assert house.host.jobs_held <= 6
+    assert house.host.running == 1
+    house.sender.release("http://slow.test/")
+    await house.settle()
+    assert house.executions("live") == {1: State.SUCCEEDED}
+    await house.trigger("job0")
+    await house.settle()
+    assert house.executions("job0") == {1: State.SUCCEEDED}

@@ -1,0 +1,68 @@
+"""Revisions, counters and identities of a job's lives (SPEC section 10)."""
+
+import pytest
+
+from scheduler_service.domain.events import (
+    AlarmRang,
+    Destroyed,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.replies import Refusal, RefusalCode, Taken
+from tests.unit.hosts.house import describe
+from tests.unit.hosts.memory_store import head_of
+from tests.unit.hosts.turn_rig import Bench
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_sequence_is_never_used_twice() -> None:
+    """Each start counts above all that an earlier one can have reached, also in memory (ports.Batch)."""
+    bench = Bench()
+    await bench.create(request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
+    await bench.run(Triggered())
+    await bench.answer()
+    known = {batch.sequence for batch, _ in bench.history.batches}
+    after = Bench(bench.disk, boot=2)
+    await after.run(AlarmRang())
+    fresh = {batch.sequence for batch, _ in after.history.batches}
+    assert fresh
+    assert min(fresh) >= 2 << 32 > max(known)
+
+
+async def test_revisions_are_numbered_by_the_turn_and_kept_only_where_accepted() -> None:
+    """Created 1, then one more for each update that was not refused."""
+    bench = Bench()
+    await bench.create()
+    refused = await bench.run(Updated(0, if_match=frozenset({7})), definition=describe(jobName="other"))
+    assert isinstance(refused, Refusal)
+    assert refused.code is RefusalCode.PRECONDITION
+    assert (
+        await bench.run(Updated(0, if_match=frozenset({1})), definition=describe(jobName="other")) == Taken()
+    )
+    assert sorted(bench.disk.definitions) == [("uid1", 1), ("uid1", 2)]
+    assert bench.disk.jobs["job"].entry.job_name == "other"
+    assert sorted(bench.cached.programs) == [2]
+
+
+async def test_the_same_definition_again_is_no_change() -> None:
+    """The fingerprint comes from the definition that the event brings (SPEC section 10)."""
+    bench = Bench()
+    await bench.create()
+    await bench.create()
+    assert len(bench.disk.commits) == 1
+    refused = await bench.create(jobName="other")
+    assert isinstance(refused, Refusal)
+    assert len(bench.disk.commits) == 1
+
+
+async def test_a_later_life_goes_on_counting() -> None:
+    """After a destruction: a new uid, the first revision, counters go on (SPEC section 10)."""
+    bench = Bench()
+    await bench.create()
+    await bench.run(Triggered())
+    await bench.run(Destroyed())
+    after = Bench(bench.disk, boot=2)
+    await after.create()
+    head = head_of(bench.disk.jobs["job"])
+    assert (head.uid, head.revision, head.execute_number, head.request_counts) == ("uid2", 1, 1, 1)

@@ -1,0 +1,53 @@
+"""The figures of /stats (SPEC section 10)."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.execution import TriggeredBy
+from scheduler_service.persistence.history.queries import ExecutionQuery
+from scheduler_service.persistence.history.reads import HistoryReads
+from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.reading import write
+from tests.unit.persistence.history.samples import START, batch, execution
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_statistics_of_the_last_hour(room: Room) -> None:
+    """SPEC section 10: `byState`, `lateness` and `perMinute` of /stats."""
+    now = START + 200_000
+    timely = [execution(n, "succeeded", started_at=START + n * 1_000 + n) for n in range(1, 101)]
+    await write(
+        room,
+        *(batch(n, record) for n, record in enumerate(timely)),
+        batch(200, execution(150, "terminated", triggered_by=TriggeredBy.MANUAL, started_at=now)),
+        batch(201, execution(151, "succeeded", created_at=now - 3_600_001)),
+    )
+    found: Any = await room.reads.statistics("default", now)
+    assert found["byState"]["succeeded"] == 100
+    assert found["byState"]["terminated"] == 1
+    assert found["byState"]["processing"] == 0
+    assert found["lateness"] == {"p50": 50, "p99": 99, "max": 100}
+    assert len(found["perMinute"]) == 60
+    assert sum(minute["total"] for minute in found["perMinute"]) == 101
+    assert sum(minute["failed"] for minute in found["perMinute"]) == 1
+    empty: Any = await room.reads.statistics("elsewhere", now)
+    assert empty["lateness"] == {"p50": None, "p99": None, "max": None}
+
+
+async def test_the_scheduler_s_own_work_is_apart(room: Room) -> None:
+    """Executions of system jobs show where they are asked for, and count nowhere (SPEC section 11)."""
+    own = [batch(n, execution(n, "succeeded"), uid="u2", job_id="outbox") for n in (1, 2)]
+    failed = batch(3, execution(3, "terminated", started_at=START), uid="u2", job_id="outbox")
+    await write(room, batch(1, execution(1, "succeeded")), *own, failed)
+    reads = HistoryReads(database=room.database, system_jobs=frozenset({"outbox"}))
+    listed = await reads.executions(ExecutionQuery(tenant="default"))
+    asked = await reads.executions(ExecutionQuery(tenant="default", job_id="outbox"))
+    figures: Any = await reads.statistics("default", START)
+    await reads.close()
+    assert [one["jobId"] for one in listed.items] == ["job"]
+    assert [one["executeNumber"] for one in asked.items] == [3, 2, 1]
+    assert (figures["byState"]["succeeded"], figures["byState"]["terminated"]) == (1, 0)
+    assert sum(minute["total"] for minute in figures["perMinute"]) == 1
+    assert figures["lateness"]["max"] is None

@@ -1,0 +1,106 @@
+"""Groups under a fence: late, lost, given up, and what became of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.redis.store import RedisStateStore
+from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
+from tests.redis_server import RedisServer
+from tests.unit.persistence.crashing import Breaking
+from tests.unit.persistence.redis.opening import open_at, until
+from tests.unit.persistence.samples import batch, commit, delivery
+from tests.unit.persistence.valve import Valve
+
+pytestmark = pytest.mark.anyio
+SOON = 1.0
+
+
+@pytest.fixture
+async def valve(redis: RedisServer) -> AsyncIterator[Valve]:
+    """A way to the server that the test may close."""
+    valve = Valve(redis.port)
+    yield valve
+    await valve.close()
+
+
+async def test_a_restart_that_nobody_noticed_costs_no_write(server: RedisServer) -> None:
+    """The connection is dead, the server there: the group is sent once more, for it never was there."""
+    store = await open_at(server)
+    await store.commit(commit())
+    server.kill()
+    server.start()
+    await store.commit(commit(expected=1))
+    assert await store.load("job") is not None
+    await store.close()
+
+
+async def test_a_group_that_comes_late_is_refused(redis: RedisServer, valve: Valve) -> None:
+    """Given up, found not written, sent again: when the first copy comes at last the fence keeps it out."""
+    store = await RedisStateStore.open(address=await valve.open(), durability="process", timeout=SOON)
+    await store.commit(commit())
+    valve.hold_requests()
+    await store.commit(commit(expected=1, batch=batch(2), deliveries=(delivery(1),)))
+    await store.commit(commit(expected=2, document=None, state=JobState.DESTROYED))
+    await store.written([("u", 2)])
+    assert await store.forget("job") is True
+    valve.release()
+    assert await store.load("job") is None  # over the first of the connections that waited
+    assert await store.unwritten(("", 0), 10) == []
+    with redis.client as client:
+        await until(lambda: any(answer.endswith(b"late\r\n") for answer in valve.answers()))
+        assert client.hget("punctual:meta", "writes") == b"5"
+    await store.close()
+
+
+async def test_a_group_whose_answer_was_lost_is_answered(redis: RedisServer, valve: Valve) -> None:
+    """It was written: each write gets its result, and nothing is written twice."""
+    store = await RedisStateStore.open(address=await valve.open(), durability="process", timeout=SOON)
+    await store.commit(commit("taken"))
+    valve.hold_answers()
+    writes = [store.commit(commit("new")), store.commit(commit("taken")), store.forget("nobody")]
+    found = await asyncio.gather(*writes, return_exceptions=True)
+    assert (found[0], type(found[1]), found[2]) == (None, StoreConflict, False)
+    with redis.client as client:
+        assert client.hget("punctual:meta", "writes") == b"2"
+    await store.close()
+
+
+async def test_a_frozen_server_leaves_doubt_that_is_cleared(redis: RedisServer) -> None:
+    """Nobody knows while it is frozen; the load after it finds the one truth, and it stays the truth."""
+    store = await open_at(redis, timeout=SOON)
+    await store.commit(commit())
+    redis.freeze()
+    try:
+        with pytest.raises(StoreUncertain, match="unknown"):
+            await store.commit(commit(expected=1))
+        with pytest.raises(StoreUnavailable):
+            await store.load("job")
+    finally:
+        redis.wake()
+    stored = await store.load("job")
+    assert stored is not None
+    assert stored.sequence in (1, 2)
+    await store.commit(commit(expected=stored.sequence, document=b"next"))
+    last = await store.load("job")
+    assert last is not None
+    assert (last.sequence, last.document) == (stored.sequence + 1, b"next")
+    await store.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("point", [FaultPoint.BEGIN, FaultPoint.WRITE, FaultPoint.COMMIT])
+async def test_a_failure_says_whether_anything_was_written(
+    redis: RedisServer, point: FaultPoint, when: str
+) -> None:
+    """Before the commit has ended nothing was written; after it, the answer is: unknown."""
+    store = await open_at(redis, faults=Breaking(f"{when} {point}"))
+    is_written = (point, when) == (FaultPoint.COMMIT, "after")
+    with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
+        await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
+    assert (await store.load("job") is not None) is is_written
+    await store.commit(commit("next"))
+    await store.close()

@@ -1,0 +1,29 @@
+"""The nodes of a cluster and the leases that one of them holds for all (SPEC section 14)."""
+
+import pytest
+
+from scheduler_service.ports.cluster import Node
+from tests.unit.persistence.sql_cluster.cluster_store import ONE, TWO, ClusterStore
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_numbers_are_given_out_once_and_leases_to_one(store: ClusterStore) -> None:
+    """Each start of a node has a number of its own; one node sweeps."""
+    assert [await store.nodes.next_epoch() for _ in range(3)] == [1, 2, 3]
+    assert await store.nodes.lease("sweep", ONE, 0, 10)
+    assert not await store.nodes.lease("sweep", TWO, 10, 20)
+    assert await store.nodes.lease("sweep", ONE, 10, 20)
+    assert await store.nodes.lease("sweep", TWO, 21, 30)
+
+
+async def test_nodes_are_listed_and_replaced_when_they_are_gone(store: ClusterStore) -> None:
+    """A name belongs to one living node (SPEC section 14)."""
+    first = Node("a", "1", "http://a", "1", "running", 1, 100, 0, 0)
+    assert await store.nodes.enter(first, alive_since=0)
+    second = Node("a", "2", "http://a", "1", "running", 2, 150, 3, 1)
+    assert not await store.nodes.enter(second, alive_since=100)
+    assert await store.nodes.enter(second, alive_since=101)
+    assert not await store.nodes.beat(first)
+    assert await store.nodes.beat(second)
+    assert await store.nodes.list() == [second]

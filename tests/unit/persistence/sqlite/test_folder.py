@@ -1,0 +1,72 @@
+"""The data folder: one service at a time, and what is in the way."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.errors import (
+    FolderUnusable,
+    StoreDamaged,
+    StoreLocked,
+)
+from tests.unit.persistence.crashing import start
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_second_service_is_refused(tmp_path: Path) -> None:
+    """Of two services on one folder the second one refuses to start, naming folder and pid."""
+    child = start("turns", tmp_path, 0, 10_000)
+    assert child.stdout is not None
+    child.stdout.readline()
+    with pytest.raises(StoreLocked) as refused:
+        await SqliteStateStore.open(folder=tmp_path)
+    assert str(child.pid) in str(refused.value)
+    assert str(tmp_path) in str(refused.value)
+    child.kill()
+    child.communicate()
+    store = await SqliteStateStore.open(folder=tmp_path)
+    with pytest.raises(StoreLocked, match=str(os.getpid())):
+        await SqliteStateStore.open(folder=tmp_path)
+    await store.close()
+    await (await SqliteStateStore.open(folder=tmp_path)).close()
+
+
+async def test_a_refused_opening_leaves_the_folder_free(tmp_path: Path) -> None:
+    """After a refusal the lock is gone: with the file put right the store opens."""
+    (tmp_path / "state.db").write_bytes(b"not a database at all, but long enough to be read" * 100)
+    with pytest.raises(StoreDamaged, match=r"state\.db"):
+        await SqliteStateStore.open(folder=tmp_path)
+    (tmp_path / "state.db").unlink()
+    await (await SqliteStateStore.open(folder=tmp_path)).close()
+
+
+@pytest.mark.parametrize("path", ["file", "file/below"])
+async def test_a_file_in_the_way_is_named(tmp_path: Path, path: str) -> None:
+    """A data folder that is a file, or is below one, is refused by name."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FolderUnusable, match=path):
+        await SqliteStateStore.open(folder=tmp_path / path)
+
+
+async def test_a_folder_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
+    """A `state.db` that is a folder is refused by name."""
+    (tmp_path / "state.db").mkdir()
+    with pytest.raises(FolderUnusable, match=r"state\.db"):
+        await SqliteStateStore.open(folder=tmp_path)
+
+
+async def test_a_folder_without_rights_is_named(tmp_path: Path) -> None:
+    """A folder that may not be written is refused by name."""
+    tmp_path.chmod(0o500)
+    user = os.geteuid()
+    if user == 0:  # root may write everywhere: for a moment be nobody
+        os.seteuid(65534)
+    try:
+        with pytest.raises(FolderUnusable, match=str(tmp_path)):
+            await SqliteStateStore.open(folder=tmp_path)
+    finally:
+        os.seteuid(user)
+        tmp_path.chmod(0o700)
