@@ -21,8 +21,7 @@ _CLOSED = "The store is closed: it takes nothing more."
 
 
 class Writer:
-    """Writes in the order of `put`, in groups of at most `size`; the next group begins when the last one
-    ends.
+    """Writes in the order of `put`, in groups of at most `size`, one after the other.
 
     A write that conflicts, or that cannot be stored, fails alone. When the group cannot be written, each of
     its writes raises StoreUnavailable and nothing was written; where the outcome is unknown, each raises

@@ -2,8 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
@@ -40,13 +39,13 @@ FOLDING = Points(None, None, FaultPoint.FOLD)
 
 
 class Writer:
-    """Writes in the order of `put`, in groups of at most `size`; the next group begins when the last one
-    ends.
+    """Writes in the order of `put`, in groups of at most `size`, one after the other.
 
     A write that conflicts, or that cannot be stored, fails alone. When the group cannot be written, each of
     its writes raises StoreUnavailable and nothing was written; where the outcome of the transaction is
     unknown, each raises StoreUncertain. The next group is tried afresh. Turns in the journal are moved into
-    the tables while nothing is written, or when the journal is full.
+    the tables while nothing is written, or when the journal is full. `put`, `put_all` and `close` are those
+    of its thread.
     """
 
     def __init__(
@@ -65,22 +64,11 @@ class Writer:
         self._faults = faults
         self._written = files.note_write
         self._points = WRITING
-        self._thread: WriteThread[Write] = WriteThread(
+        thread: WriteThread[Write] = WriteThread(
             name="state-writer", serve=self._serve, size=size, loop=loop,
             on_idle=self._fold_some, idle_seconds=IDLE_SECONDS,
         )  # fmt: skip
-
-    def put(self, write: Write, *, may_wait: bool = False) -> asyncio.Future[Any]:
-        """See `common.writes.Writer`."""
-        return self._thread.put(write, may_wait=may_wait)
-
-    def put_all(self, writes: Sequence[Write]) -> asyncio.Future[list[Verdict]]:
-        """See `common.writes.Writer`."""
-        return self._thread.put_all(writes)
-
-    async def close(self) -> None:
-        """Returns when all that was put in has its result."""
-        await self._thread.close()
+        self.put, self.put_all, self.close = thread.put, thread.put_all, thread.close
 
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         with self._guard:
