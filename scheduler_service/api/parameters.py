@@ -37,15 +37,7 @@ class Parameter:
 
 def read_query(raw: bytes, parameters: tuple[Parameter, ...]) -> Values:
     """The values of all `parameters`, defaults filled in. Raises ApiProblem (422) naming the parameter."""
-    known = {parameter.name: parameter for parameter in parameters}
-    values: dict[str, Any] = {}
-    for part in filter(None, raw.split(b"&")):
-        name, given = _decode(part)
-        if name not in known:
-            allowed = ", ".join(sorted(known)) or "none"
-            message = f"unknown parameter {name[:80]!r}; known here: {allowed}"
-            raise invalid(write_pointer([name]), "unknown_parameter", message)
-        _add(values, known[name], given)
+    values = _read_given(raw, parameters) if raw else {}
     for parameter in parameters:
         if parameter.required and parameter.name not in values:
             raise invalid(f"/{parameter.name}", "required", f"the parameter {parameter.name!r} is required")
@@ -195,3 +187,16 @@ def _add(values: dict[str, Any], parameter: Parameter, given: str) -> None:
         values[parameter.name] = (*values.get(parameter.name, ()), value)
     else:
         values[parameter.name] = value
+
+
+def _read_given(raw: bytes, parameters: tuple[Parameter, ...]) -> dict[str, Any]:
+    known = {parameter.name: parameter for parameter in parameters}
+    values: dict[str, Any] = {}
+    for part in filter(None, raw.split(b"&")):
+        name, given = _decode(part)
+        if name not in known:
+            allowed = ", ".join(sorted(known)) or "none"
+            message = f"unknown parameter {name[:80]!r}; known here: {allowed}"
+            raise invalid(write_pointer([name]), "unknown_parameter", message)
+        _add(values, known[name], given)
+    return values
