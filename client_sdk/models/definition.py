@@ -62,7 +62,7 @@ def _check_schema(value: object) -> object:
 
 def _check_label(name: str) -> str:
     if ":" in name or not name:
-        raise refuse("label", "must be a name without ':', which stands between name and value in filters")
+        raise refuse("label", "must be a name without ':', which separates name and value in filters")
     return name
 
 

@@ -1,1 +1,1 @@
-"""The demo target (bare ASGI), the demo jobs that use it, and the lines that tell how they end."""
+"""The demo service, its target and jobs, and a local cluster on Dapr."""

@@ -192,15 +192,10 @@ class LocalCluster:
         )
 
 
-def own_environ() -> Mapping[str, str]:
-    """The environment of this process."""
-    return os.environ
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """`./scripts/cluster`: two nodes until Ctrl-C; an exit code."""
     asked = _read(arguments)
-    found = find_programs(own_environ())
+    found = find_programs(os.environ)
     missing = describe_missing(found)
     if missing:
         print("\n".join(missing))
