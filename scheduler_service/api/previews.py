@@ -28,7 +28,10 @@ async def preview_timer(request: ApiRequest) -> Response:
     """`POST /timers/preview`: a timer as text for people, and its firings."""
     raw = await request.body()
     posted = read_model(PreviewRequest, read_json(raw))
-    timer = _compile(request, posted)
+    try:
+        timer = compile_posted_timer(posted.timer, default_zone=request.deps.surroundings.default_zone)
+    except DefinitionError as error:
+        raise invalid_all(error.problems) from None
     anchor = _moment("/from", posted.from_, timer) if posted.from_ else request.deps.clock.now().wall
     until = _moment("/until", posted.until, timer) if posted.until else None
     if until is not None and until < anchor:
@@ -81,13 +84,6 @@ async def show_retry_plan(request: ApiRequest) -> Response:
         for number, (retry, moment) in enumerate(zip(plan.retries, moments, strict=True), 1)
     ]
     return succeed({"error": failure.code, "items": items, "reason": plan.reason})
-
-
-def _compile(request: ApiRequest, posted: PreviewRequest) -> Timer:
-    try:
-        return compile_posted_timer(posted.timer, default_zone=request.deps.surroundings.default_zone)
-    except DefinitionError as error:
-        raise invalid_all(error.problems) from None
 
 
 def _moment(pointer: str, text: str, timer: Timer) -> int:

@@ -115,7 +115,8 @@ def invalid_all(flaws: Iterable[Flaw]) -> ApiProblem:
     """A 422 with all errors: the first 100 one by one, the others as their number."""
     found = tuple(flaws)
     errors = tuple(write_flaw(flaw) for flaw in found[:MOST_ERRORS])
-    return ApiProblem(HTTPStatus.UNPROCESSABLE_ENTITY, _summarize(found), errors=errors)
+    detail = found[0].message + (f"; and {len(found) - 1} more" if len(found) > 1 else "")
+    return ApiProblem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=errors)
 
 
 def absent(pointer: str, message: str) -> ApiProblem:
@@ -140,8 +141,3 @@ def store_problem(error: StoreError, *, is_read: bool = False) -> ApiProblem:
     problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", code, message)
     problem.headers = (("retry-after", "1"),)
     return problem
-
-
-def _summarize(flaws: tuple[Flaw, ...]) -> str:
-    first = flaws[0].message
-    return first if len(flaws) == 1 else f"{first}; and {len(flaws) - 1} more"
