@@ -36,7 +36,7 @@ def test_progress_is_a_fraction(progress: str, fraction: float) -> None:
     ],
 )  # fmt: skip
 def test_another_progress_is_no_fraction(progress: str | None) -> None:
-    """It is kept raw; nobody guesses what it means."""
+    """It is kept raw and not interpreted."""
     assert progress_fraction(progress) is None
 
 

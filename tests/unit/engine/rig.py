@@ -139,7 +139,7 @@ class Rig:
         self.deliver(Resumed())
 
     def calls(self) -> list[Call | CallPart]:
-        """Every request and check asked for so far, the oldest first."""
+        """Every request and check sent so far, the oldest first."""
         return [effect for effect in self.effects if isinstance(effect, (Call, CallPart))]
 
     @property
@@ -153,12 +153,12 @@ class Rig:
         return self.call.request
 
     def sent_body(self, index: int = -1) -> Any:
-        """The JSON body of a request that was asked for."""
+        """The JSON body of a request that was sent."""
         body = self.calls()[index].request.body
         return None if body is None else json.loads(body)
 
     def header(self, name: str, index: int = -1) -> str | None:
-        """A header of a request that was asked for."""
+        """A header of a request that was sent."""
         headers = self.calls()[index].request.headers
         return next((value for key, value in headers if key.lower() == name.lower()), None)
 

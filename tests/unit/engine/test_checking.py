@@ -193,7 +193,7 @@ def test_retry_after_of_the_last_check_lengthens_the_retry() -> None:
 
 
 def test_a_whole_check_url_of_another_origin() -> None:
-    """It is `egress`, and is not asked."""
+    """It fails with `egress` and is not sent."""
     rig = started(checkUrl="${$.state}")
     rig.answer(200, {"state": "http://elsewhere.test/"})
     rig.pass_time(1_000)

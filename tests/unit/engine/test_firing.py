@@ -75,7 +75,7 @@ def test_fire_all_runs_the_newest_in_a_line() -> None:
 
 
 def test_long_runs_are_counted_outside() -> None:
-    """The length of a long run of cron is counted outside the turn, and asked for again if it is lost."""
+    """A long run of cron is counted outside the turn; a count that is lost is requested again."""
     rig = ticking(timer={"dueTime": "0s", "period": "* * * * * ?", "misfire": {"policy": "skip"}})
     rig.pass_time(0)
     rig.wall += 3_600_000

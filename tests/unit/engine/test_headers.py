@@ -39,7 +39,7 @@ def test_retry_after(headers: tuple[tuple[str, str], ...], wait: int | None) -> 
 
 
 def test_the_first_header_of_a_name_counts() -> None:
-    """Names do not tell capitals apart."""
+    """Names are not case-sensitive."""
     assert find_header((("X-A", "1"), ("x-a", "2")), "x-a") == "1"
     assert find_header((), "x-a") is None
 

@@ -45,7 +45,7 @@ def test_410_alone_is_an_answer() -> None:
 
 
 def test_a_gone_job_lets_go_of_what_waits_for_its_timer() -> None:
-    """Firings in the line are skipped as `gone`; triggers that wait are somebody's wish and stay."""
+    """Queued firings are skipped as `gone`; waiting triggers were requested and stay."""
     rig = Rig(timer={"dueTime": "0s", "period": "1s"}, overlapPolicy="queue").create()
     rig.pass_time(1_000)
     rig.deliver(Triggered())

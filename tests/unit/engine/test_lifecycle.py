@@ -191,7 +191,7 @@ def test_update_and_the_pause() -> None:
 
 
 def test_destroy_stops_everything_silently() -> None:
-    """Destruction ends what runs and what waits; the target is told, callers are not."""
+    """Destruction ends what runs and what waits; cancelUrl is called, no notification is sent."""
     rig = ticking(
         overlapPolicy="queue",
         cancelUrl={"url": "http://target.test/stop"},

@@ -189,7 +189,7 @@ class AnyCourse(RuleBasedStateMachine):
 
     @rule(outcome=ANSWERS | FAULTS, index=st.integers(0, 3))
     def answer(self, outcome: Outcome, index: int) -> None:
-        """A call ends: the newest, an older one, one that nobody awaits."""
+        """A call ends: the newest, an older one, or one that is not awaited."""
         if self.calls:
             token = self.calls[-1 - index % len(self.calls)].token
             self.turn(CallEnded(token, outcome))

@@ -23,7 +23,7 @@ def triggered(**members: Any) -> Rig:
 
 
 def test_synchronous_success() -> None:
-    """The answer that ends the attempt is told by its status, then the end."""
+    """The answer that ends the attempt is notified with its status, then the end."""
     rig = triggered(notification=EVERY)
     rig.answer(201, {"rows": 3})
     (answer, told), (final, last) = rig.told()
@@ -50,7 +50,7 @@ def test_the_targets_own_object_is_the_response() -> None:
 
 
 def test_failure_is_told_by_its_status() -> None:
-    """A failing answer is told by its status, no answer as 500; finalFailed follows."""
+    """A failing answer is notified with its status, a missing one as 500; finalFailed follows."""
     rig = triggered(notification=EVERY)
     rig.answer(404, b"gone")
     assert [event for event, _ in rig.told()] == ["404", "finalFailed"]
@@ -73,7 +73,7 @@ def test_state_equals_chooses(wanted: Any, events: int) -> None:
 
 
 def test_a_failed_retry_is_told_each_time_and_the_end_once() -> None:
-    """Each attempt's end is told; the final event only when the execution ends."""
+    """The end of each attempt is notified; the final event only when the execution ends."""
     rig = triggered(notification=EVERY, retry=[{"errorEquals": "500", "maxAttempts": 1}])
     rig.answer(500)
     rig.pass_time(1_000)
@@ -101,7 +101,7 @@ def test_checks_and_feedback_are_told() -> None:
 
 
 def test_on_change_is_told_once() -> None:
-    """`dedupe: onChange` sends only when status, error or progress changed; the end is always told."""
+    """`dedupe: onChange` sends only when status, error or progress changed; the end is always notified."""
     entry = {"url": "http://caller.test/", "dedupe": "onChange"}
     rig = triggered(**{"async": True}, notification=[entry, EVERY[0]], checkUrl="http://target.test/s")
     rig.answer(200)
@@ -116,7 +116,7 @@ def test_on_change_is_told_once() -> None:
 
 
 def test_timeouts_are_told() -> None:
-    """An asynchronous attempt over its limit is told as timeout, a synchronous one as 500."""
+    """An asynchronous attempt over its limit is notified as timeout, a synchronous one as 500."""
     asynchronous = triggered(**{"async": True}, notification=EVERY, timeoutSeconds=5)
     asynchronous.pass_time(5_000)
     assert [event for event, _ in asynchronous.told()] == ["timeout", "finalFailed"]
@@ -209,7 +209,7 @@ def test_a_timeout_that_is_500_finds_who_names_timeout(wanted: list[Any], events
 
 
 def test_a_connection_failure_is_no_timeout() -> None:
-    """Only a timeout goes to who names `timeout`."""
+    """Only a timeout goes to an entry that names `timeout`."""
     rig = triggered(notification=[{"url": "http://caller.test/", "stateEquals": "timeout"}])
     rig.fault(FaultKind.CONNECT)
     assert rig.told() == []
@@ -234,7 +234,7 @@ def test_http_status_is_the_checks() -> None:
 
 
 def test_status_is_one_of_the_known_words() -> None:
-    """`success` is told as `succeed`, running as an empty status; the rest is as it came."""
+    """`success` is notified as `succeed`, running as an empty status; the rest is unchanged."""
     rig = triggered(**{"async": True}, notification=EVERY, checkUrl="http://target.test/s")
     rig.answer(200)
     for body in ({"progress": "1/2", "own": 1}, {"status": "success", "datetime": "then"}):

@@ -109,7 +109,7 @@ def test_no_more_problems_of_a_schema_than_can_be_read() -> None:
     ids=["doubling", "alternatives", "enum", "pattern"],
 )
 def test_checking_parameters_ends(schema: dict[str, Any], parameters: object) -> None:
-    """A small schema that asks for very many checks refuses the parameters, and holds up nobody."""
+    """A small schema that needs very many checks refuses the parameters and blocks nothing."""
     if "$defs" in schema:
         schema = {"$ref": "#/$defs/d0", "$defs": schema["$defs"] | {"d40": True}}
     assert check_schema(schema) == []

@@ -69,7 +69,7 @@ def test_a_stored_request_without_a_trace_costs_the_next_one_nothing() -> None:
 
 
 def test_a_polled_location_carries_the_same_headers() -> None:
-    """The outbound headers stand on every request, also where no template made it."""
+    """The outbound headers are on every request, also on one without templates."""
     rig = sent(**{"async": True}, leadSeconds=1)
     rig.answer(202, headers={"Location": "/state"})
     rig.pass_time(1_000)
@@ -146,7 +146,7 @@ def test_a_value_names_a_service_and_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize("field", ["url", "headers", "body", "serviceName"])
 def test_what_finds_nothing_fails_with_template(field: str) -> None:
-    """The attempt fails, naming the expression, wherever it stands."""
+    """The attempt fails with the expression in its message, wherever that is used."""
     given: dict[str, Any] = {
         "url": {"url": URL + "${$.gone}"},
         "headers": {"url": URL, "headers": {"X": "${$.gone}"}},
@@ -253,7 +253,7 @@ def test_redirects_are_the_steps_choice() -> None:
 
 
 def test_cancel_url_has_a_key_of_its_own() -> None:
-    """Each call can be told from the others."""
+    """Each call can be distinguished from the others."""
     rig = sent(cancelUrl={"url": URL + "stop", "method": "DELETE"})
     rig.deliver(CancelRequested(1))
     request = rig.of(Inform, rig.effects)[0].request
@@ -275,7 +275,7 @@ def test_cancel_url_has_a_key_of_its_own() -> None:
     ],
 )
 def test_the_owner_of_a_job_is_what_service_path_means(url: str, reached: str) -> None:
-    """`service:/path` and `{serviceName}`: who declares the job, else this scheduler (SPEC section 9)."""
+    """`service:/path` and `{serviceName}`: the declaring service, else this scheduler (SPEC section 9)."""
     assert at_owner(url, "billing") == reached
     assert at_owner(url, "") == url
 

@@ -46,7 +46,7 @@ def test_a_call_that_lives_is_not_sent_again() -> None:
 
 
 def test_qos_0_is_lost() -> None:
-    """An execution of qos 0 that a crash cut off ends as lost, is told so, and is not retried."""
+    """An execution of qos 0 that a crash cut off ends as lost, with a notification and without a retry."""
     rig = running(0, retry=[{"errorEquals": "*"}], notification=[{"url": "http://caller.test/"}])
     rig.restart()
     ended = rig.execution(1)

@@ -20,7 +20,7 @@ from scheduler_service.engine.schemas import PATTERNS_MAX, VALUES_MAX, check_sch
     ],
 )
 def test_schemas_that_hold(schema: object) -> None:
-    """JSON Schema 2020-12 is taken as it is, patterns as RE2 knows them."""
+    """JSON Schema 2020-12 is accepted, with patterns in the syntax of RE2."""
     assert check_schema(schema) == []
 
 

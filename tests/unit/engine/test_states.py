@@ -104,7 +104,7 @@ def test_a_clock_set_forward_makes_misfires() -> None:
 
 
 def test_a_skipped_execution_sends_nothing() -> None:
-    """Skipped executions are in the ledger and the history; no caller is told."""
+    """Skipped executions are in the ledger and the history, without a notification."""
     rig = Rig(timer=EVERY_10, notification=[{"url": "http://caller.test/"}]).create()
     rig.pass_time(20_000)
     assert rig.states() == [S.PROCESSING, S.SKIPPED]

@@ -11,7 +11,7 @@ S = ExecutionState
 
 
 def test_a_draft_keeps_to_the_table() -> None:
-    """Wherever the engine changes a state, the table is asked."""
+    """Every change of a state is checked against the table."""
     rig = Rig().create()
     rig.deliver(Triggered(planned_at=START + 5_000))
     assert rig.document is not None

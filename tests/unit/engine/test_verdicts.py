@@ -1,4 +1,4 @@
-"""The verdict of a check or of feedback stands in for an answer (SPEC section 5)."""
+"""The verdict of a check or of feedback replaces an answer (SPEC section 5)."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.unit.engine.asynchronous import feedback, started
 
 @pytest.mark.parametrize("kind", [FaultKind.CONNECT, FaultKind.TIMEOUT])
 def test_verdict_stands_in_for_the_last_answer(kind: FaultKind) -> None:
-    """Where the last step got no answer, the verdict by feedback stands in for it."""
+    """If the last step got no answer, the verdict by feedback replaces it."""
     rig = started()
     feedback(rig, {"status": "succeed"})
     rig.fault(kind)

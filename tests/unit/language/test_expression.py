@@ -1,4 +1,4 @@
-"""What stands inside of ${…}: its grammar, its place and the remedy for a mistake (SPEC section 4)."""
+"""The content of ${…}: its grammar, its place and the remedy for a mistake (SPEC section 4)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where in a URL a value may stand (SPEC section 4, RFC 3986 section 3)."""
+"""The places of values in a URL (SPEC section 4, RFC 3986 section 3)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is refused when a job is created, and what a compiled template tells about itself (SPEC section 4)."""
+"""What is refused when a job is created, and the properties of a compiled template (SPEC section 4)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a template or a path, it is compiled or refused, and evaluated within limits (4)."""
+"""Any template or path is compiled or refused, and evaluated within limits (SPEC section 4)."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -209,7 +209,7 @@ def test_next_and_previous_agree(expression: str, name: str, moment: int):
 
 
 def test_a_firing_that_is_known_is_no_other() -> None:
-    """Asked again in any order and zone, a cron answers as one that was never asked."""
+    """Repeated searches in any order and zone give the result of a fresh expression."""
     zones = [load_zone("UTC"), load_zone("Europe/Berlin")]
     asked = parse_cron("0 30 2 * * ?")
     start = 1_774_000_000_000

@@ -113,7 +113,7 @@ def test_advice_can_be_followed(fields: list[str]) -> None:
     ],
 )
 def test_a_timer_that_is_refused_says_what_to_write(due: str, period: str, said: str) -> None:
-    """`timeing` is a kind, which nobody writes down; units have one spelling; columns count from 1."""
+    """`timeing` is a kind, which is not written down; units have one spelling; columns count from 1."""
     with pytest.raises(DefinitionError) as caught:
         compile_timer(TimerText(due_time=due, period=period), default_zone="UTC")
     (problem,) = caught.value.problems

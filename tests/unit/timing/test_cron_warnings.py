@@ -77,7 +77,7 @@ def test_what_fires_otherwise_than_it_looks_is_said(text: str, code: str, said: 
     ],
 )
 def test_what_is_usual_is_not_doubted(text: str) -> None:
-    """A warning that is always there is read by nobody: `?` says that six fields are meant."""
+    """No warning with `?`, which shows that six fields are meant: frequent warnings are not read."""
     assert doubts(text) == []
 
 

@@ -62,7 +62,7 @@ def test_clock_durations_have_their_length(text: str, ms: int) -> None:
     ],
 )
 def test_iso_dates_go_by_the_calendar(text: str, duration: Duration) -> None:
-    """SPEC section 3: days, weeks, months and years stay what they are until a calendar is asked."""
+    """SPEC section 3: days, weeks, months and years are kept until a calendar applies."""
     assert parse_duration(text) == duration
 
 

@@ -17,7 +17,7 @@ from tests.unit.timing.timers import NOON, anchors, make, timers
 @given(timers, anchors, st.integers(0, 60))
 @settings(deadline=None, max_examples=60)
 def test_looking_back_agrees_with_walking(timer: Timer, anchor: int, count: int) -> None:
-    """Arithmetic and the walk find the same moments, wherever the cursor stands."""
+    """Arithmetic and the walk find the same moments, for every cursor."""
     firings = list(islice(between(timer, Cursor(anchor), "seed", LATEST), count + 1))
     cursor = Cursor(anchor)
     for place, firing in enumerate(firings):

@@ -46,7 +46,7 @@ def test_a_shard_for_each_instance() -> None:
 
 
 def test_a_broadcast_is_the_same_for_all() -> None:
-    """Every instance gets the same request under a key of its own, whoever else is there."""
+    """Every instance gets the same request with a key of its own, whatever other instances there are."""
     step = BROADCAST | {"body": "${schedulingShardIndex} of ${schedulingShardTotal}"}
     rig = parted(step, "a", "b", route="broadcast")
     first = parts_of(rig)

@@ -49,7 +49,7 @@ def test_a_service_step_is_resolved_before_it_is_called() -> None:
 
 @pytest.mark.parametrize("url", ["service:/x", "service://{serviceName}/x", "service://{serviceGateway}/s/x"])
 def test_the_owner_and_the_gateway_are_called_directly(url: str) -> None:
-    """They have no instances that anybody here could choose among."""
+    """They have no instances to choose from."""
     rig = Rig(request=[{"url": url}])
     rig.instances = None
     rig.create()
@@ -123,7 +123,7 @@ def test_503_without_the_mark_is_an_answer() -> None:
 
 
 def test_a_shard_of_a_draining_instance_goes_to_another_one() -> None:
-    """The part keeps its index and its key; one instance is asked, whatever the route."""
+    """The part keeps its index and its key; one instance is chosen, whatever the route."""
     rig = parted(SHARDED, "a", "b")
     answer(rig, 1, 503, headers=DRAINING)
     search = rig.of(ResolveInstances, rig.effects)[-1]
@@ -261,7 +261,7 @@ def test_a_verdict_stands_in_for_the_answer_of_its_part() -> None:
 
 
 def test_a_dropped_part_of_a_broadcast_reports_nothing() -> None:
-    """Its instance drains; nobody waits for what it would say."""
+    """Its instance drains, so its report is not awaited."""
     rig = parted(
         {"url": "service://shop/run", "route": "broadcast"}, "a", "b", route="broadcast", **{"async": True}
     )

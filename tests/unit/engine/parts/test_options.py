@@ -51,7 +51,7 @@ def test_fields_that_do_not_fit_are_refused(step: dict[str, Any], pointer: str, 
     ("parallelism", "named"), [(2, ["a", "b"]), (2, ["a", "b", "c"]), (2, []), (1, ["a"])]
 )
 def test_as_many_parts_as_instances_are_taken(parallelism: int, named: list[str]) -> None:
-    """Each part goes to another instance; nobody named: to anybody (SPEC section 13)."""
+    """Each part goes to another instance; without names to any instance (SPEC section 13)."""
     assert program(request=[STEP | {"parallelism": parallelism, "specificInstances": named}]).steps
 
 

@@ -102,7 +102,7 @@ def test_a_mixed_end_is_partial() -> None:
 
 
 def test_late_doubled_and_foreign_ends_change_nothing() -> None:
-    """A part ends once; what nobody awaits is said so, so that its row can go."""
+    """A part ends once; a part that is not awaited is `Unchanged`, so that its row is removed."""
     rig = queued(STEP | {"parallelism": 2})
     assert isinstance(end(rig, 0), Taken)
     before = rig.document
@@ -188,7 +188,7 @@ def test_an_update_without_that_step_leaves_them() -> None:
 
 
 def test_progress_of_a_part_is_the_jobs() -> None:
-    """Said while the lease is renewed: shown, and told as `inprogress`."""
+    """Progress with a renewal is shown and notified as `inprogress`."""
     rig = queued(notification=[{"url": "http://caller.test/"}])
     name = parts_of(rig)[0].name
     assert isinstance(rig.deliver(PartProgressed(name, "1/4", "so far")).reply, Taken)
@@ -243,7 +243,7 @@ def steps_of(rig: Rig) -> list[StepEnded]:
 
 
 def test_the_request_of_a_queue_step_is_recorded() -> None:
-    """As those who claimed it were given it, whether it succeeded or failed."""
+    """As the instances got it, whether it succeeded or failed."""
     for said in (None, LOST):
         rig = queued(STEP | {"headers": {"X-Album": "7"}})
         end(rig, said=said)
