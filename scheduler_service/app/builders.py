@@ -1,7 +1,7 @@
 """What both hosts are made of: values that settings give, the history's writer, the cleaner, the sender."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from scheduler_service.app.egress import egress_of
@@ -25,12 +25,8 @@ from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory
 
-
-class Confirmed(Protocol):
-    """A store that is told what the history has."""
-
-    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
-        """As in `ports.StateStore`."""
+Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
+"""Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
 
 
 class Resending(Protocol):
@@ -93,12 +89,12 @@ def limits_of(settings: Settings) -> HostLimits:
     )
 
 
-def open_writer(store: Confirmed, database: HistoryDatabase, log: Log) -> HistoryWriter:
-    """The history's writer, which tells `store` what it has."""
+def open_writer(confirm: Confirm, database: HistoryDatabase, log: Log) -> HistoryWriter:
+    """The history's writer; it calls `confirm` with what is written."""
     loop = asyncio.get_running_loop()
 
-    def confirm(keys: Sequence[tuple[str, int]]) -> None:
-        loop.call_soon_threadsafe(lambda: _ignore(store.written(keys)))
+    def on_written(keys: Sequence[tuple[str, int]]) -> None:
+        loop.call_soon_threadsafe(lambda: _ignore(confirm(keys)))
 
     def tell(trouble: str | None) -> None:
         if trouble is None:
@@ -106,7 +102,7 @@ def open_writer(store: Confirmed, database: HistoryDatabase, log: Log) -> Histor
         else:
             log("history_not_written", error=trouble)
 
-    return HistoryWriter(database=database, on_written=confirm, on_trouble=tell)
+    return HistoryWriter(database=database, on_written=on_written, on_trouble=tell)
 
 
 def _ignore(writing: Any) -> None:

@@ -1,4 +1,4 @@
-"""This node among the nodes of its cluster: its name and place, where they meet, and how a node is told."""
+"""This node among the nodes of its cluster: its name, its registration, the database they share."""
 
 import platform
 import re
@@ -8,8 +8,9 @@ from pathlib import Path
 from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.dapr.build import Cluster
-from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, NodeHeartbeat, is_alive
+from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
+from scheduler_service.hosts.dapr.liveness import CUT_OFF, OFF, RUNNING, is_alive
+from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedStore
@@ -24,13 +25,13 @@ SHARED_FILE = "cluster.db"
 async def join_cluster(
     shared: SharedDatabase, clock: SystemClock, name: str, served: str, log: Log
 ) -> Cluster:
-    """Takes this node's place among the others. Raises StoreError."""
+    """Registers this node among the others. Raises StoreError."""
     nodes = Nodes(database=shared)
     epoch, now = await nodes.next_epoch(), clock.now()
-    node = Node(name, str(epoch), served, __version__, "running", now.wall, now.steady, 0, 0)
-    presence = NodeHeartbeat(nodes=nodes, clock=clock, node=node, log=log)
-    await presence.enter()
-    return Cluster(shared=SharedStore(database=shared), nodes=nodes, presence=presence, epoch=epoch)
+    node = Node(name, str(epoch), served, __version__, RUNNING, now.wall, now.steady, 0, 0)
+    heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=node, log=log)
+    await heartbeat.enter()
+    return Cluster(store=SharedStore(database=shared), nodes=nodes, heartbeat=heartbeat, epoch=epoch)
 
 
 def shared_url(url: str | None, folder: Path) -> str:
@@ -45,12 +46,12 @@ def node_id(settings: Settings, served: str) -> str:
 
 
 def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
-    """A node in wire form: one that was not heard of for 10 s is offline."""
+    """A node as JSON, at `now` (steady ms): without a heartbeat for 10 s it is offline."""
     return {
         "nodeId": node.node_id,
         "address": node.address,
         "version": node.version,
-        "state": node.state if is_alive(node, now) or node.state == CUT_OFF else "offline",
+        "state": node.state if is_alive(node, now) or node.state == CUT_OFF else OFF,
         "startedAt": rfc3339(node.started_at),
         "lastHeartbeat": rfc3339(node.seen_at + skew),
         "jobsHeld": node.jobs_held,
@@ -59,7 +60,7 @@ def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
 
 
 async def keep_app_id(nodes: ClusterNodes, app_id: str) -> None:
-    """Actor state lies under the app id. Raises StoreUnavailable where it is not the one of the state."""
+    """Actor state is stored under the app id. Raises StoreUnavailable where daprd runs under another one."""
     known = await nodes.keep_app_id(app_id)
     if known != app_id:
         raise StoreUnavailable(

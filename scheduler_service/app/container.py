@@ -96,7 +96,7 @@ class Container:
     @cached_property
     def writer(self) -> HistoryWriter:
         """Writes the history."""
-        return open_writer(self.store, self.database, self._base.log)
+        return open_writer(self.store.written, self.database, self._base.log)
 
     @cached_property
     def reads(self) -> HistoryReads:

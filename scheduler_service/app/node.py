@@ -1,17 +1,16 @@
-"""Puts one node of a cluster together, over its sidecar and the shared database (`--runtime dapr`)."""
+"""Builds one node of a cluster over its sidecar and the shared database (`--runtime dapr`)."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import uvloop
-from fastapi import FastAPI
 
 from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.app.actor_listener import create_actor_app, make_actor_server
+from scheduler_service.app.actor_listener import SIDECAR_KEEP_ALIVE_SECONDS, create_actor_app
 from scheduler_service.app.builders import (
     Outbox,
     limits_of,
@@ -25,7 +24,7 @@ from scheduler_service.app.builders import (
 from scheduler_service.app.cluster_join import join_cluster, keep_app_id, node_id, node_wire, shared_url
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.egress import admit_of
-from scheduler_service.app.server import Server, listen, serve
+from scheduler_service.app.server import Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
 from scheduler_service.app.system_jobs import NAMES, install_patiently
@@ -33,12 +32,10 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.actor import register
-from scheduler_service.hosts.dapr.actor_store import ActorStore
-from scheduler_service.hosts.dapr.build import Cluster, DaprParts, build_dapr_host
-from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, RUNNING
+from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.host import DaprHost
-from scheduler_service.hosts.dapr.sidecar import Sidecar
-from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
+from scheduler_service.hosts.dapr.node import Cluster
+from scheduler_service.hosts.dapr.sidecar import Sidecar, SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
@@ -47,16 +44,17 @@ from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.log import Log
-from scheduler_service.settings import Loaded, Settings
+from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.logs import stderr_log
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.invocation import InvocationDirectory, InvocationSender
 
 
 class NodeParts(msgspec.Struct, frozen=True):
-    """What a node holds open."""
+    """What a node has open, and what is built on it."""
 
     shared: SharedDatabase
+    catalogue: SharedCatalogue
     cluster: Cluster
     database: HistoryDatabase
     writer: HistoryWriter
@@ -68,10 +66,21 @@ class NodeParts(msgspec.Struct, frozen=True):
     compiler: Compiler
     clock: SystemClock
     services: ServiceRegistry
+    cleaner: Cleanup
+    surroundings: Surroundings
+
+    async def close(self) -> None:
+        """Closes all, after the host has stopped."""
+        await self.client.close()
+        await self.sender.close()
+        await self.reads.close()
+        await self.services.close()
+        self.database.close()
+        await self.shared.close()
 
 
-class DestroyedInCluster:
-    """What the cleaner sees of the shared database."""
+class ClusterJobs:
+    """The jobs in the shared database (`hosts.cleanup.DestroyedJobs`)."""
 
     def __init__(self, *, database: SharedDatabase) -> None:
         self.catalogue = SharedCatalogue(database=database)
@@ -86,60 +95,47 @@ def run_node(loaded: Loaded) -> None:
 class NodeService:
     """One running node: `api` is its ASGI application; the actors have a listener of their own."""
 
-    def __init__(self, *, loaded: Loaded, held: NodeParts, api: FastAPI, log: Log) -> None:
-        self.api = api
+    def __init__(self, *, loaded: Loaded, parts: NodeParts, log: Log) -> None:
+        self.api = create_api(_api_parts(loaded, parts))
         self._loaded = loaded
-        self._held = held
+        self._parts = parts
         self._log = log
         self._server: Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Answers daprd, waits until actors can be used, takes turns. Raises StoreError, SettingsError."""
-        held, settings = self._held, self._loaded.settings
+        parts, settings = self._parts, self._loaded.settings
+        host, watch = parts.host, parts.watch
         listener = listen("127.0.0.1", settings.dapr.app_port)
-        await register(held.host, held.client)
-        self._server = make_actor_server(create_actor_app(held.host, self._is_healthy))
+        await register(host, parts.client)
+        self._server = make_server(create_actor_app(host), keep_alive_seconds=SIDECAR_KEEP_ALIVE_SECONDS)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
-        await held.watch.wait()
-        await keep_app_id(held.cluster.nodes, held.watch.app_id)
-        held.watch.start(self._tell_others)
-        await held.host.start()
-        await install_patiently(held.host, held.compiler, settings, clock=held.clock, log=self._log)
+        await watch.wait()
+        await keep_app_id(parts.cluster.nodes, watch.app_id)
+        watch.start(host.report_missing)
+        await host.start()
+        await install_patiently(host, parts.compiler, settings, clock=parts.clock, log=self._log)
         self._log(
-            "ready", node=held.cluster.presence.holder.node, daprd=held.watch.metadata.get("runtimeVersion")
+            "ready", node=parts.cluster.heartbeat.holder.node, daprd=watch.metadata.get("runtimeVersion")
         )
 
     async def breaks(self) -> str:
-        """Never: a node goes on when what it needs comes back."""
+        """Never returns: a node goes on when what it needs comes back."""
         never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         return await never
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
-        held = self._held
-        self._log("draining", graceMs=grace, running=held.host.running)
-        await held.host.stop(grace)
-        await held.watch.stop()
+        parts = self._parts
+        self._log("draining", graceMs=grace, running=parts.host.running)
+        await parts.host.stop(grace)
+        await parts.watch.stop()
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await self._serving
-        await held.client.close()
-        await held.sender.close()
-        await held.reads.close()
-        await held.services.close()
-        held.database.close()
-        await held.shared.close()
+        await parts.close()
         self._log("stopped")
-
-    async def _tell_others(self, missing: Sequence[str]) -> None:
-        """Without its sidecar a node reaches no job: the others go on with what it ran."""
-        if not self._held.host.is_draining:
-            await self._held.cluster.presence.say(CUT_OFF if "sidecar" in missing else RUNNING)
-
-    def _is_healthy(self) -> bool:
-        """Stopping, a node is not: daprd then gives its jobs to the others, where there are any."""
-        return not (self._held.host.is_draining and self._held.cluster.presence.others)
 
 
 async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
@@ -151,55 +147,26 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     folder = Path(settings.store.data)
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     shared = await SharedDatabase.open(url=shared_url(settings.database.url, folder))
-    clock = SystemClock(skew=shared.clock_skew, on_step=_keep_no_step)
+    clock = SystemClock(skew=shared.clock_skew, on_step=_ignore_step)
+    client = SidecarClient(port=settings.dapr.grpc_port)
     cluster = await join_cluster(shared, clock, node_id(settings, served), served, log)
-    history = await asyncio.to_thread(
+    database = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
     surroundings = msgspec.structs.replace(make_surroundings(settings, served), queues=False)
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )
-    confirmed, outbox = _Confirmed(), Outbox()
-    writer = open_writer(confirmed, history, log)
-    cleaner = make_cleanup(settings, DestroyedInCluster(database=shared), writer, clock)
-    services = ServiceRegistry(database=history, settings=settings.services, clock=clock, tenant=TENANT)
+    # The writer comes first: the host is built on it, and the host's store is told what it has written.
+    writer = open_writer(lambda keys: host.store.written(keys), database, log)
+    outbox, jobs = Outbox(), ClusterJobs(database=shared)
+    cleaner = make_cleanup(settings, jobs, writer, clock)
+    services = ServiceRegistry(database=database, settings=settings.services, clock=clock, tenant=TENANT)
     directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
     services.fall_back_to(directory.address)
     system = system_functions(cleaner, outbox, services)
     sender = InvocationSender(sender=make_sender(loaded, served, directory=directory, system=system))
-    client = SidecarClient(port=settings.dapr.grpc_port)
-    host = _make_host(settings, cluster, client, writer, sender, services, clock, compiler, log)
-    outbox.notifications, confirmed.store = host.notifications, host.store
-    await services.attach(
-        deliver=host,
-        read_job=host.read,
-        catalogue=SharedCatalogue(database=shared),
-        definition=host.store.definition,
-        compile_text=compiler.stored,
-    )
-    reads = HistoryReads(database=history, system_jobs=frozenset(NAMES))
-    watch = SidecarWatch(http_port=settings.dapr.http_port, clock=clock, log=log)
-    held = NodeParts(
-        shared, cluster, history, writer, reads, sender, client, watch, host, compiler, clock, services
-    )
-    return NodeService(
-        loaded=loaded, held=held, api=create_api(_api_parts(loaded, held, cleaner, surroundings)), log=log
-    )
-
-
-def _make_host(
-    settings: Settings,
-    cluster: Cluster,
-    client: SidecarClient,
-    writer: HistoryWriter,
-    sender: InvocationSender,
-    services: ServiceRegistry,
-    clock: SystemClock,
-    compiler: Compiler,
-    log: Log,
-) -> DaprHost:
-    return build_dapr_host(
+    host = build_dapr_host(
         DaprParts(
             core=make_core(compiler),
             cluster=cluster,
@@ -215,58 +182,75 @@ def _make_host(
             limits=limits_of(settings),
         )
     )
+    outbox.notifications = host.notifications
+    await services.attach(
+        deliver=host,
+        read_job=host.read,
+        catalogue=jobs.catalogue,
+        definition=host.store.definition,
+        compile_text=compiler.stored,
+    )
+    parts = NodeParts(
+        shared=shared,
+        catalogue=jobs.catalogue,
+        cluster=cluster,
+        database=database,
+        writer=writer,
+        reads=HistoryReads(database=database, system_jobs=frozenset(NAMES)),
+        sender=sender,
+        client=client,
+        watch=SidecarWatch(http_port=settings.dapr.http_port, clock=clock, log=log),
+        host=host,
+        compiler=compiler,
+        clock=clock,
+        services=services,
+        cleaner=cleaner,
+        surroundings=surroundings,
+    )
+    return NodeService(loaded=loaded, parts=parts, log=log)
 
 
-class _Confirmed:
-    """The store that is told what the history has: the writer is there before it."""
-
-    store: ActorStore
-
-    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
-        return self.store.written(keys)
+async def _ignore_step(skew: int) -> None:
+    """Steady time is the database's: each start reads anew how far this machine's clock is from it."""
 
 
-async def _keep_no_step(skew: int) -> None:
-    """The steady line is the database's: each start reads anew how far this machine's clock is from it."""
+def _api_parts(loaded: Loaded, parts: NodeParts) -> ApiDependencies:
+    host = parts.host
 
-
-def _api_parts(
-    loaded: Loaded, held: NodeParts, cleaner: Cleanup, surroundings: Surroundings
-) -> ApiDependencies:
     async def missing() -> Sequence[str]:
-        own = [] if held.host.is_ready else ["host"]
-        return [*own, *held.watch.missing]
+        own = [] if host.is_ready else ["host"]
+        return [*own, *parts.watch.missing]
 
     async def list_nodes() -> Sequence[Mapping[str, object]]:
-        now, skew = held.clock.now().steady, held.clock.skew
-        return [node_wire(node, now, skew) for node in await held.cluster.nodes.list()]
+        now, skew = parts.clock.now().steady, parts.clock.skew
+        return [node_wire(node, now, skew) for node in await parts.cluster.nodes.list()]
 
     return ApiDependencies(
-        deliver=held.host,
-        create_all=held.host.create_all,
-        peek=held.host.peek,
-        read_job=held.host.read,
-        compile_definition=held.compiler.posted,
-        compile_cache=held.compiler.compile_cache,
-        surroundings=surroundings,
-        catalogue=SharedCatalogue(database=held.shared),
-        store=held.host.store,
-        history=held.reads,
-        outbox=held.host.notifications,
-        clean=cleaner,
-        clock=held.clock,
-        registry=held.services.registry,
-        reconcile=held.services.scan,
-        drift=held.services.drift,
+        deliver=host,
+        create_all=host.create_all,
+        peek=host.peek,
+        read_job=host.read,
+        compile_definition=parts.compiler.posted,
+        compile_cache=parts.compiler.compile_cache,
+        surroundings=parts.surroundings,
+        catalogue=parts.catalogue,
+        store=host.store,
+        history=parts.reads,
+        outbox=host.notifications,
+        clean=parts.cleaner,
+        clock=parts.clock,
+        registry=parts.services.registry,
+        reconcile=parts.services.scan,
+        drift=parts.services.drift,
         admit=admit_of(loaded),
         heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
-        flush=held.writer.flush,
+        flush=parts.writer.flush,
         ready=missing,
         nodes=list_nodes,
         version=__version__,
         admin_key=loaded.settings.server.key,
         body_bytes=loaded.settings.limits.body_bytes,
-        options=held.compiler.options,
+        options=parts.compiler.options,
         settings=lambda: {
             name: {"value": value, "source": source} for name, value, source in loaded.effective()
         },

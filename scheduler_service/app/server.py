@@ -145,7 +145,7 @@ def address_of(settings: Settings, listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def make_server(app: Any) -> Server:
+def make_server(app: Any, *, keep_alive_seconds: int = 30) -> Server:
     """A server for an ASGI application over a socket that listens already."""
     config = uvicorn.Config(
         app,
@@ -157,7 +157,7 @@ def make_server(app: Any) -> Server:
         access_log=False,
         server_header=False,
         date_header=True,
-        timeout_keep_alive=30,
+        timeout_keep_alive=keep_alive_seconds,
     )
     return Server(config)
 

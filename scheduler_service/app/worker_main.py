@@ -149,7 +149,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     sender = LookupSender(
         sender=make_sender(loaded, config.served, directory=directory, system={}), directory=directory
     )
-    writer = open_writer(store, database, log)
+    writer = open_writer(store.written, database, log)
     clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
     host = build_embedded_host(
         EmbeddedParts(

@@ -1,4 +1,4 @@
-"""The job as a Dapr actor: it hands over to the same turn as the embedded host, no rule of a job in it."""
+"""The job as a Dapr actor: it takes the same turns as the embedded host, without a rule of its own."""
 
 import json
 from datetime import timedelta
@@ -12,34 +12,34 @@ from dapr.serializers import DefaultJSONSerializer, Serializer
 
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, TAKE
 
-IDLE = timedelta(hours=24)
-DRAIN = timedelta(seconds=2)
+IDLE_TIMEOUT = timedelta(hours=24)
+DRAIN_TIMEOUT = timedelta(seconds=2)
 
 
 class Turns(Protocol):
     """The host behind the actors of this process."""
 
     async def take(self, job_id: str, message: bytes) -> bytes:
-        """Takes the turn that a message asks for. Never raises: errors are answers."""
+        """Takes the turn of a message (`hosts.messages`). Never raises: errors are answers."""
 
     async def remind(self, job_id: str) -> None:
-        """The job's reminder rang. Raises DaprInternalError where another node should be asked."""
+        """The job's reminder rang. Raises StoreUnavailable: daprd rings again, on another node perhaps."""
 
-    async def let_go(self, job_id: str) -> None:
+    async def deactivate(self, job_id: str) -> None:
         """The job leaves this process. Never raises."""
 
 
 class Job(ActorInterface):
-    """What can be asked of a job's actor."""
+    """The methods of a job's actor."""
 
     @actormethod(name=TAKE)  # type: ignore[untyped-decorator]
     async def take(self, message: bytes) -> bytes:
-        """Takes one turn; `message` and answer are `hosts.messages`."""
+        """Takes one turn; message and answer are those of `hosts.messages`."""
         raise NotImplementedError
 
 
 class JobActor(Actor, Job, Remindable):
-    """One job. Its state is not the SDK's: a turn reads and writes it by itself, under a lock of its own."""
+    """One job. A turn reads and writes its state without the SDK, under a lock of its own."""
 
     def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId, turns: Turns) -> None:
         super().__init__(ctx, actor_id)
@@ -57,19 +57,19 @@ class JobActor(Actor, Job, Remindable):
         period: timedelta,
         ttl: timedelta | None = None,
     ) -> None:
-        """Looks again; never raises for anything that has to do with the job."""
+        """Takes the turn AlarmRang; errors of the job are not raised."""
         await self._turns.remind(self.id.id)
 
     async def _on_deactivate(self) -> None:
-        await self._turns.let_go(self.id.id)
+        await self._turns.deactivate(self.id.id)
 
 
-# The SDK takes the type's name from the class; the resiliency policy of the source knows it by this one.
+# The SDK takes the actor type from the class name; the resiliency policy refers to it by this one.
 JobActor.__name__ = ACTOR_TYPE
 
 
 class PlainSerializer(Serializer):
-    """Messages are bytes and stay so; all else is JSON, read without guessing at dates and durations."""
+    """Messages stay bytes; all else is JSON, read without guessing at dates and durations."""
 
     def __init__(self) -> None:
         self._json = DefaultJSONSerializer()
@@ -84,13 +84,13 @@ class PlainSerializer(Serializer):
 
 
 async def register(turns: Turns, client: DaprActorClientBase) -> None:
-    """Makes this process a host of jobs; daprd learns of it when it asks for `/dapr/config`."""
+    """Makes this process a host of jobs; daprd learns that by `/dapr/config`."""
     serializer = PlainSerializer()
     ActorRuntime.set_actor_config(
         ActorRuntimeConfig(
-            actor_idle_timeout=IDLE,
-            drain_ongoing_call_timeout=DRAIN,
-            actor_type_configs=[ActorTypeConfig(ACTOR_TYPE, actor_idle_timeout=IDLE)],
+            actor_idle_timeout=IDLE_TIMEOUT,
+            drain_ongoing_call_timeout=DRAIN_TIMEOUT,
+            actor_type_configs=[ActorTypeConfig(ACTOR_TYPE, actor_idle_timeout=IDLE_TIMEOUT)],
         )
     )
     await ActorRuntime.register_actor(

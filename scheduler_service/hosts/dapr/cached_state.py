@@ -1,4 +1,4 @@
-"""What the store of the dapr host remembers of a job between two turns."""
+"""What the actor store of a node keeps of a job between two turns."""
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder
@@ -13,41 +13,42 @@ from scheduler_service.ports.state import Commit, Remembered
 
 
 class CachedState:
-    """`raw` is the state as it lay in the store when it was `seen` (steady ms), `sequence` its turn.
+    """`raw` is the state in the store as of `checked_at` (steady ms), `sequence` the one of its turn.
 
-    `read`: what was found instead, until it is loaded. `began`: the start of the present turn, `tenure` the
-    stretch of the node's life in which that was. `batches` are those that the history has not confirmed,
-    `deliveries` and `answers` those that SQL did not take. `copies_until`: till then (steady ms) somebody
-    who is taken for dead may write over the state.
+    `found` is another state that was read since, until it is loaded. `began` is the start of the present
+    turn, `period` the liveness period of that moment; a state of an older `generation` is compared with the
+    store before it is used. `batches` are those that the history has not confirmed, `deliveries` and
+    `answers` those that SQL does not have yet. Until `copies_until` (steady ms) a node that counts as dead
+    may write over the state.
     """
 
     __slots__ = (
         "answers",
         "batches",
         "began",
+        "checked_at",
         "copies_until",
         "deliveries",
-        "doubts",
+        "found",
+        "generation",
+        "period",
         "raw",
-        "read",
-        "seen",
         "sequence",
-        "tenure",
     )
 
-    def __init__(self, *, raw: bytes, began: int, tenure: int, doubts: int) -> None:
+    def __init__(self, *, raw: bytes, began: int, period: int, generation: int) -> None:
         self.raw = raw
-        self.began = self.seen = began
-        self.tenure = tenure
-        self.doubts = doubts
-        self.read: bytes | None = None
+        self.began = self.checked_at = began
+        self.period = period
+        self.generation = generation
+        self.found: bytes | None = None
         self.copies_until = 0
         self.sequence = 0
         self.batches: dict[tuple[str, int], Batch] = {}
         self.deliveries: list[Delivery] = []
         self.answers: list[Remembered] = []
 
-    def envelope(self, commit: Commit, writer: Holder) -> ActorDocument:
+    def document_of(self, commit: Commit, writer: Holder) -> ActorDocument:
         """The document of a turn, with all that the history and SQL may not have yet."""
         own = () if commit.batch is None else (commit.batch,)
         return ActorDocument(
@@ -62,14 +63,14 @@ class CachedState:
             remembered=(*self.answers, *(() if commit.remembered is None else (commit.remembered,))),
         )
 
-    def inherit(self, before: "CachedState", envelope: ActorDocument) -> bool:
-        """Takes over what this process knew of its own state, now read as `envelope`.
+    def inherit(self, before: "CachedState", document: ActorDocument) -> bool:
+        """Takes over from `before` what is pending, where this process wrote `document` itself.
 
-        Without what a save that never came to be would have told. True: a save came to be of which nobody
-        said so, and what it gave to SQL is still to be brought there.
+        A batch that is not in `document` belongs to a save that did not happen. True: a save whose result was
+        unknown did happen, and SQL does not have its deliveries and answers yet.
         """
-        written = {(batch.uid, batch.sequence) for batch in as_batches(envelope.batches)}
+        written = {(batch.uid, batch.sequence) for batch in as_batches(document.batches)}
         self.batches = {key: batch for key, batch in before.batches.items() if key in written}
         self.deliveries, self.answers = before.deliveries, before.answers
-        has_more = bool(envelope.deliveries or envelope.remembered)
-        return has_more and envelope.sequence > before.sequence
+        has_more = bool(document.deliveries or document.remembered)
+        return has_more and document.sequence > before.sequence

@@ -1,82 +1,66 @@
-"""Jobs that leave this process: what only its memory knows of them follows them to their next node."""
+"""Jobs that leave this process: their executions are handed over to their next node."""
 
 import asyncio
-from collections.abc import Callable
 
 from scheduler_service.domain.events import Adopted
-from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.hosts.dapr.handover import Handovers
-from scheduler_service.hosts.dapr.reminders import ReminderAlarms
-from scheduler_service.hosts.job_cache import JobCache, LockedJob
+from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
+from scheduler_service.hosts.job_cache import LockedJob
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.log import Log
 
-HANDOVER_LIMIT = 1.0
+DEACTIVATION_TIMEOUT_SECONDS = 1.0
 
 
 class Deactivation:
-    """Hands the executions of a job over; `holder` is this node, `alive` names its calls of a life."""
+    """Hands over what only this process has of a job: contexts of qos 0, and its calls in flight."""
 
-    def __init__(
-        self,
-        *,
-        jobs: JobCache,
-        alarms: ReminderAlarms,
-        handovers: Handovers,
-        alive: Callable[[str], tuple[Token, ...]],
-        redelivery: Redelivery,
-        holder: Holder,
-        tasks: Tasks,
-        log: Log,
-    ) -> None:
-        self._jobs = jobs
-        self._alarms = alarms
-        self._handovers = handovers
-        self._alive = alive
+    def __init__(self, *, node: NodeContext, local: LocalJobs, redelivery: Redelivery, tasks: Tasks) -> None:
+        self._holder = node.holder
+        self._log = node.log
+        self._local = local
         self._redelivery = redelivery
-        self._holder = holder
         self._tasks = tasks
-        self._log = log
-        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._handing_over: dict[str, asyncio.Task[None]] = {}
 
     async def wait_for(self, job_id: str) -> None:
         """Returns when no handover of this job is under way."""
-        handing = self._under_way.get(job_id)
-        if handing is not None:
-            await asyncio.wait({handing})
+        task = self._handing_over.get(job_id)
+        if task is not None:
+            await asyncio.wait({task})
 
-    async def let_go(self, job_id: str) -> None:
+    async def deactivate(self, job_id: str) -> None:
         """The job leaves this process. Never raises.
 
-        Returns within a second: daprd gives no job of the cluster to anybody until it has the answer, and a
-        turn that hangs would hold up all of them.
+        Returns within a second: until then daprd activates no job of the cluster anywhere, and a turn that
+        hangs would hold up all of them.
         """
-        await asyncio.wait({self._tasks.start(self._let_go(job_id))}, timeout=HANDOVER_LIMIT)
+        task = self._tasks.start(self._deactivate(job_id))
+        await asyncio.wait({task}, timeout=DEACTIVATION_TIMEOUT_SECONDS)
 
-    async def _let_go(self, job_id: str) -> None:
-        """Behind the turn that runs, if there is one."""
-        locked = self._jobs.find(job_id)
-        self._alarms.forget(job_id)
+    async def _deactivate(self, job_id: str) -> None:
+        """Waits for the turn that runs, if there is one."""
+        locked = self._local.cache.find(job_id)
+        self._local.alarms.forget(job_id)
         if locked is None:
             return
         await locked.acquire()
         try:
-            self._part_from(locked)
+            self._begin_handover(locked)
         finally:
-            self._jobs.leave(locked)
+            self._local.cache.leave(locked)
 
-    def _part_from(self, locked: LockedJob) -> None:
-        cached = locked.cached
+    def _begin_handover(self, locked: LockedJob) -> None:
+        cached, handovers = locked.cached, self._local.handovers
         if cached.document is not None and cached.doubt is None:
             uid = cached.document.head.uid
             if cached.is_live:
-                beyond = self._handovers.flights(uid)
-                event = Adopted(self._holder, self._alive(uid), cached.document, beyond)
-                self._handovers.begin(cached.job_id, self._holder)
-                self._under_way[cached.job_id] = self._tasks.start(self._hand_over(cached.job_id, event))
-            self._handovers.forget(cached.job_id, uid)
+                calls = self._local.own_calls(uid)
+                event = Adopted(self._holder, calls, cached.document, handovers.calls_by_node(uid))
+                handovers.begin(cached.job_id, self._holder)
+                task = self._tasks.start(self._hand_over(cached.job_id, event))
+                self._handing_over[cached.job_id] = task
+            handovers.forget(cached.job_id, uid)
         cached.forget()
 
     async def _hand_over(self, job_id: str, event: Adopted) -> None:
@@ -85,6 +69,6 @@ class Deactivation:
         except StoreError as error:
             self._log("handover_failed", jobId=job_id, error=str(error))
         finally:
-            if self._under_way.get(job_id) is asyncio.current_task():  # else the job left again meanwhile
-                self._handovers.end(job_id)
-                del self._under_way[job_id]
+            if self._handing_over.get(job_id) is asyncio.current_task():  # else the job left again meanwhile
+                self._local.handovers.end(job_id)
+                del self._handing_over[job_id]

@@ -1,4 +1,4 @@
-"""This node among others: its heartbeat, who else lives, and whether this process stood still."""
+"""The heartbeat of this node, the other nodes that are alive, and standstills of this process."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,25 +8,38 @@ import msgspec
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.dapr.liveness import BEAT, OFFLINE, Liveness
+from scheduler_service.hosts.dapr.liveness import (
+    GONE,
+    HEARTBEAT_INTERVAL_MS,
+    OFF,
+    OFFLINE_AFTER_MS,
+    Liveness,
+    is_alive,
+)
 from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 
-LOOK = SECOND // 2
-STANDSTILL = 2 * SECOND
-RUNNING, DRAINING, CUT_OFF, OFF = "running", "draining", "cut off", "offline"
-GONE = (OFF, CUT_OFF)
+POLL_MS = SECOND // 2
+STANDSTILL_MS = 2 * SECOND
 
-Figures = Callable[[], tuple[int, int]]
+
+class HeartbeatListener(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat reports to, and takes its figures from.
+
+    `figures` are the jobs in memory and how many of them run; `on_standstill` is called when this process did
+    not run for over 2 s, `on_refresh` after each heartbeat, when the other nodes are read.
+    """
+
+    figures: Callable[[], tuple[int, int]]
+    on_standstill: Callable[[], None]
+    on_refresh: Callable[[], None]
 
 
 class NodeHeartbeat:
-    """Writes the heartbeat every 3 s; a node that was not seen for 10 s is offline (SPEC section 14).
+    """Writes the heartbeat every 3 s; a node without one for 10 s is offline (SPEC section 14).
 
-    `tenure` tells what the others think of this node. One without its sidecar is gone for them.
-    `figures` are jobsHeld and running; `on_standstill` is called when this process did not run for over 2 s,
-    `on_look` after each look at the others.
+    `liveness` is what the other nodes take this one for. A node without its sidecar is gone for them.
     """
 
     def __init__(self, *, nodes: ClusterNodes, clock: Timekeeper, node: Node, log: Log) -> None:
@@ -34,13 +47,11 @@ class NodeHeartbeat:
         self._clock = clock
         self._node = node
         self._log = log
-        self.tenure = Liveness(clock=clock)
-        self._figures: Figures = lambda: (0, 0)
-        self._on_standstill: Callable[[], None] = lambda: None
-        self._on_look: Callable[[], None] = lambda: None
+        self.liveness = Liveness(clock=clock)
         self._alive: frozenset[Holder] = frozenset()
-        self._beaten = 0
-        self._looked = 0
+        self._written_at = 0
+        self._polled_at = 0
+        self._listener: HeartbeatListener | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -50,97 +61,97 @@ class NodeHeartbeat:
 
     @property
     def others(self) -> frozenset[Holder]:
-        """The other nodes that live, as of the last heartbeat."""
+        """The other nodes that are alive, as of the latest heartbeat."""
         return self._alive - {self.holder}
 
     async def enter(self) -> None:
-        """Takes this node's place. Raises StoreUnavailable where a live node has the same name.
+        """Registers this node. Raises StoreUnavailable where a live node has the same name.
 
-        A namesake that does not beat any more has died: its 10 s are waited for.
+        The entry of a dead node with this name is replaced when it is 10 s old, which is waited for.
         """
-        seen = await self._try_to_enter()
-        while seen is not None:
-            await self._clock.sleep(BEAT // 3)
+        seen_at = await self._try_to_enter()
+        while seen_at is not None:
+            await self._clock.sleep(HEARTBEAT_INTERVAL_MS // 3)
             again = await self._try_to_enter()
-            if again is not None and again > seen:
+            if again is not None and again > seen_at:
                 raise StoreUnavailable(
                     f"a node {self._node.node_id!r} is running already; give this one another node.id"
                 )
-            seen = again
-        self._beaten = self._looked = self._clock.now().steady
-        self.tenure.extend(self._beaten)
+            seen_at = again
+        self._written_at = self._polled_at = self._clock.now().steady
+        self.liveness.extend(self._written_at)
         await self._refresh()
 
-    def start(
-        self, *, figures: Figures, on_standstill: Callable[[], None], on_look: Callable[[], None]
-    ) -> None:
-        """Begins to beat."""
-        self._figures, self._on_standstill, self._on_look = figures, on_standstill, on_look
-        self._looked = self._clock.now().steady
+    def start(self, listener: HeartbeatListener) -> None:
+        """Begins to write heartbeats."""
+        self._listener = listener
+        self._polled_at = self._clock.now().steady
         self._task = asyncio.create_task(self._run())
 
-    async def say(self, state: str) -> None:
-        """Tells the others of a new state at once; where that fails, the next heartbeat does."""
+    async def report(self, state: str) -> None:
+        """Writes a new state at once; where that fails, the next heartbeat has it."""
         self._node = msgspec.structs.replace(self._node, state=state)
         if state in GONE:
-            self.tenure.end()
-        await self._beat()
+            self.liveness.end()
+        await self._write()
 
-    async def stop(self) -> None:
-        """Leaves: the others take over at once."""
+    async def cancel(self) -> None:
+        """Ends the heartbeats; to the other nodes this looks like a dead process."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self.say(OFF)
+
+    async def stop(self) -> None:
+        """Reports this node as offline: the others take over at once."""
+        await self.cancel()
+        await self.report(OFF)
+
+    async def forget_old(self) -> None:
+        """Removes nodes that have been gone for a day. Raises StoreError."""
+        await self._nodes.forget(self._clock.now().steady - DAY)
 
     async def _try_to_enter(self) -> int | None:
-        """None: this node has its place; else when the namesake that has it was seen last."""
+        """None: this node is registered; else the latest heartbeat of the node that has its name."""
         now = self._clock.now().steady
         node = msgspec.structs.replace(self._node, seen_at=now)
-        if await self._nodes.enter(node, alive_since=now - OFFLINE):
+        if await self._nodes.enter(node, alive_since=now - OFFLINE_AFTER_MS):
             return None
         return next((one.seen_at for one in await self._nodes.list() if one.node_id == node.node_id), now)
 
     async def _run(self) -> None:
         while True:
-            await self._clock.sleep(LOOK)
+            await self._clock.sleep(POLL_MS)
             await self._clock.follow()
             now = self._clock.now().steady
-            if now - self._looked > STANDSTILL:
-                self._log("stood_still", ms=now - self._looked)
-                self._on_standstill()
-            self._looked = now
-            if now - self._beaten >= BEAT:
-                await self._beat()
-                self._looked = self._clock.now().steady
+            if now - self._polled_at > STANDSTILL_MS:
+                self._log("stood_still", ms=now - self._polled_at)
+                if self._listener is not None:
+                    self._listener.on_standstill()
+            self._polled_at = now
+            if now - self._written_at >= HEARTBEAT_INTERVAL_MS:
+                await self._write()
+                self._polled_at = self._clock.now().steady
 
-    async def _beat(self) -> None:
-        cached, running = self._figures()
+    async def _write(self) -> None:
+        listener = self._listener
+        cached, running = (0, 0) if listener is None else listener.figures()
         now = self._clock.now().steady
         node = msgspec.structs.replace(self._node, seen_at=now, jobs_held=cached, running=running)
         try:
-            kept = await self._nodes.beat(node)
+            is_registered = await self._nodes.beat(node)
             await self._refresh()
         except StoreError as error:
             self._log("heartbeat_not_written", error=str(error))
             return
-        self._on_look()
-        if kept:
-            self._beaten = now
+        if listener is not None:
+            listener.on_refresh()
+        if is_registered:
+            self._written_at = now
             if not {node.state, self._node.state} & set(GONE):  # it may have changed while this was written
-                self.tenure.extend(now)
+                self.liveness.extend(now)
         else:
             self._log("node_replaced", node=node.node_id)
 
     async def _refresh(self) -> None:
         now = self._clock.now().steady
         self._alive = frozenset(node.holder for node in await self._nodes.list() if is_alive(node, now))
-
-    async def forget_old(self) -> None:
-        """Removes nodes that have been gone for a day. Raises StoreError."""
-        await self._nodes.forget(self._clock.now().steady - DAY)
-
-
-def is_alive(node: Node, now: int) -> bool:
-    """Whether a node is taken for alive at `now` (steady ms); one without its sidecar reaches no job."""
-    return node.state not in GONE and now - node.seen_at < OFFLINE

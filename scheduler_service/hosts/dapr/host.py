@@ -3,88 +3,73 @@
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
 from scheduler_service.domain.replies import Reply
-from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
-from scheduler_service.hosts.dapr.handover import Handovers
-from scheduler_service.hosts.dapr.heartbeat import DRAINING, NodeHeartbeat
-from scheduler_service.hosts.dapr.reminders import ReminderAlarms
+from scheduler_service.hosts.dapr.heartbeat import HeartbeatListener
+from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
+from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.dapr.turns import ClusterTurns
 from scheduler_service.hosts.draining import close_history, wait_for_rest
 from scheduler_service.hosts.effects import EffectHandlers
-from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import History
-from scheduler_service.ports.log import Log
+
+
+class HostComponents(msgspec.Struct, frozen=True, kw_only=True):
+    """What `build` makes for the host of one node."""
+
+    client: ActorClient
+    local: LocalJobs
+    store: ActorStore
+    turns: ClusterTurns
+    deactivation: Deactivation
+    send_guard: NodeSendGuard
+    effects: EffectHandlers
+    sweep: Sweep
+    history: History
+    tasks: Tasks
 
 
 class DaprHost:
-    """One node: what it asks of jobs goes to wherever they live, what is asked of its own is done here.
+    """One node: events go to their jobs wherever these live, and turns on the jobs that live here are taken.
 
-    It implements `ports.Deliver` outward, and `hosts.dapr.actor.Turns` for the sidecar.
+    Implements `ports.Deliver` for this process, and `hosts.dapr.actor.Turns` for the sidecar.
     """
 
     _is_ready = False
     _is_draining = False
 
-    def __init__(
-        self,
-        *,
-        reach: ActorClient,
-        turns: ClusterTurns,
-        leaving: Deactivation,
-        jobs: JobCache,
-        handovers: Handovers,
-        store: ActorStore,
-        alarms: ReminderAlarms,
-        effects: EffectHandlers,
-        send_guard: NodeSendGuard,
-        sweeper: Sweep,
-        presence: NodeHeartbeat,
-        history: History,
-        clock: Timekeeper,
-        tasks: Tasks,
-        log: Log,
-    ) -> None:
-        self._reach = reach
-        self._turns = turns
-        self._leaving = leaving
-        self._jobs = jobs
-        self._handovers = handovers
-        self._send_guard = send_guard
-        self._presence = presence
-        self._history = history
-        self._clock = clock
-        self._tasks = tasks
-        self._log = log
-        self.store = store
-        self.alarms = alarms
-        self.effects = effects
-        self.notifications = effects.notifications
-        self.sweeper = sweeper
+    def __init__(self, *, node: NodeContext, components: HostComponents) -> None:
+        self._node = node
+        self._components = components
+        self._client = components.client
+        self._cache = components.local.cache
+        self._turns = components.turns
+        self._tasks = components.tasks
+        self.heartbeat = node.cluster.heartbeat
+        self.store = components.store
+        self.alarms = components.local.alarms
+        self.effects = components.effects
+        self.notifications = components.effects.notifications
+        self.create_all = components.client.create_all
+        self.read = components.client.read
+        self.deactivate = components.deactivation.deactivate
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
-        """Takes `event` to the job. Raises StoreError; what is kept under a key is the reply as JSON."""
-        return await self._reach(job_id, command)
-
-    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
-        """Takes the turn Created for each, an error for its reply; those of one job in order."""
-        return await self._reach.create_all(definitions)
-
-    async def read(self, job_id: str) -> Job | None:
-        """The job as it stands after its latest turn, contexts of qos 0 as well. Raises StoreError."""
-        return await self._reach.read(job_id)
+        """Takes the turn. Raises StoreError. What is kept under an Idempotency-Key is the reply as JSON."""
+        return await self._client(job_id, command)
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
-        """Nothing: another node may know better, so the catalogue is asked."""
+        """Nothing: another node may have a newer entry, so the catalogue is read."""
         return None
 
     @property
@@ -98,43 +83,56 @@ class DaprHost:
         return self._is_draining
 
     @property
+    def is_healthy(self) -> bool:
+        """Not while it stops and another node is alive: then daprd gives its jobs to the others."""
+        return not (self._is_draining and self.heartbeat.others)
+
+    @property
     def jobs_held(self) -> int:
         """How many jobs are in memory."""
-        return len(self._jobs)
+        return len(self._cache)
 
     @property
     def running(self) -> int:
         """How many jobs have executions that run or wait for a retry."""
-        return self._jobs.live
+        return self._cache.live
+
+    @property
+    def tasks_running(self) -> int:
+        """How many turns and deliveries are under way."""
+        return len(self._tasks)
 
     async def start(self) -> None:
-        """Begins to beat, to sweep and to take turns."""
-        self._presence.start(
-            figures=lambda: (self.jobs_held, self.running),
-            on_standstill=self.store.doubt,
-            on_look=self._look_after_flights,
+        """Begins to write heartbeats, to sweep and to take turns."""
+        self.heartbeat.start(
+            HeartbeatListener(
+                figures=lambda: (self.jobs_held, self.running),
+                on_standstill=self.store.recheck_all,
+                on_refresh=self._ring_jobs_with_lost_calls,
+            )
         )
-        self.sweeper.start()
+        self._components.sweep.start()
         self._is_ready = True
 
     async def take(self, job_id: str, message: bytes) -> bytes:
-        """Takes the turn that a message asks for, to its end, whoever stops waiting. Never raises."""
+        """Takes the turn of a message to its end, even if the caller is cancelled. Never raises."""
         return await asyncio.shield(self._tasks.start(self._turns.take(job_id, message)))
 
     async def remind(self, job_id: str) -> None:
-        """The job's reminder rang. Raises StoreUnavailable while the node stops: another one is asked."""
+        """The job's reminder rang. Raises StoreUnavailable while the node stops: another one takes it."""
         self.alarms.rang(job_id)
-        if self._is_draining and not self._jobs.is_live(job_id):
+        if self._is_draining and not self._cache.is_live(job_id):
             raise StoreUnavailable("this node is stopping; ask again in a moment")
         await asyncio.shield(self._tasks.start(self._turns.look(job_id)))
 
-    async def let_go(self, job_id: str) -> None:
-        """The job leaves this process: what only memory knows of it follows it. Never raises."""
-        await self._leaving.let_go(job_id)
+    async def report_missing(self, missing: Sequence[str]) -> None:
+        """Without its sidecar a node reaches no job: it reports that, so that the others take over."""
+        if not self._is_draining:
+            await self.heartbeat.report(CUT_OFF if "sidecar" in missing else RUNNING)
 
-    def doubt(self) -> None:
-        """daprd began anew: what is cached is looked at before it is used."""
-        self.store.doubt()
+    def recheck_cache(self) -> None:
+        """daprd started anew: cached states are compared with the store before they are used."""
+        self.store.recheck_all()
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms: hands what runs to the other nodes, or lets it end
@@ -142,21 +140,32 @@ class DaprHost:
         self._is_ready = False
         self._is_draining = True
         self._turns.stop_starting()
-        await self._presence.say(DRAINING)
-        await wait_for_rest(self._is_at_work, clock=self._clock, grace=grace)
-        await self.sweeper.stop()
+        await self.heartbeat.report(DRAINING)
+        await wait_for_rest(self._is_at_work, clock=self._node.clock, grace=grace)
+        await self._components.sweep.stop()
         await self.alarms.stop()
         await self.effects.stop()
-        await self._send_guard.stop()
+        await self._components.send_guard.stop()
         await self._tasks.wait_for_all()
-        await self._presence.stop()
-        await close_history(self._history, self._log)
+        await self.heartbeat.stop()
+        await close_history(self._components.history, self._node.log)
+
+    async def crash(self) -> None:
+        """Ends everything at once and reports nothing, as the death of the process does: for tests."""
+        await self.heartbeat.cancel()
+        await self._components.sweep.stop()
+        await self.alarms.cancel()
+        await self._tasks.cancel()
+        await self._components.send_guard.stop()
+        await self.effects.calls.stop()
+        await self.effects.parts.stop()
+        await self.notifications.stop()
 
     def _is_at_work(self) -> bool:
-        turns = self.alarms.is_ringing or len(self._tasks) + len(self._send_guard) > 0
-        return turns or self._jobs.live > 0 or not self.effects.is_idle
+        has_turns = self.alarms.is_ringing or len(self._tasks) + len(self._components.send_guard) > 0
+        return has_turns or self._cache.live > 0 or not self.effects.is_idle
 
-    def _look_after_flights(self) -> None:
-        """Jobs whose calls flew on a node that has died look at once."""
-        for job_id in self._handovers.broken_off():
+    def _ring_jobs_with_lost_calls(self) -> None:
+        """Jobs whose calls were in flight from a node that has died look at once."""
+        for job_id in self._components.local.handovers.jobs_with_lost_calls():
             self._tasks.start(self.alarms.ring(job_id))

@@ -1,46 +1,58 @@
-"""Whether a node is taken for alive, and has been without a break since something was begun."""
+"""When a node counts as alive or offline, and whether this node has been alive without a break."""
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.cluster import Node
 
-BEAT = 3 * SECOND
-OFFLINE = 10 * SECOND
-# A node gives itself up a little before the others may: their clocks are not quite its own.
-LAPSE = OFFLINE - BEAT // 3
+HEARTBEAT_INTERVAL_MS = 3 * SECOND
+OFFLINE_AFTER_MS = 10 * SECOND
+# A node gives itself up a second before the others may: its clock is not quite theirs.
+OWN_LAPSE_AFTER_MS = OFFLINE_AFTER_MS - HEARTBEAT_INTERVAL_MS // 3
+
+RUNNING, DRAINING, CUT_OFF, OFF = "running", "draining", "cut off", "offline"
+GONE = (OFF, CUT_OFF)
+
+
+def is_alive(node: Node, now: int) -> bool:
+    """Whether a node counts as alive at `now` (steady ms); one without its sidecar reaches no job."""
+    return node.state not in GONE and now - node.seen_at < OFFLINE_AFTER_MS
 
 
 class Liveness:
-    """Numbers the stretches in which no other node can have taken this one for dead.
+    """Numbers the periods in which no other node can have counted this one as offline.
 
-    A stretch lasts from heartbeat to heartbeat, and ends when one is 9 s old: the process stood still, was
-    starved, or the database was away. After it others may have gone on with whatever was under way here.
+    A period lasts from heartbeat to heartbeat, and ends when the latest is 9 s old: the process stood still,
+    was starved, or the database was away. After it others may have gone on with what was under way here.
     """
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._beaten: int | None = None
-        self._number = 0
+        self._heartbeat_at: int | None = None
+        self._period = 0
 
     @property
-    def number(self) -> int:
-        """The present stretch, or, between two, the one that has ended."""
-        return self._number
+    def period(self) -> int:
+        """The number of the present period, or, between two, of the one that has ended."""
+        return self._period
 
     @property
     def is_current(self) -> bool:
-        """Whether the others take this node for alive: its last heartbeat is fresh."""
-        return self._beaten is not None and self._clock.now().steady - self._beaten < LAPSE
+        """Whether the others count this node as alive: its latest heartbeat is fresh."""
+        return (
+            self._heartbeat_at is not None
+            and self._clock.now().steady - self._heartbeat_at < OWN_LAPSE_AFTER_MS
+        )
 
-    def lasts(self, number: int) -> bool:
-        """Whether the stretch `number` goes on: nobody can have taken over what was begun in it."""
-        return number == self._number and self.is_current
+    def lasts(self, period: int) -> bool:
+        """Whether `period` goes on: no other node can have taken over what was begun in it."""
+        return period == self._period and self.is_current
 
-    def extend(self, beaten: int) -> None:
-        """A heartbeat of the moment `beaten` (steady ms) was written; after a break a new stretch begins."""
+    def extend(self, heartbeat_at: int) -> None:
+        """A heartbeat as of `heartbeat_at` (steady ms) was written; after a break a new period begins."""
         if not self.is_current:
-            self._number += 1
-        self._beaten = beaten
+            self._period += 1
+        self._heartbeat_at = heartbeat_at
 
     def end(self) -> None:
-        """This node tells the others that it is gone."""
-        self._beaten = None
+        """This node reports itself as gone."""
+        self._heartbeat_at = None

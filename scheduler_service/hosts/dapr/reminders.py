@@ -1,8 +1,8 @@
-"""The alarms of the dapr host: a reminder for what is far, a timer of this process for what is near.
+"""The alarms of the dapr host: reminders for what is far, timers of this process for what is near.
 
-One reminder per job, of one shot. It is left alone while it is early enough: a ring too early only makes
-us look again. What is due within 30 s waits here, guarded by a reminder at most 30 s ahead; what a call in
-flight may wait for is guarded by the sweep alone, so that a firing costs one registration at most.
+A job has one reminder, which rings once. It stays while it is early enough: a ring too early only makes the
+job look again. What is due within 30 s waits here, guarded by a reminder at most 30 s ahead; deadlines of
+calls in flight are guarded by the sweep alone, so that a firing costs one registration at most.
 """
 
 import asyncio
@@ -14,30 +14,32 @@ from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 
-NEAR = 30 * SECOND
-LIMITS = 90 * SECOND
-AGAIN = SECOND
-# Fewer than daprd lets run at once (100): what waits there is given up and asked again, what waits here not.
-AT_ONCE = 64
-RETRY_PAUSE = SECOND
+# What is due by the wall clock within this time waits in this process.
+NEAR_MS = 30 * SECOND
+# Deadlines within this time have no reminder.
+NEAR_DEADLINE_MS = 90 * SECOND
+RING_RETRY_PAUSE_MS = SECOND
+REGISTRATION_RETRY_PAUSE_MS = SECOND
+# Fewer than daprd runs at once (100): a ring that waits in daprd times out and is repeated, one here is not.
+RINGS_AT_ONCE = 64
 
 Ring = Callable[[str], Coroutine[object, object, None]]
 
 
 class ReminderAlarms:
-    """`ring` takes the turn, wherever the job lives, or raises StoreError; `registered` is a count."""
+    """`ring` takes the turn, wherever the job lives, or raises StoreError; `registered` counts reminders."""
 
     def __init__(self, *, sidecar: Sidecar, clock: Timekeeper, ring: Ring, log: Log) -> None:
         self._sidecar = sidecar
         self._clock = clock
-        self._take = ring
+        self._ring = ring
         self._log = log
         self._timers: dict[str, tuple[int, Alarm]] = {}
         self._reminders: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[str] = set()
-        self._places = asyncio.Semaphore(AT_ONCE)
-        self._quiet_until = 0
+        self._slots = asyncio.Semaphore(RINGS_AT_ONCE)
+        self._no_registration_until = 0
         self.registered = 0
 
     async def expect(self, job_id: str, due: Due) -> None:
@@ -49,7 +51,7 @@ class ReminderAlarms:
         await self._guard(job_id, _far(due, now), now)
 
     async def arm(self, job_id: str, due: Due) -> None:
-        """After a commit: `due` replaces what waits here; an early reminder is left to ring in vain."""
+        """After a commit: `due` replaces what waits here; a reminder that is too early is left to ring."""
         now = self._clock.now()
         self._set(job_id, _near(due, now), now)
         if due.wall is None and due.steady is None and job_id in self._reminders:
@@ -58,56 +60,66 @@ class ReminderAlarms:
             await self._guard(job_id, _far(due, now), now)
 
     async def hold(self, job_id: str, due: Due) -> None:
-        """Without a commit: the same, in memory alone."""
+        """Without a commit: the same in memory alone."""
         now = self._clock.now()
         self._set(job_id, _first(due, now), now)
 
-    def again(self, job_id: str, pause: int = AGAIN) -> None:
-        """Rings in `pause` ms, unless it rings sooner by itself."""
+    def again(self, job_id: str, pause: int = RING_RETRY_PAUSE_MS) -> None:
+        """Rings in `pause` ms, unless it rings earlier anyway."""
         now = self._clock.now()
         known = self._timers.get(job_id)
         if known is None or known[0] > now.steady + pause or known[0] <= now.steady:
             self._set(job_id, now.steady + pause, now)
 
     async def ring(self, job_id: str) -> None:
-        """Rings as soon as there is a place; where nobody can be reached, again in a second. Never raises."""
+        """Rings as soon as a slot is free; after an error again in a second. Never raises."""
         if job_id in self._waiting:
-            return  # the ring that waits will see whatever is due by then
+            return  # the turn of the ring that waits sees whatever is due by then
         self._waiting.add(job_id)
         try:
-            await self._places.acquire()
+            await self._slots.acquire()
         finally:
             self._waiting.discard(job_id)
         try:
-            await self._take(job_id)
+            await self._ring(job_id)
         except StoreError as error:
             self._log("look_failed", jobId=job_id, error=str(error))
             self.again(job_id)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def rang(self, job_id: str) -> None:
-        """The reminder has rung, and is gone with it."""
+        """The reminder has rung, and is removed by that."""
         self._reminders.pop(job_id, None)
 
     def forget(self, job_id: str) -> None:
-        """The job has moved to another node: nothing of it waits here any more."""
+        """The job has moved to another node: drops its timer."""
         self._reminders.pop(job_id, None)
         known = self._timers.pop(job_id, None)
         if known is not None:
             known[1].cancel()
 
     async def stop(self) -> None:
-        """Rings no more, and waits for the rings that are under way."""
-        for _, timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        """Drops all timers and waits for the rings that are under way."""
+        self._cancel_timers()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def cancel(self) -> None:
+        """Drops all timers and cancels the rings that are under way."""
+        self._cancel_timers()
+        for task in self._tasks:
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
     def is_ringing(self) -> bool:
-        """Whether a ring is under way: its turn may be about to start a call that nobody counts yet."""
+        """Whether a ring is under way: its turn may be about to start a call that is not counted yet."""
         return bool(self._tasks)
+
+    def _cancel_timers(self) -> None:
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
 
     def _advance(self, job_id: str, moment: int, now: Now) -> None:
         known = self._timers.get(job_id)
@@ -132,16 +144,16 @@ class ReminderAlarms:
         task.add_done_callback(self._tasks.discard)
 
     async def _guard(self, job_id: str, moment: int | None, now: Now) -> None:
-        """A reminder no later than `moment` (steady). Without one the sweep finds the job: it only warns."""
+        """Sets a reminder no later than `moment` (steady). After an error the sweep finds the job."""
         known = self._reminders.get(job_id)
         if moment is None or (known is not None and now.steady < known <= moment):
             return
-        if now.steady < self._quiet_until:
+        if now.steady < self._no_registration_until:
             return
         try:
             await self._sidecar.remind(job_id, moment - now.steady)
         except StoreError as error:
-            self._quiet_until = self._clock.now().steady + RETRY_PAUSE
+            self._no_registration_until = self._clock.now().steady + REGISTRATION_RETRY_PAUSE_MS
             self._reminders.pop(job_id, None)
             self._log("reminder_not_set", jobId=job_id, error=str(error))
         else:
@@ -153,7 +165,7 @@ class ReminderAlarms:
         try:
             await self._sidecar.forget_reminder(job_id)
         except StoreError as error:
-            self._log("reminder_not_removed", jobId=job_id, error=str(error))  # it will ring in vain
+            self._log("reminder_not_removed", jobId=job_id, error=str(error))  # its ring does no harm
 
 
 def _wall_in_steady(due: Due, now: Now) -> int | None:
@@ -169,19 +181,19 @@ def _near(due: Due, now: Now) -> int | None:
     """What waits in this process, as a steady moment: firings within 30 s, limits and waits within 90 s."""
     wall, steady = _wall_in_steady(due, now), due.steady
     near = []
-    if wall is not None and wall - now.steady <= NEAR:
+    if wall is not None and wall - now.steady <= NEAR_MS:
         near.append(wall)
-    if steady is not None and steady - now.steady <= LIMITS:
+    if steady is not None and steady - now.steady <= NEAR_DEADLINE_MS:
         near.append(steady)
     return min(near, default=None)
 
 
 def _far(due: Due, now: Now) -> int | None:
-    """The latest moment for the reminder, None where none is needed."""
+    """The latest moment for the reminder, None: no reminder is needed."""
     wall, steady = _wall_in_steady(due, now), due.steady
     wanted = []
     if wall is not None:
-        wanted.append(max(wall, now.steady + NEAR))
-    if steady is not None and steady - now.steady > LIMITS:
+        wanted.append(max(wall, now.steady + NEAR_MS))
+    if steady is not None and steady - now.steady > NEAR_DEADLINE_MS:
         wanted.append(steady)
     return min(wanted, default=None)

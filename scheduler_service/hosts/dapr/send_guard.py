@@ -1,72 +1,62 @@
-"""The gate of a node among others: a call leaves only where no other node can have made it meanwhile."""
+"""The send guard of a node among others: a call is sent only where no other node can have sent it."""
 
 from functools import partial
 
 from scheduler_service.domain.events import Unsent
-from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.deactivation import Deactivation
-from scheduler_service.hosts.dapr.liveness import Liveness
+from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo
 
-LOOK = 100
+POLL_MS = 100
 
 
 class NodeSendGuard:
-    """A call leaves only within the stretch of life (`Liveness`) in which its turn was begun.
+    """A call is sent only within the period (`Liveness`) in which its turn was begun.
 
-    One that is turned back is told to its job, wherever that lives now: who has the job makes the call, if
-    it is still awaited and nobody else has it in flight. So no call waits for an answer that cannot come.
+    A call that is held back is reported to its job as Unsent, wherever the job lives now: its node sends the
+    call, if it is still awaited and not in flight elsewhere. So no call waits for an answer that cannot come.
     """
 
     def __init__(
-        self,
-        *,
-        store: ActorStore,
-        tenure: Liveness,
-        leaving: Deactivation,
-        redelivery: Redelivery,
-        holder: Holder,
-        clock: Timekeeper,
-        log: Log,
+        self, *, node: NodeContext, store: ActorStore, deactivation: Deactivation, redelivery: Redelivery
     ) -> None:
+        self._liveness = node.cluster.heartbeat.liveness
+        self._holder = node.holder
+        self._clock = node.clock
+        self._log = node.log
         self._store = store
-        self._tenure = tenure
-        self._leaving = leaving
+        self._deactivation = deactivation
         self._redelivery = redelivery
-        self._holder = holder
-        self._clock = clock
-        self._log = log
-        self._telling = Tasks()
+        self._reports = Tasks()
 
     def __len__(self) -> int:
-        """How many calls were turned back of which their job has not heard yet."""
-        return len(self._telling)
+        """How many calls were held back without their job having been notified yet."""
+        return len(self._reports)
 
     def admit(self, job_id: str) -> MayGo:
-        """Whether nobody else can have gone on with the job since its present turn was begun."""
-        return partial(self._tenure.lasts, self._store.tenure_of(job_id))
+        """Whether no other node can have gone on with the job since its present turn was begun."""
+        return partial(self._liveness.lasts, self._store.period_of(job_id))
 
     def turn_back(self, job_id: str, token: Token) -> None:
-        """Tells the job, as soon as this node is heard of again."""
+        """Reports the call to its job, as soon as this node counts as alive again."""
         self._log("call_turned_back", jobId=job_id, execution=token.execute_number)
-        self._telling.start(self._tell(job_id, Unsent(token, self._holder)))
+        self._reports.start(self._report(job_id, Unsent(token, self._holder)))
 
     async def stop(self) -> None:
-        """Tells nobody any more: this node is gone, and whoever has its jobs looks after their calls."""
-        await self._telling.cancel()
+        """Drops all reports: this node is gone, and the next node of its jobs looks after their calls."""
+        await self._reports.cancel()
 
-    async def _tell(self, job_id: str, event: Unsent) -> None:
-        """After a handover that is under way: it says of this very call that it flies here."""
-        while not self._tenure.is_current:
-            await self._clock.sleep(LOOK)
-        await self._leaving.wait_for(job_id)
+    async def _report(self, job_id: str, event: Unsent) -> None:
+        """Waits for a handover that is under way: it lists this call as in flight from here."""
+        while not self._liveness.is_current:
+            await self._clock.sleep(POLL_MS)
+        await self._deactivation.wait_for(job_id)
         try:
             await self._redelivery.deliver(job_id, event)
         except StoreError as error:
-            self._log("unsent_not_told", jobId=job_id, error=str(error))
+            self._log("unsent_not_reported", jobId=job_id, error=str(error))

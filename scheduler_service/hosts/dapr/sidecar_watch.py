@@ -1,4 +1,4 @@
-"""What must be true of daprd before and while it is used; waited for with progress, refused in words."""
+"""Waits until daprd can be used, and watches it: what is missing is logged, what is wrong is refused."""
 
 import asyncio
 import re
@@ -13,16 +13,16 @@ from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 
-OLDEST = (1, 18, 3)
-PATIENCE = 60 * SECOND
-LOOK = SECOND
-TELL = 5
+OLDEST_VERSION = (1, 18, 3)
+START_TIMEOUT_MS = 60 * SECOND
+POLL_MS = SECOND
+POLLS_PER_LOG_LINE = 5
 
 OnChange = Callable[[Sequence[str]], Awaitable[None]]
 
 
 class SidecarWatch:
-    """Asks daprd's own metadata. `missing` names what is not there at the moment."""
+    """Reads daprd's own metadata. `missing` names what is not there at the moment."""
 
     def __init__(self, *, http_port: int, clock: Timekeeper, log: Log) -> None:
         self._address = f"http://127.0.0.1:{http_port}"
@@ -38,36 +38,35 @@ class SidecarWatch:
         """The name under which the sidecar keeps the actors' state."""
         return str(self.metadata.get("id", ""))
 
-    async def wait(self, patience: int = PATIENCE) -> None:
-        """Returns when actors can be used. Raises StoreUnavailable that names what is in the way."""
-        rounds = patience // LOOK
-        for tried in range(rounds):
-            await self.look()
-            self._check()
+    async def wait(self, timeout: int = START_TIMEOUT_MS) -> None:
+        """Returns when actors can be used. After `timeout` ms raises StoreUnavailable naming the obstacle."""
+        for polls in range(timeout // POLL_MS):
+            await self.poll()
+            self.check()
             if not self.missing:
                 return
-            if tried % TELL == 0:
+            if polls % POLLS_PER_LOG_LINE == 0:
                 self._log("waiting_for_sidecar", address=self._address, missing=list(self.missing))
-            await self._clock.sleep(LOOK)
+            await self._clock.sleep(POLL_MS)
         raise StoreUnavailable(
-            f"not there after {patience // SECOND} s: {', '.join(self.missing)} (daprd at {self._address}); "
+            f"not there after {timeout // SECOND} s: {', '.join(self.missing)} (daprd at {self._address}); "
             "start daprd with --app-id, --app-port, --dapr-http-port and --dapr-grpc-port as settings say, "
             "and placement and the scheduler service before it"
         )
 
     def start(self, on_change: OnChange) -> None:
-        """Goes on looking, so that readiness tells which part is missing; `on_change` hears of it too."""
+        """Goes on polling, so that readiness names what is missing; calls `on_change` with it."""
         self._task = asyncio.create_task(self._run(on_change))
 
     async def stop(self) -> None:
-        """Looks no more."""
+        """Ends the polling."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._client.aclose()
 
-    async def look(self) -> None:
-        """One look."""
+    async def poll(self) -> None:
+        """Reads the metadata once."""
         try:
             answer = await self._client.get("/v1.0/metadata")
             self.metadata = answer.json() if answer.status_code == httpx.codes.OK else {}
@@ -77,15 +76,15 @@ class SidecarWatch:
 
     async def _run(self, on_change: OnChange) -> None:
         while True:
-            await self._clock.sleep(LOOK)
+            await self._clock.sleep(POLL_MS)
             before = self.missing
-            await self.look()
+            await self.poll()
             if self.missing != before:
                 self._log("sidecar", missing=list(self.missing))
                 await on_change(self.missing)
 
-    def _check(self) -> None:
-        """What waiting does not mend. Raises StoreUnavailable."""
+    def check(self) -> None:
+        """Raises StoreUnavailable for an obstacle that waiting does not remove."""
         if not self.metadata:
             return
         version = str(self.metadata.get("runtimeVersion", ""))
@@ -101,7 +100,7 @@ class SidecarWatch:
 
 
 def find_missing(metadata: dict[str, Any]) -> list[str]:
-    """The parts that are not there, by name; nothing: actors can be used."""
+    """The names of the parts that are not there; none: actors can be used."""
     if not metadata:
         return ["sidecar"]
     actors = metadata.get("actorRuntime") or {}
@@ -118,9 +117,9 @@ def find_missing(metadata: dict[str, Any]) -> list[str]:
 
 
 def is_too_old(version: str) -> bool:
-    """Whether a daprd of this version is refused; a version that is no number ("edge") is taken."""
+    """Whether a daprd of this version is refused; a version that is not a number ("edge") is accepted."""
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
-    return found is not None and tuple(map(int, found.groups())) < OLDEST
+    return found is not None and tuple(map(int, found.groups())) < OLDEST_VERSION
 
 
 def _has_actor_store(metadata: dict[str, Any]) -> bool:

@@ -1,6 +1,6 @@
-"""Finds what reminders and nodes left lying: overdue jobs, those of dead nodes, deliveries, their records.
+"""Finds what reminders and dead nodes left: overdue jobs, jobs and deliveries of dead nodes, their records.
 
-One node at a time sweeps, by a lease in SQL: unlike an actor of its own, it goes on while no reminder rings.
+One node at a time sweeps, by a lease in SQL: unlike a system actor, it needs no reminder to go on.
 """
 
 import asyncio
@@ -8,20 +8,17 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.dapr.actor_store import Found
-from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
-from scheduler_service.ports.cluster import ClusterNodes, ClusterStore
+from scheduler_service.hosts.dapr.actor_store import TakeOver
+from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.log import Log
 
-PERIOD = SECOND
-OVERDUE = 2 * SECOND
-LEASE = 5 * SECOND
-RATE = 200
-AT_ONCE = 32
-RECENT = 70 * SECOND
-DELIVERIES = 500
+PERIOD_MS = SECOND
+OVERDUE_AFTER_MS = 2 * SECOND
+LEASE_MS = 5 * SECOND
+RINGS_PER_SECOND = 200
+RINGS_AT_ONCE = 32
+RECENT_MS = 70 * SECOND
+BATCH_SIZE = 500
 LEASE_NAME = "sweep"
 
 Ring = Callable[[str], Awaitable[None]]
@@ -30,29 +27,20 @@ Ring = Callable[[str], Awaitable[None]]
 class Sweep:
     """`ring` takes a turn on a job wherever it lives, and never raises; at most 200 rings a second.
 
-    `found` gets the records and deliveries that dead nodes left.
+    `take_over` gets the records and deliveries that dead nodes left. `rung` counts the rings.
     """
 
-    def __init__(
-        self,
-        *,
-        shared: ClusterStore,
-        nodes: ClusterNodes,
-        presence: NodeHeartbeat,
-        clock: Timekeeper,
-        ring: Ring,
-        found: Found,
-        log: Log,
-    ) -> None:
-        self._shared = shared
-        self._nodes = nodes
-        self._presence = presence
-        self._clock = clock
+    def __init__(self, *, node: NodeContext, ring: Ring, take_over: TakeOver) -> None:
+        self._store = node.cluster.store
+        self._nodes = node.cluster.nodes
+        self._heartbeat = node.cluster.heartbeat
+        self._holder = node.holder
+        self._clock = node.clock
+        self._log = node.log
         self._ring = ring
-        self._found = found
-        self._log = log
-        self._woken: dict[str, int] = {}
-        self._tidy_at = 0
+        self._take_over = take_over
+        self._rung_at: dict[str, int] = {}
+        self._prune_at = 0
         self._task: asyncio.Task[None] | None = None
         self.rung = 0
 
@@ -73,47 +61,47 @@ class Sweep:
                     await self.sweep()
             except StoreError as error:
                 self._log("sweep_failed", error=str(error))
-            await self._clock.sleep(PERIOD)
+            await self._clock.sleep(PERIOD_MS)
 
     async def sweep(self) -> None:
         """One round. Raises StoreError."""
         now = self._clock.now()
-        late = Now(now.wall - OVERDUE, now.steady - OVERDUE)
-        found = dict.fromkeys(await self._shared.overdue(late, RATE))
-        alive = (self._presence.holder, *self._presence.others)
-        found |= dict.fromkeys(await self._abandoned(alive, now))
-        await self._ring_all(list(found))
-        batches = await self._shared.pending_history.adopt(alive, self._presence.holder, DELIVERIES)
-        deliveries = await self._shared.adopt(alive, self._presence.holder, DELIVERIES)
-        self._found(batches, deliveries)
-        if now.steady >= self._tidy_at:
-            self._tidy_at = now.steady + HOUR
-            await self._shared.prune(now)
-            await self._presence.forget_old()
+        late = Now(now.wall - OVERDUE_AFTER_MS, now.steady - OVERDUE_AFTER_MS)
+        job_ids = dict.fromkeys(await self._store.overdue(late, RINGS_PER_SECOND))
+        alive = (self._holder, *self._heartbeat.others)
+        job_ids |= dict.fromkeys(await self._abandoned(alive, now))
+        await self._ring_all(list(job_ids))
+        batches = await self._store.pending_history.adopt(alive, self._holder, BATCH_SIZE)
+        deliveries = await self._store.adopt(alive, self._holder, BATCH_SIZE)
+        self._take_over(batches, deliveries)
+        if now.steady >= self._prune_at:
+            self._prune_at = now.steady + HOUR
+            await self._store.prune(now)
+            await self._heartbeat.forget_old()
 
     async def _has_lease(self) -> bool:
-        """One that is not heard of, or is without its sidecar, leaves the lease to another node."""
-        if not self._presence.tenure.is_current:
+        """A node that is past its heartbeat, or without its sidecar, leaves the lease to another one."""
+        if not self._heartbeat.liveness.is_current:
             return False
         now = self._clock.now().steady
-        return await self._nodes.lease(LEASE_NAME, self._presence.holder, now, now + LEASE)
+        return await self._nodes.lease(LEASE_NAME, self._holder, now, now + LEASE_MS)
 
     async def _abandoned(self, alive: Iterable[Holder], now: Now) -> list[str]:
-        """Each job of a dead node once a minute: a ring that changes nothing leaves it in its list."""
-        self._woken = {job: at for job, at in self._woken.items() if now.steady - at < MINUTE}
-        found: list[str] = []
+        """Jobs of dead nodes, each once a minute: a ring that changes nothing leaves the job in the list."""
+        self._rung_at = {job: at for job, at in self._rung_at.items() if now.steady - at < MINUTE}
+        job_ids: list[str] = []
         after = ""
-        while len(found) < RATE:
-            page = await self._shared.abandoned(alive, now.steady - RECENT, RATE, after)
-            found.extend(job for job in page if job not in self._woken)
-            if len(page) < RATE:
+        while len(job_ids) < RINGS_PER_SECOND:
+            page = await self._store.abandoned(alive, now.steady - RECENT_MS, RINGS_PER_SECOND, after)
+            job_ids.extend(job for job in page if job not in self._rung_at)
+            if len(page) < RINGS_PER_SECOND:
                 break
             after = page[-1]
-        self._woken |= dict.fromkeys(found, now.steady)
-        return found
+        self._rung_at |= dict.fromkeys(job_ids, now.steady)
+        return job_ids
 
     async def _ring_all(self, job_ids: list[str]) -> None:
-        for start in range(0, len(job_ids), AT_ONCE):
-            some = job_ids[start : start + AT_ONCE]
+        for start in range(0, len(job_ids), RINGS_AT_ONCE):
+            some = job_ids[start : start + RINGS_AT_ONCE]
             self.rung += len(some)
             await asyncio.gather(*map(self._ring, some))

@@ -1,4 +1,4 @@
-"""Turns on the jobs whose actors live in this process: what comes to it as a message, taken to its end."""
+"""Turns on the jobs whose actors live in this process, as messages ask for them."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -7,15 +7,13 @@ from scheduler_service.domain.events import Adopted, AlarmRang, Created, Event, 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Unchanged
-from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_store import ActorStore
-from scheduler_service.hosts.dapr.handover import Handovers
-from scheduler_service.hosts.dapr.reminders import ReminderAlarms
+from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.draining import STARTING, STOPPING
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.identity import KEY_BYTES
-from scheduler_service.hosts.job_cache import CachedJob, JobCache
+from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.messages import (
     Ask,
     event_of,
@@ -28,10 +26,8 @@ from scheduler_service.hosts.messages import (
     write_reply,
 )
 from scheduler_service.hosts.turn import Turn
-from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable
-from scheduler_service.ports.log import Log
 
 TRIES = 3
 
@@ -40,51 +36,44 @@ OwnerOf = Callable[[str, str], Awaitable[str]]
 
 
 async def no_owner(job_id: str, uid: str) -> str:
-    """Where no service declares jobs."""
+    """For nodes without declared jobs."""
     return ""
 
 
 class ClusterTurns:
-    """Takes turns for this node, `holder`; a job that another node still runs is waited for.
+    """Takes turns for this node; a job of which another node still runs something waits for its handover.
 
-    `alive` names the calls of a life that are in flight, here or where they were handed over from, `owner_of`
-    the service that a restored job belongs to.
+    `owner_of` is the service that a restored job belongs to.
     """
 
     def __init__(
         self,
         *,
+        node: NodeContext,
+        local: LocalJobs,
         core: Core,
         store: ActorStore,
         turn: Turn,
-        jobs: JobCache,
-        handovers: Handovers,
-        alarms: ReminderAlarms,
-        alive: Callable[[str], tuple[Token, ...]],
-        clock: Clock,
-        holder: Holder,
         owner_of: OwnerOf,
-        log: Log,
     ) -> None:
+        self._holder = node.holder
+        self._clock = node.clock
+        self._log = node.log
+        self._local = local
+        self._handovers = local.handovers
+        self._alarms = local.alarms
         self._core = core
         self._store = store
         self._turn = turn
-        self._jobs = jobs
-        self._handovers = handovers
-        self._alarms = alarms
-        self._alive = alive
-        self._clock = clock
-        self._holder = holder
         self._owner_of = owner_of
-        self._log = log
         self._is_stopping = False
 
     def stop_starting(self) -> None:
-        """From now on nothing is begun here and nothing is adopted: what runs may end."""
+        """From now on no execution is started or adopted here: what runs may end."""
         self._is_stopping = True
 
     async def take(self, job_id: str, message: bytes) -> bytes:
-        """Takes the turn that a message asks for. Never raises: errors are answers."""
+        """Takes the turn of a message. Never raises: errors are answers."""
         try:
             ask = read_ask(message)
             event = event_of(ask)
@@ -100,25 +89,25 @@ class ClusterTurns:
             return write_error(StoreUnavailable(f"the turn broke: {type(error).__name__}"))
 
     async def look(self, job_id: str) -> None:
-        """A reminder's turn: who cannot be looked at now is looked at later. Never raises."""
-        told = await self.take(job_id, write_ask(Command(AlarmRang())))
+        """The turn of a reminder; after an error the job rings again in a second. Never raises."""
+        answer = await self.take(job_id, write_ask(Command(AlarmRang())))
         try:
-            read_reply(told)
+            read_reply(answer)
         except StoreError as error:
             self._log("look_failed", jobId=job_id, error=str(error))
             self._alarms.again(job_id)
 
     async def _read(self, job_id: str) -> Job | None:
-        locked = self._jobs.enter(job_id)
+        locked = self._local.cache.enter(job_id)
         await locked.acquire()
         try:
             await self._prepare(locked.cached)
             return await self._turn.read(locked.cached)
         finally:
-            self._jobs.leave(locked)
+            self._local.cache.leave(locked)
 
     async def _take(self, job_id: str, event: Event, ask: Ask) -> Reply:
-        """Tries again where another node was first: then the job is read anew."""
+        """Tries again where another node was first: then the job is loaded anew."""
         if self._is_stopping and isinstance(event, (*STARTING, Adopted)):
             raise StoreUnavailable(STOPPING)
         definition = None
@@ -135,42 +124,39 @@ class ClusterTurns:
 
     async def _take_once(self, job_id: str, command: Command) -> Reply:
         event = command.event
-        locked = self._jobs.enter(job_id)
+        locked = self._local.cache.enter(job_id)
         await locked.acquire()
         try:
             cached = locked.cached
             await self._prepare(cached)
             if isinstance(event, Adopted):
-                self._handovers.take(job_id, event)
+                self._handovers.accept(job_id, event)
             else:
                 await self._await_handover(cached)
-            if isinstance(event, Unsent) and self._flies(event):
+            if isinstance(event, Unsent) and self._is_in_flight(event):
                 return Unchanged()
             return await self._turn.run(cached, command)
         finally:
-            self._jobs.leave(locked)
+            self._local.cache.leave(locked)
 
-    def _flies(self, event: Unsent) -> bool:
-        """Whether some other node, or this one, has made the call meanwhile and awaits its answer."""
-        self._handovers.land(event.token.uid, event.holder, event.token)
-        return event.token in self._alive(event.token.uid)
+    def _is_in_flight(self, event: Unsent) -> bool:
+        """Whether this node or another one has sent the call meanwhile and awaits its answer."""
+        self._handovers.drop_call(event.token.uid, event.holder, event.token)
+        return event.token in self._local.calls_in_flight(event.token.uid)
 
     async def _prepare(self, cached: CachedJob) -> None:
-        """Brings `cached` to what lies in the store, a lost state from the catalogue. Raises StoreError."""
+        """Loads what is in the store; restores a lost state from the catalogue. Raises StoreError."""
         if cached.loaded and cached.doubt is None and not await self._store.begin(cached.job_id):
             cached.forget()
-        if self._handovers.is_broken(self._holder, cached.document):
+        if self._handovers.has_dead_holder(self._holder, cached.document):
             cached.cut_off = True
         await self._turn.read(cached)
-        if (
-            cached.document is None
-            and cached.entry is not None
-            and cached.entry.state is not JobState.DESTROYED
-        ):
+        entry = cached.entry
+        if cached.document is None and entry is not None and entry.state is not JobState.DESTROYED:
             await self._restore(cached)
 
     async def _restore(self, cached: CachedJob) -> None:
-        """The catalogue has the job as living, the actor store has lost it: its life goes on."""
+        """The job lives in the catalogue, and the actor store has lost its state: it goes on."""
         entry = cached.entry
         assert entry is not None
         text = await self._store.definition(entry.uid, entry.revision)
@@ -188,8 +174,8 @@ class ClusterTurns:
         await self._turn.run(cached, Command(event, Definition(text, self._core.compile(text))))
 
     async def _await_handover(self, cached: CachedJob) -> None:
-        """Refuses turns while another node still has what it ran for the job. Raises StoreUnavailable."""
-        if not self._handovers.is_awaited(cached.job_id, cached.document):
+        """Raises StoreUnavailable while another node has not handed over what it ran for the job."""
+        if not self._handovers.is_expected(cached.job_id, cached.document):
             return
         assert cached.document is not None
         if not self._handovers.is_overdue(cached.job_id, self._clock.now().steady):

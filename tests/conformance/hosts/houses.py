@@ -9,9 +9,10 @@ from dapr.actor import ActorRuntime
 from dapr.actor.runtime.manager import ActorManager
 
 from scheduler_service.domain.records import ExecutionRecord, Record
-from scheduler_service.hosts.dapr.build import Cluster, DaprParts, build_dapr_host
+from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
+from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.persistence.sql_cluster.catalogue import SharedCatalogue
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
@@ -36,7 +37,7 @@ from tests.unit.hosts.house import CORE, Handles, House, MemoryHistory
 from tests.unit.hosts.scripted_sender import ScriptedSender
 
 # A busy machine may take long over what takes no time by the test's clock.
-PATIENCE = 20.0
+TIMEOUT_FACTOR = 20.0
 
 
 class AtOnce(ThreadPoolExecutor):
@@ -62,11 +63,13 @@ class DaprNode:
         client: StandInClient,
         history: MemoryHistory,
         shared: SharedStore,
+        nodes: Nodes,
     ) -> None:
         self.name = process.name
         self.process = process
         self.host = host
         self.shared = shared
+        self.nodes = nodes
         self.client = client
         self.history = history
         self.manager: ActorManager | None = None
@@ -107,21 +110,21 @@ class DaprHouse(Handles):
         now = self.clock.now()
         said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0)
         clock = ProcessClock(self.clock, process.stillness)
-        presence = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self._write_log)
-        await presence.enter()
+        heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self._write_log)
+        await heartbeat.enter()
         client = StandInClient(self.world, name, process.doing)
         history = MemoryHistory(None, self.journal)  # type: ignore[arg-type]
         parts = DaprParts(
             core=CORE,
-            cluster=Cluster(shared=shared, nodes=nodes, presence=presence, epoch=epoch),
-            sidecar=Sidecar(client=client, patience=PATIENCE),
+            cluster=Cluster(store=shared, nodes=nodes, heartbeat=heartbeat, epoch=epoch),
+            sidecar=Sidecar(client=client, timeout_factor=TIMEOUT_FACTOR),
+            clock=clock,
+            log=self._write_log,
             history=history,
             sender=ProcessSender(lambda: self.sender, process),
             router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
-            clock=clock,
             redact=Masking().redact_all,
             count=count_missed,
-            log=self._write_log,
             new_identity=self._new_life,
             **self.options,
         )
@@ -129,7 +132,7 @@ class DaprHouse(Handles):
         history.store = host.store
         await self.world.join(name, host)
         await host.start()
-        node = self.nodes[name] = DaprNode(process, host, client, history, shared)
+        node = self.nodes[name] = DaprNode(process, host, client, history, shared, nodes)
         return node
 
     def freeze(self, name: str) -> None:
@@ -156,18 +159,7 @@ class DaprHouse(Handles):
         self.gone.append(node)
         self.world.kill(name)
         node.client.is_cut = True
-        doomed = {node.host._presence._task, node.host.sweeper._task, *node.host.alarms._tasks}
-        for task in doomed:
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(*(task for task in doomed if task), return_exceptions=True)
-        await node.host._tasks.cancel()
-        for _, timer in node.host.alarms._timers.values():
-            timer.cancel()
-        await node.host._send_guard.stop()
-        await node.host.effects.calls.stop()
-        await node.host.effects.parts.stop()
-        await node.host.notifications.stop()
+        await node.host.crash()
         if not self.nodes:
             self.sender = ScriptedSender(self.journal)
             self.targets.append(self.sender)
@@ -187,7 +179,7 @@ class DaprHouse(Handles):
             for _ in range(8):
                 await asyncio.sleep(0)
             at_work = (
-                len(node.host._tasks) for node in self.nodes.values() if not node.process.stillness.is_on
+                node.host.tasks_running for node in self.nodes.values() if not node.process.stillness.is_on
             )
             calm = 0 if any(at_work) else calm + 1
             if calm == 8:
@@ -282,14 +274,14 @@ def moved(cluster: DaprHouse, names: tuple[str, str] = ("one", "two")) -> str:
 
 async def freeze(cluster: DaprHouse) -> "asyncio.Future[None]":
     """The next turn's claim stands still before it reaches the database, until the future is set."""
-    send_guard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     shared = cluster.node.shared
     original = shared.claim
 
     async def hold(claim: TurnClaim) -> None:
         shared.claim = original  # type: ignore[method-assign]
-        await send_guard
+        await gate
         await original(claim)
 
     shared.claim = hold  # type: ignore[method-assign]
-    return send_guard
+    return gate

@@ -55,12 +55,16 @@ class StandIn:
         """A node says goodbye: its actors are deactivated there and move to the others."""
         manager = self.nodes.pop(node)
         for actor_id in [one for one, owner in self.active.items() if owner == node]:
-            await self._deactivate(actor_id, manager)
+            await self.deactivate(actor_id, manager)
 
     def kill(self, node: str) -> None:
         """A node dies without a word."""
         self.nodes.pop(node, None)
         self.active = {one: owner for one, owner in self.active.items() if owner != node}
+        self.release_locks()
+
+    def release_locks(self) -> None:
+        """Turns that are under way hold up no other one any more."""
         self._locks.clear()
 
     async def come_back(self, node: str, manager: ActorManager) -> None:
@@ -74,7 +78,7 @@ class StandIn:
         """Moves each active actor to where it belongs now."""
         for actor_id, owner in list(self.active.items()):
             if owner in self.nodes and owner != self.place(actor_id):
-                await self._deactivate(actor_id, self.nodes[owner])
+                await self.deactivate(actor_id, self.nodes[owner])
 
     def place(self, actor_id: str) -> str:
         """The node on which an actor lives. Raises DaprInternalError where there is none."""
@@ -113,9 +117,9 @@ class StandIn:
         if self.active.get(actor_id) != node:
             raise DaprInternalError("actor instance is missing")
         self.journal.append(("save", actor_id))
-        send_guard = None if self.before_save is None else self.before_save(node, actor_id)
-        if send_guard is not None:
-            await send_guard
+        gate = None if self.before_save is None else self.before_save(node, actor_id)
+        if gate is not None:
+            await gate
         self.saves += 1
         if value is None:
             self.state.pop(actor_id, None)
@@ -145,7 +149,7 @@ class StandIn:
             if actor_id not in self.reminders and fired is not None:
                 self.reminders[actor_id] = (fired[0] + 5_000, self._plan(actor_id, name, 5_000))
 
-    async def _deactivate(self, actor_id: str, manager: ActorManager) -> None:
+    async def deactivate(self, actor_id: str, manager: ActorManager) -> None:
         async with self._lock(actor_id):
             self.active.pop(actor_id, None)
             await manager.deactivate_actor(ActorId(actor_id))

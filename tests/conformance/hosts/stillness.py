@@ -12,34 +12,34 @@ class Stillness:
 
     def __init__(self) -> None:
         self._waiting: list[Call] = []
-        self._send_guard: asyncio.Event | None = None
+        self._gate: asyncio.Event | None = None
 
     @property
     def is_on(self) -> bool:
         """Whether nothing goes on there."""
-        return self._send_guard is not None
+        return self._gate is not None
 
     def begin(self) -> None:
         """Nothing goes on in the process from now on."""
-        self._send_guard = asyncio.Event()
+        self._gate = asyncio.Event()
 
     def end(self) -> None:
         """It goes on: whatever came due meanwhile comes at once."""
-        send_guard, self._send_guard = self._send_guard, None
+        gate, self._gate = self._gate, None
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call()
-        if send_guard is not None:
-            send_guard.set()
+        if gate is not None:
+            gate.set()
 
     async def over(self) -> None:
         """Returns when the process goes on."""
-        if self._send_guard is not None:
-            await self._send_guard.wait()
+        if self._gate is not None:
+            await self._gate.wait()
 
     def make(self, call: "Call") -> None:
         """Makes a call that has come due, or keeps it."""
-        if self._send_guard is None:
+        if self._gate is None:
             call()
         else:
             self._waiting.append(call)

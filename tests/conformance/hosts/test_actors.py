@@ -48,7 +48,7 @@ class DeafActor(Actor, Deaf):
 
 async def ask(cluster: DaprHouse, verb: str, path: str, body: bytes = b"") -> httpx.Response:
     """One request of daprd to the application."""
-    app = create_actor_app(cluster.host, lambda: True)
+    app = create_actor_app(cluster.host)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://app.test") as client:
         return await client.request(verb, path, content=body)
@@ -111,7 +111,7 @@ async def test_daprd_is_told_what_jobs_need(cluster: DaprHouse) -> None:
 async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -> None:
     """Its sidecar refuses the state of an actor that lives elsewhere; there the job goes on (DAPR)."""
     await cluster.create()
-    send_guard = await freeze(cluster)
+    gate = await freeze(cluster)
     frozen = asyncio.create_task(cluster.trigger())
     await cluster.settle()
     cluster.world.kill("one")
@@ -120,7 +120,7 @@ async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -
     assert isinstance(await second.host("job", Command(Triggered())), Started)
     await cluster.settle()
     before = cluster.world.state["job"]
-    send_guard.set_result(None)
+    gate.set_result(None)
     with pytest.raises(StoreError):
         await frozen
     assert cluster.world.state["job"] == before
@@ -135,12 +135,12 @@ async def test_a_turn_whose_actor_has_moved_writes_nothing(cluster: DaprHouse) -
 async def test_a_job_is_let_go_before_its_turn_ends(cluster: DaprHouse) -> None:
     """daprd moves nothing until it has the answer: a turn that hangs must not hold up the cluster (DAPR)."""
     await cluster.create()
-    send_guard = await freeze(cluster)
+    gate = await freeze(cluster)
     frozen = asyncio.create_task(cluster.trigger())
     await cluster.settle()
     assert (await ask(cluster, "DELETE", ACTOR)).status_code == 200
     assert not frozen.done()
-    send_guard.set_result(None)
+    gate.set_result(None)
     assert isinstance(await frozen, Started)
     await cluster.advance(2_000)
     assert cluster.executions() == {1: State.SUCCEEDED}

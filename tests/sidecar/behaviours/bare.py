@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from scheduler_service.demo.cluster import LocalCluster, NodePorts
 from scheduler_service.demo.programs import Program, free_ports
-from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
+from scheduler_service.hosts.dapr.sidecar import SidecarClient
 
 T = TypeVar("T")
 PATIENCE = 30.0

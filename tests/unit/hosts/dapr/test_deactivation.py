@@ -22,7 +22,7 @@ async def test_a_job_that_comes_back_at_once_has_lost_nothing(cluster: DaprHouse
     await cluster.create(**asynchronous(timeoutSeconds=600))
     await cluster.trigger()
     await cluster.settle()
-    await cluster.world._deactivate("job", cluster.world.nodes["one"])
+    await cluster.world.deactivate("job", cluster.world.nodes["one"])
     ringing = asyncio.create_task(cluster.host.alarms.ring("job"))
     await cluster.advance(2_000)
     await ringing

@@ -16,20 +16,18 @@ pytestmark = pytest.mark.anyio
 async def test_a_node_past_its_heartbeat_commits_nothing(cluster: DaprHouse) -> None:
     """The others take it for dead: whatever it had in hand is left as they made it."""
     await cluster.create()
-    send_guard = await freeze(cluster)
+    gate = await freeze(cluster)
     frozen = asyncio.create_task(cluster.trigger())
     await cluster.settle()
     first = cluster.node
-    task = first.host._presence._task
-    assert task is not None
-    task.cancel()
+    await first.host.heartbeat.cancel()
     cluster.world.kill("one")
     second = await cluster.add("two")
     await cluster.advance(12_000)
     assert isinstance(await second.host("job", Command(Triggered())), Started)
     await cluster.settle()
     before = cluster.world.state["job"]
-    send_guard.set_result(None)
+    gate.set_result(None)
     with pytest.raises(StoreError):
         await frozen
     assert cluster.world.state["job"] == before

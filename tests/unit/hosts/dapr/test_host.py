@@ -16,13 +16,13 @@ URL = "http://target.test/run"
 async def test_a_firing_whose_turn_is_being_saved_may_end_too(cluster: DaprHouse) -> None:
     """It is sent once, within the drain, and not cut off to be sent again (SPEC section 14)."""
     await cluster.create(timer={"dueTime": "1s", "period": "1h"}, qos=1)
-    send_guard = asyncio.get_running_loop().create_future()
-    cluster.world.before_save = lambda _, __: send_guard
+    gate = asyncio.get_running_loop().create_future()
+    cluster.world.before_save = lambda _, __: gate
     cluster.sender.hold(URL)
     await cluster.advance(1_000)
     stopping = asyncio.create_task(cluster.host.stop(10_000))
     await cluster.settle()
-    send_guard.set_result(None)
+    gate.set_result(None)
     await cluster.advance(1_000)
     cluster.sender.release(URL)
     await cluster.advance(1_000)

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.hosts.clock import ManualClock
-from scheduler_service.hosts.dapr.reminders import AT_ONCE, ReminderAlarms
+from scheduler_service.hosts.dapr.reminders import RINGS_AT_ONCE, ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse
@@ -21,7 +21,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.clock = ManualClock(wall=START, skew=SKEW)
-        self.send_guard = asyncio.Event()
+        self.gate = asyncio.Event()
         self.begun: list[str] = []
         self.fails: set[str] = set()
         sidecar: Any = Sidecar(client=None)  # type: ignore[arg-type] # no reminder is set here
@@ -45,7 +45,7 @@ class Slow:
 
     async def _take(self, job_id: str) -> None:
         self.begun.append(job_id)
-        await self.send_guard.wait()
+        await self.gate.wait()
         if job_id in self.fails:
             raise StoreUnavailable("the sidecar did not reach an actor")
 
@@ -56,12 +56,12 @@ class Slow:
 async def test_a_herd_waits_here_and_not_in_the_sidecar() -> None:
     """No more at once than daprd lets run; in order, each once, none forgotten."""
     slow = Slow()
-    jobs = [f"job{number}" for number in range(3 * AT_ONCE)]
+    jobs = [f"job{number}" for number in range(3 * RINGS_AT_ONCE)]
     await slow.hold(*jobs)
     await slow.advance(10)
-    assert slow.begun == jobs[:AT_ONCE]
-    assert AT_ONCE < 100
-    slow.send_guard.set()
+    assert slow.begun == jobs[:RINGS_AT_ONCE]
+    assert RINGS_AT_ONCE < 100
+    slow.gate.set()
     await slow.settle()
     assert slow.begun == jobs
     assert not slow.alarms.is_ringing
@@ -70,10 +70,10 @@ async def test_a_herd_waits_here_and_not_in_the_sidecar() -> None:
 async def test_a_job_waits_in_line_once() -> None:
     """Whoever else rings it meanwhile (the sweep): one look sees all that is due."""
     slow = Slow()
-    await slow.hold(*(f"job{number}" for number in range(AT_ONCE)), "late")
+    await slow.hold(*(f"job{number}" for number in range(RINGS_AT_ONCE)), "late")
     await slow.advance(10)
     await asyncio.gather(slow.alarms.ring("late"), slow.alarms.ring("late"))
-    slow.send_guard.set()
+    slow.gate.set()
     await slow.settle()
     assert slow.begun.count("late") == 1
 
@@ -86,21 +86,21 @@ async def test_a_ring_during_a_turn_is_not_swallowed() -> None:
     second = asyncio.create_task(slow.alarms.ring("job"))
     await slow.settle()
     assert slow.begun == ["job", "job"]
-    slow.send_guard.set()
+    slow.gate.set()
     await asyncio.gather(first, second)
 
 
 async def test_who_is_called_off_in_line_can_be_rung_again() -> None:
     """A sweep that ends takes its rings with it, and nobody's place."""
     slow = Slow()
-    await slow.hold(*(f"job{number}" for number in range(AT_ONCE)))
+    await slow.hold(*(f"job{number}" for number in range(RINGS_AT_ONCE)))
     await slow.advance(10)
     waiting = asyncio.create_task(slow.alarms.ring("late"))
     await slow.settle()
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     again = asyncio.create_task(slow.alarms.ring("late"))
-    slow.send_guard.set()
+    slow.gate.set()
     await again
     assert slow.begun[-1] == "late"
 
@@ -109,11 +109,11 @@ async def test_a_ring_that_fails_gives_its_place_up_and_comes_again() -> None:
     """In a second, behind those that wait."""
     slow = Slow()
     slow.fails = {"job0"}
-    await slow.hold(*(f"job{number}" for number in range(AT_ONCE + 1)))
+    await slow.hold(*(f"job{number}" for number in range(RINGS_AT_ONCE + 1)))
     await slow.advance(10)
-    slow.send_guard.set()
+    slow.gate.set()
     await slow.settle()
-    assert slow.begun[-1] == f"job{AT_ONCE}"
+    assert slow.begun[-1] == f"job{RINGS_AT_ONCE}"
     slow.fails = set()
     await slow.advance(1_000)
     assert slow.begun[-1] == "job0"

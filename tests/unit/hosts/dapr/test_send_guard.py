@@ -9,7 +9,7 @@ from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import ExecutionRecord, StepEnded
 from scheduler_service.domain.replies import Started
-from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, RUNNING
+from scheduler_service.hosts.dapr.liveness import CUT_OFF, RUNNING
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
@@ -105,7 +105,7 @@ async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, 
     await cluster.add("two")
     job = home_of(cluster, "one")
     await cluster.create(job, qos=1)
-    send_guard = asyncio.get_running_loop().create_future()
+    gate = asyncio.get_running_loop().create_future()
     wanted = {"trigger": 1, "answer": 2}[turn]
     saves = 0
 
@@ -116,7 +116,7 @@ async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, 
             return None
         cluster.world.before_save = None
         cluster.freeze("one")
-        return send_guard
+        return gate
 
     cluster.world.before_save = freeze
     triggering = asyncio.create_task(cluster.nodes["one"].host(job, Command(Triggered())))
@@ -125,7 +125,7 @@ async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, 
     await cluster.advance(1_000)
     before, sent = cluster.executions(job), cluster.sender.urls()
     newer = cluster.world.state[job]
-    send_guard.set_result(None)
+    gate.set_result(None)
     await wake(cluster, triggering)
     assert cluster.world.place(job) == "one"
     await cluster.advance(6_000)
@@ -227,7 +227,7 @@ async def test_a_call_is_known_to_fly_though_its_job_moved_twice(cluster: DaprHo
     if end == "answered":
         cluster.sender.open_up(URL)
     elif end == "turned back":
-        cluster.nodes["one"].host._presence.tenure.end()
+        cluster.nodes["one"].host.heartbeat.liveness.end()
         cluster.sender.open_up(URL)
         await cluster.advance(3_000)  # until it is heard of again
     else:
@@ -266,14 +266,14 @@ async def test_a_node_without_its_sidecar_makes_no_call(cluster: DaprHouse) -> N
     first = cluster.nodes["one"]
     cluster.world.kill("one")
     first.client.is_cut = True
-    await first.host._presence.say(CUT_OFF)
+    await first.host.heartbeat.report(CUT_OFF)
     wall = cluster.sender.take_down(URL)
     await cluster.advance(DEAD)
     assert cluster.sender.urls() == [URL]
     wall.set()
     await cluster.advance(SOON)
     first.client.is_cut = False
-    await first.host._presence.say(RUNNING)
+    await first.host.heartbeat.report(RUNNING)
     await cluster.advance(AFTERWARDS)
     assert cluster.sender.urls() == [URL]
     assert cluster.executions(job) == {1: State.SUCCEEDED}
@@ -289,7 +289,7 @@ async def test_a_node_that_stops_tells_nobody_of_calls_that_stayed(cluster: Dapr
     cluster.sender.wall_off(URL)
     await cluster.trigger()
     await cluster.settle()
-    cluster.host._presence._nodes.beat = away  # type: ignore[method-assign]
+    cluster.node.nodes.beat = away  # type: ignore[method-assign]
     cluster.clock.advance(DEAD)
     cluster.sender.open_up(URL)
     await cluster.settle()

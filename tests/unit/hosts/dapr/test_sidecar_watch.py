@@ -63,4 +63,4 @@ def test_what_waiting_does_not_mend_is_refused(change: dict[str, Any], words: st
     watch = SidecarWatch(http_port=1, clock=ManualClock(), log=lambda event, /, **keys: None)
     watch.metadata = READY | change
     with pytest.raises(StoreUnavailable, match=words):
-        watch._check()
+        watch.check()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_turn_that_was_overtaken_is_taken_anew(cluster: DaprHouse) -> None:
     """Its actor went and came back: what it had read is old, it reads again, and no number is used twice."""
     await cluster.create()
-    send_guard = await freeze(cluster)
+    gate = await freeze(cluster)
     frozen = asyncio.create_task(cluster.trigger())
     await cluster.settle()
     cluster.world.kill("one")
@@ -28,7 +28,7 @@ async def test_a_turn_that_was_overtaken_is_taken_anew(cluster: DaprHouse) -> No
     reply = await second.host("job", Command(Triggered()))
     await cluster.settle()
     cluster.world.active["job"] = "one"
-    send_guard.set_result(None)
+    gate.set_result(None)
     again = await frozen
     assert isinstance(reply, Started)
     assert isinstance(again, Started)
@@ -38,18 +38,18 @@ async def test_a_turn_that_was_overtaken_is_taken_anew(cluster: DaprHouse) -> No
 async def test_two_nodes_never_take_a_turn_together(cluster: DaprHouse) -> None:
     """While one node's claim stands, another one's turn on the same job is refused, and does nothing."""
     await cluster.create()
-    send_guard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    cluster.world.before_save = lambda node, actor_id: send_guard if node == "one" else None
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    cluster.world.before_save = lambda node, actor_id: gate if node == "one" else None
     slow = asyncio.create_task(cluster.trigger())
     await cluster.settle()
     first = cluster.nodes["one"]
     cluster.world.nodes.pop("one")
-    cluster.world._locks.clear()
+    cluster.world.release_locks()
     second = await cluster.add("two")
     with pytest.raises(StoreError):
         await second.host("job", Command(Triggered()))
     assert cluster.sender.requests == []
-    send_guard.set_result(None)
+    gate.set_result(None)
     await slow
     await cluster.settle()
     assert len(cluster.sender.requests) == 1
