@@ -157,7 +157,7 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )
-    # The writer comes first: the host is built on it, and the host's store is told what it has written.
+    # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log)
     outbox, jobs = Outbox(), ClusterJobs(database=shared)
     cleaner = make_cleanup(settings, jobs, writer, clock)

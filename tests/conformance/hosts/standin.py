@@ -52,7 +52,7 @@ class StandIn:
         return client
 
     async def leave(self, node: str) -> None:
-        """A node says goodbye: its actors are deactivated there and move to the others."""
+        """A node leaves: its actors are deactivated there and move to the others."""
         manager = self.nodes.pop(node)
         for actor_id in [one for one, owner in self.active.items() if owner == node]:
             await self.deactivate(actor_id, manager)
@@ -68,7 +68,7 @@ class StandIn:
         self._locks.clear()
 
     async def come_back(self, node: str, manager: ActorManager) -> None:
-        """A sidecar that stood still finds that its actors live elsewhere, and tells its process so."""
+        """A sidecar that stood still finds that its actors live elsewhere, and deactivates them."""
         self.nodes[node] = manager
         for actor_id in list(manager._active_actors):
             async with self._lock(actor_id):

@@ -97,12 +97,12 @@ async def test_only_who_takes_reminders_gets_them(cluster: DaprHouse) -> None:
 @shows("da-00113")
 async def test_daprd_is_told_what_jobs_need(cluster: DaprHouse) -> None:
     """A day of idleness in place of an hour, two seconds of drain as daprd has it; no reentrancy."""
-    told = (await ask(cluster, "GET", "/dapr/config")).json()
-    assert told["entities"] == ["job_scheduler"]
-    assert told["actorIdleTimeout"] == "24h0m0s0ms0\u03bcs"
-    assert told["drainOngoingCallTimeout"] == "0h0m2s0ms0\u03bcs"
-    assert told["drainRebalancedActors"] is True
-    assert "reentrancy" not in told
+    config = (await ask(cluster, "GET", "/dapr/config")).json()
+    assert config["entities"] == ["job_scheduler"]
+    assert config["actorIdleTimeout"] == "24h0m0s0ms0\u03bcs"
+    assert config["drainOngoingCallTimeout"] == "0h0m2s0ms0\u03bcs"
+    assert config["drainRebalancedActors"] is True
+    assert "reentrancy" not in config
     standard = ActorRuntimeConfig().as_dict()
     assert (standard["actorIdleTimeout"].seconds, standard["actorScanInterval"].seconds) == (3600, 30)
     assert (standard["drainRebalancedActors"], "reentrancy" in standard) == (True, False)

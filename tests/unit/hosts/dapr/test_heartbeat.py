@@ -1,4 +1,4 @@
-"""Nodes that are heard of, and those that are not (SPEC section 14)."""
+"""Nodes with a fresh heartbeat, and those without (SPEC section 14)."""
 
 import asyncio
 

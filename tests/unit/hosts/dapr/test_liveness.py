@@ -10,7 +10,7 @@ from scheduler_service.hosts.dapr.liveness import (
 
 
 def beating() -> tuple[Liveness, ManualClock]:
-    """A node that has just been heard of."""
+    """A node whose heartbeat has just been written."""
     clock = ManualClock(wall=1_000_000)
     liveness = Liveness(clock=clock)
     liveness.extend(clock.now().steady)
@@ -34,7 +34,7 @@ def test_a_period_lasts_from_beat_to_beat() -> None:
 
 
 def test_what_was_begun_before_a_break_counts_no_more() -> None:
-    """Heard of again, the node begins anew; there is no moment at which the old period lasts."""
+    """With the next heartbeat a new period begins; there is no moment at which the old one lasts."""
     liveness, clock = beating()
     period = liveness.period
     clock.advance(OWN_LAPSE_AFTER_MS)
@@ -45,7 +45,7 @@ def test_what_was_begun_before_a_break_counts_no_more() -> None:
 
 
 def test_a_beat_counts_from_when_it_was_begun() -> None:
-    """One that took 9 s to be written says nothing of now."""
+    """One that took 9 s to be written does not count."""
     liveness, clock = beating()
     before = clock.now().steady
     clock.advance(OWN_LAPSE_AFTER_MS)

@@ -68,7 +68,7 @@ async def test_a_herd_waits_here_and_not_in_the_sidecar() -> None:
 
 
 async def test_a_job_waits_in_line_once() -> None:
-    """Whoever else rings it meanwhile (the sweep): one look sees all that is due."""
+    """Whatever else rings it meanwhile (the sweep): one turn sees all that is due."""
     slow = Slow()
     await slow.hold(*(f"job{number}" for number in range(RINGS_AT_ONCE)), "late")
     await slow.advance(10)
@@ -91,7 +91,7 @@ async def test_a_ring_during_a_turn_is_not_swallowed() -> None:
 
 
 async def test_who_is_called_off_in_line_can_be_rung_again() -> None:
-    """A sweep that ends takes its rings with it, and nobody's place."""
+    """A sweep that ends cancels its rings, and leaves the slots of others alone."""
     slow = Slow()
     await slow.hold(*(f"job{number}" for number in range(RINGS_AT_ONCE)))
     await slow.advance(10)

@@ -25,13 +25,13 @@ UNSEEN, DEAD = 9_600, 15_000
 AFTERWARDS = 4_000
 
 
-def home_of(cluster: DaprHouse, node: str) -> str:
+def job_on(cluster: DaprHouse, node: str) -> str:
     """The id of a job that lives on `node`, of the nodes that are up."""
     return next(name for name in map(str, range(100)) if cluster.world.place(name) == node)
 
 
 async def trigger_and_freeze(cluster: DaprHouse, job: str, name: str = "one") -> "asyncio.Task[object]":
-    """The turn of a trigger is committed, and its process stands still before it hears so."""
+    """The turn of a trigger is committed, and its process stands still before it gets the answer."""
 
     def freeze(node: str, actor_id: str) -> None:
         cluster.world.after_save = None
@@ -45,7 +45,7 @@ async def trigger_and_freeze(cluster: DaprHouse, job: str, name: str = "one") ->
 
 
 async def wake(cluster: DaprHouse, *calls: "asyncio.Task[object]", name: str = "one") -> None:
-    """The process goes on, and whoever asked it for something hears what became of that."""
+    """The process goes on, and its callers get their answers."""
     await cluster.thaw(name)
     await cluster.settle()
     await asyncio.gather(*calls, return_exceptions=True)
@@ -60,7 +60,7 @@ def error_of(cluster: DaprHouse, job: str) -> str | None:
 
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_a_node_alone_makes_its_call_when_it_goes_on(cluster: DaprHouse, qos: int) -> None:
-    """Nobody can have made it: it is made, once, and soon."""
+    """No other node can have sent it: it is sent once, and soon."""
     await cluster.create(qos=qos)
     triggering = await trigger_and_freeze(cluster, "job")
     await cluster.advance(DEAD)
@@ -73,7 +73,7 @@ async def test_a_node_alone_makes_its_call_when_it_goes_on(cluster: DaprHouse, q
 async def test_a_call_that_another_node_made_is_not_made_again(cluster: DaprHouse) -> None:
     """qos 1: the other node takes the job over, makes the call and records it, before the first goes on."""
     await cluster.add("two")
-    job = home_of(cluster, "one")
+    job = job_on(cluster, "one")
     await cluster.create(job, qos=1)
     triggering = await trigger_and_freeze(cluster, job)
     await cluster.advance(DEAD)
@@ -88,7 +88,7 @@ async def test_a_call_that_another_node_made_is_not_made_again(cluster: DaprHous
 async def test_a_call_of_a_lost_execution_is_not_made(cluster: DaprHouse) -> None:
     """qos 0: the other node has closed the execution as lost; nothing of it leaves any more."""
     await cluster.add("two")
-    job = home_of(cluster, "one")
+    job = job_on(cluster, "one")
     await cluster.create(job)
     triggering = await trigger_and_freeze(cluster, job)
     await cluster.advance(DEAD)
@@ -103,7 +103,7 @@ async def test_a_call_of_a_lost_execution_is_not_made(cluster: DaprHouse) -> Non
 async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, turn: str) -> None:
     """Its sidecar writes it over what another node committed, and gets the job back: that goes on."""
     await cluster.add("two")
-    job = home_of(cluster, "one")
+    job = job_on(cluster, "one")
     await cluster.create(job, qos=1)
     gate = asyncio.get_running_loop().create_future()
     wanted = {"trigger": 1, "answer": 2}[turn]
@@ -150,7 +150,7 @@ async def test_a_state_that_is_written_late_changes_nothing(cluster: DaprHouse, 
 async def test_a_standstill_that_nobody_saw_ends_with_one_call(cluster: DaprHouse, qos: int) -> None:
     """The job moves, is awaited, handed over without its call; the call is made where it lives now."""
     await cluster.add("two")
-    job = home_of(cluster, "one")
+    job = job_on(cluster, "one")
     await cluster.create(job, qos=qos)
     triggering = await trigger_and_freeze(cluster, job)
     await cluster.advance(UNSEEN)
@@ -229,7 +229,7 @@ async def test_a_call_is_known_to_fly_though_its_job_moved_twice(cluster: DaprHo
     elif end == "turned back":
         cluster.nodes["one"].host.heartbeat.liveness.end()
         cluster.sender.open_up(URL)
-        await cluster.advance(3_000)  # until it is heard of again
+        await cluster.advance(3_000)  # until its next heartbeat
     else:
         cluster.sender.take_down(URL)
         await cluster.crash("one")
@@ -240,7 +240,7 @@ async def test_a_call_is_known_to_fly_though_its_job_moved_twice(cluster: DaprHo
 
 
 async def test_what_a_node_that_was_taken_for_dead_has_in_its_hands_stays(cluster: DaprHouse) -> None:
-    """The new node makes the call and records it; that the first one is heard of again changes nothing."""
+    """The new node makes the call and records it; that the first one is alive again changes nothing."""
     job = await hand_over_a_call_without_connection(cluster, 1)
     cluster.freeze("one")
     wall = cluster.sender.take_down(URL)
@@ -256,9 +256,9 @@ async def test_what_a_node_that_was_taken_for_dead_has_in_its_hands_stays(cluste
 
 
 async def test_a_node_without_its_sidecar_makes_no_call(cluster: DaprHouse) -> None:
-    """It has told the others so, and they go on with what it ran; what is still in its hands stays."""
+    """It has reported that, and the others go on with what it ran; its own pending call is not sent."""
     await cluster.add("two")
-    job = home_of(cluster, "one")
+    job = job_on(cluster, "one")
     await cluster.create(job, qos=1)
     cluster.sender.wall_off(URL)
     await cluster.trigger(job)
@@ -280,7 +280,7 @@ async def test_a_node_without_its_sidecar_makes_no_call(cluster: DaprHouse) -> N
 
 
 async def test_a_node_that_stops_tells_nobody_of_calls_that_stayed(cluster: DaprHouse) -> None:
-    """Without its database it is not heard of again: its jobs' next node looks after them."""
+    """Without its database it has no heartbeat: its jobs' next node looks after them."""
 
     async def away(node: Node) -> bool:
         raise StoreUnavailable("the database is away")

@@ -59,7 +59,7 @@ def test_daprd_must_be_1_18_3_or_later(version: str, old: bool) -> None:
     ],
 )
 def test_what_waiting_does_not_mend_is_refused(change: dict[str, Any], words: str) -> None:
-    """An old daprd, and a state store that is none for actors, in words."""
+    """An old daprd, and a state store that is not one for actors, as text."""
     watch = SidecarWatch(http_port=1, clock=ManualClock(), log=lambda event, /, **keys: None)
     watch.metadata = READY | change
     with pytest.raises(StoreUnavailable, match=words):

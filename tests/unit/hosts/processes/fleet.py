@@ -185,7 +185,7 @@ class Fleet:
 
 
 async def _refuse(method: str, argument: bytes) -> bytes:
-    raise AssertionError(f"{method}: nobody asks the service here")
+    raise AssertionError(f"{method}: no worker process calls the service here")
 
 
 @contextlib.asynccontextmanager

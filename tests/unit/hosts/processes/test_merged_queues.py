@@ -39,7 +39,7 @@ ACTS = st.lists(st.one_of(PUBLISHED, PUBLISHED, CLAIMED, CLAIMED, ENDED, PASSED)
 
 
 class Life:
-    """A queue and what happens to it, told so that two of them can be compared."""
+    """A queue and what happens to it, recorded so that two of them can be compared."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -89,7 +89,7 @@ def test_shards_give_what_one_store_gives(acts: list[tuple[Any, ...]], places: l
 
 
 async def test_a_lease_tells_its_shard(store: MemoryShards, bench: Bench) -> None:
-    """Nobody else is asked for it as long as its shard knows it."""
+    """No other shard is asked for it as long as its own knows it."""
     store.place = lambda execution: 2
     await bench.publish()
     (leased,) = await bench.claim()
@@ -229,7 +229,7 @@ async def test_ends_are_merged_and_dropped_everywhere(store: MemoryShards, bench
     for call in (bench.queues.ended("", 9), bench.queues.extend(0)):
         with pytest.raises(StoreUnavailable):
             await call
-    await bench.queues.drop("x")  # where it is away, its ends are told once more when it is back
+    await bench.queues.drop("x")  # where it is away, it returns its ends once more when it is back
     for one in store.stores[1:]:
         await one.close()
     with pytest.raises(StoreUnavailable):

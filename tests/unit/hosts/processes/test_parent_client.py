@@ -66,7 +66,7 @@ class Scene:
         )
 
     async def said(self) -> None:
-        """Returns when all that was told has been heard."""
+        """Returns when all notices have been taken."""
         self.addresses.setdefault("said", (None, False))
         await ParentDirectory(connection=self.connection).learn("said")
 
@@ -101,7 +101,7 @@ async def test_a_place_is_held_for_a_shard_and_given_back() -> None:
 
 
 async def test_who_stops_waiting_gets_no_place() -> None:
-    """A search that is abandoned while it waits, or just before it is heard, holds nothing for ever."""
+    """A search that is abandoned while it waits, or just before it arrives, has no place for ever."""
     async with opened() as scene:
         await scene.search(1)
         waiting = asyncio.ensure_future(scene.search(2))
@@ -118,7 +118,7 @@ async def test_who_stops_waiting_gets_no_place() -> None:
 
 
 async def test_the_places_of_a_dead_process_are_free() -> None:
-    """Nobody is left who could give them back."""
+    """The process cannot give them back any more."""
     async with opened() as scene:
         await scene.search(1)
         waiting = asyncio.ensure_future(scene.search(2))
@@ -139,7 +139,9 @@ async def test_a_call_takes_over_the_place_of_its_search() -> None:
         second = asyncio.ensure_future(scene.search(2))
         await scene.said()
         assert not scene.router.take_place(call)
-        scene.router.leave(_token(1))  # as the crew does it: the search is over before the call begins
+        scene.router.leave(
+            _token(1)
+        )  # as the calls in flight do it: the search is over before the call begins
         await scene.said()
         assert not second.done()
         await scene.router.enter(call)
@@ -160,7 +162,7 @@ async def test_a_call_that_is_abandoned_before_it_enters_holds_nothing() -> None
 
 
 async def test_a_draining_instance_is_left_out_for_all() -> None:
-    """What one shard hears of an instance counts for every shard."""
+    """What one shard learns of an instance counts for every shard."""
     async with opened() as scene:
         scene.router.mark_draining("default", "shop", "i1")
         assert await scene.search(1) == ((), "random")

@@ -132,23 +132,23 @@ async def test_a_fault_is_told_without_its_text() -> None:
 async def test_a_cut_line_leaves_calls_uncertain() -> None:
     """What was under way may have been done; what comes later was not sent."""
 
-    heard = asyncio.Event()
+    received = asyncio.Event()
 
     async def hang(method: str, argument: bytes) -> bytes:
-        heard.set()
+        received.set()
         await asyncio.get_running_loop().create_future()
         return b""
 
     async with connected(hang) as (ours, theirs):
         asked = asyncio.ensure_future(ours.connection.call("echo", b""))
-        await heard.wait()
+        await received.wait()
         theirs.connection.close()
         with pytest.raises(StoreUncertain):
             await asked
         await ours.lost.wait()
         with pytest.raises(StoreUnavailable):
             await ours.connection.call("echo", b"")
-        ours.connection.notify("nobody", b"hears")
+        ours.connection.notify("no", b"receiver")
 
 
 async def test_what_is_told_keeps_its_place() -> None:
