@@ -45,7 +45,7 @@ _REVISIONS = (
 
 
 class JobCatalogue(ABC):
-    """catalogue.Catalogue; a back end adds how statements run."""
+    """ports.Catalogue; a back end adds how statements run."""
 
     @abstractmethod
     async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
@@ -60,11 +60,9 @@ class JobCatalogue(ABC):
         """Returns when the tables have what was durable at the call."""
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
-        """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
         return next(iter(await self.read_entries([(_BY_ID, {"job_id": job_id})], 1)), None)
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
-        """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
         found: dict[str, CatalogueEntry] = {}
         for start in range(0, len(job_ids), BATCH_SIZE):
             wanted = {"job_ids": msgspec.json.encode(job_ids[start : start + BATCH_SIZE]).decode()}
@@ -73,25 +71,21 @@ class JobCatalogue(ABC):
         return found
 
     async def find(self, uid: str) -> CatalogueEntry | None:
-        """The entry of the job whose present life is `uid`, or None. Raises StoreUnavailable."""
         await self.catch_up()
         return next(iter(await self.read_entries([(_BY_UID, {"uid": uid})], 1)), None)
 
     async def list(self, query: JobQuery) -> JobPage:
-        """A page of jobs. Raises CursorError for a cursor of another list, StoreUnavailable."""
         reads = page_reads(query)
         await self.catch_up()
         return cut_page(query, await self.read_entries(reads, query.limit + 1))
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
-        """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""
         (rows,) = await self.read_rows([(_REVISIONS, {"uid": uid, "after": after, "limit": limit})])
         return [Revision(*row) for row in rows]
 
     async def children(
         self, parent_job: str, parent_execution: int | None = None, *, after: str = "", limit: int = 500
     ) -> Sequence[CatalogueEntry]:
-        """Jobs made by an execution (None: by any) of `parent_job`, destroyed ones too, by id."""
         values = {"parent_job": parent_job, "parent_execution": parent_execution, "after": after}
         statement = _select_children(parent_execution is not None)
         await self.catch_up()
@@ -100,13 +94,11 @@ class JobCatalogue(ABC):
     async def upcoming(
         self, start: int, end: int, limit: int, *, tenant: str | None = "default"
     ) -> Sequence[CatalogueEntry]:
-        """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first."""
         values = {"start": start, "end": end, "tenant": tenant}
         await self.catch_up()
         return await self.read_entries([(_select_upcoming(tenant is not None), values)], limit)
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
-        """How many jobs there are in each state, and how many executions. Raises StoreUnavailable."""
         values = {"now": now.wall, "tenant": tenant}
         await self.catch_up()
         states, *sums = await self.read_rows([(one, values) for one in _select_counts(tenant is not None)])

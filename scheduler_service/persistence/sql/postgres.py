@@ -67,7 +67,6 @@ class PostgresDialect:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection on which everything read is of one moment."""
         with self._reader.connect() as connection:
             yield connection
 
@@ -88,16 +87,13 @@ class PostgresDialect:
             connection.invalidate()
 
     def lock(self, connection: sa.Connection, number: int) -> None:
-        """Opens a transaction in which no other process that takes this lock goes on."""
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number})")
 
     def milliseconds(self, connection: sa.Connection) -> int:
-        """The wall clock of the server in ms."""
         text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
         return int(connection.exec_driver_sql(text).scalar_one())
 
     def insert(self, table: sa.Table) -> postgresql.Insert:
-        """An insert that can say what it does with a row that is there already."""
         return postgresql.insert(table)
 
     def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
@@ -137,7 +133,6 @@ class PostgresDialect:
         """Does nothing: autovacuum gives space back beside the work."""
 
     def explain(self, cause: BaseException) -> str:
-        """What does not work, at which server, and what to check. libpq's messages have no passwords."""
         said = " ".join(str(cause).split())
         return (
             f"{self._subject} cannot be reached: {said}; "

@@ -58,7 +58,6 @@ class SqliteDialect:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection on which everything read is of one moment."""
         with self.engine.connect() as connection:
             connection.exec_driver_sql("BEGIN")
             yield connection
@@ -68,13 +67,11 @@ class SqliteDialect:
         _driver(connection).execute("BEGIN IMMEDIATE")
 
     def commit(self, connection: sa.Connection) -> None:
-        """Makes the transaction durable, if one is open."""
         raw = _driver(connection)
         if raw.in_transaction:
             raw.execute("COMMIT")
 
     def rollback(self, connection: sa.Connection) -> None:
-        """Takes the transaction back, if one is open."""
         raw = _driver(connection)
         if raw.in_transaction:
             raw.execute("ROLLBACK")
@@ -88,11 +85,9 @@ class SqliteDialect:
         return round(time.time() * 1_000)
 
     def insert(self, table: sa.Table) -> sqlite.Insert:
-        """An insert that can say what it does with a row that is there already."""
         return sqlite.insert(table)
 
     def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
-        """Writes `rows` in the open transaction through the driver."""
         insert_many(_driver(connection), upsert, rows)
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
@@ -124,7 +119,6 @@ class SqliteDialect:
         _driver(connection).executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
 
     def explain(self, cause: BaseException) -> str:
-        """What does not work, and what to check."""
         return f"{self._subject} cannot be reached: {cause}; check its folder and disk"
 
 

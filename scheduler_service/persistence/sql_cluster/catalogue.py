@@ -21,7 +21,6 @@ class SharedCatalogue(JobCatalogue):
         """Returns at once: turns are written to the tables directly."""
 
     async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
-        """What `reads` find one after the other, until there are `most` entries."""
 
         def work(connection: sa.Connection) -> list[Sequence[Any]]:
             rows: list[Sequence[Any]] = []
@@ -33,7 +32,6 @@ class SharedCatalogue(JobCatalogue):
         return [read_entry(row) for row in await self._database.read(work)]
 
     async def read_rows(self, reads: Sequence[Read]) -> list[Sequence[Any]]:
-        """The rows of each of `reads`, all of one moment."""
         return await self._database.read(
             lambda connection: [connection.execute(statement, values).all() for statement, values in reads]
         )

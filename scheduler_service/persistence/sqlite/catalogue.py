@@ -44,22 +44,18 @@ class SqliteCatalogue(JobCatalogue):
         self._newer = find
 
     async def catch_up(self) -> None:
-        """Returns when the table has what was durable at the call."""
         await self._catch_up()
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
-        """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
         newer = self._newer(job_id)
         return await super().get(job_id) if newer is None else newer.entry
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
-        """The entries of those of `job_ids` that there are, destroyed ones too. Raises StoreUnavailable."""
         found = await super().some(job_ids)
         newer = {job_id: stored.entry for job_id in found if (stored := self._newer(job_id)) is not None}
         return {**found, **newer}
 
     async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
-        """What `reads` find one after the other, until there are `most` entries."""
 
         def read(connection: sqlite3.Connection) -> list[Any]:
             rows: list[Any] = []
@@ -72,7 +68,6 @@ class SqliteCatalogue(JobCatalogue):
         return [read_entry(row) for row in await self._reader.read(read)]
 
     async def read_rows(self, reads: Sequence[Read]) -> list[Sequence[Any]]:
-        """The rows of each of `reads`, all of one moment."""
 
         def read(connection: sqlite3.Connection) -> list[Sequence[Any]]:
             found: list[Sequence[Any]] = []
