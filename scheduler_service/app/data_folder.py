@@ -1,4 +1,4 @@
-"""Where the history lies, and the formats of a data folder, for `punctual db`."""
+"""The address of the history, and the formats of a data folder, for `punctual db`."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ IN_FILE = "sqlite:///"
 
 
 def history_address(settings: Settings, folder: Path | None) -> str:
-    """Where the history lies: `database.url`, else beside the jobs' state; no folder: in memory."""
+    """The address of the history: `database.url`, else a file beside the jobs' state, or in memory."""
     if settings.database.url is not None:
         return settings.database.url
     return "sqlite://" if folder is None else f"{IN_FILE}{folder / HISTORY_FILE}"
@@ -31,7 +31,7 @@ def migrate_folder(folder: Path, history: str) -> None:
 
 
 def migrate_history(folder: Path, history: str) -> None:
-    """The same where the jobs' state lies elsewhere. Raises StoreError."""
+    """The same where the jobs' state is kept elsewhere. Raises StoreError."""
     lock = FolderLock.claim(folder)
     try:
         migrate(url=history)
@@ -40,7 +40,7 @@ def migrate_history(folder: Path, history: str) -> None:
 
 
 def check_folder(folder: Path, history: str) -> list[str]:
-    """What is not of this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
+    """What differs from this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
     names = name_files(folder, count_shards(folder))
     missing = [line for name in names for line in _missing(folder / name)] + _missing_history(history)
     wrong = [line for name in names if not missing for line in _check_state(folder / name)]
@@ -48,12 +48,12 @@ def check_folder(folder: Path, history: str) -> list[str]:
 
 
 def check_history(history: str) -> list[str]:
-    """The same where the jobs' state lies elsewhere."""
+    """The same where the jobs' state is kept elsewhere."""
     return _missing_history(history) or _check_history(history)
 
 
 def _missing_history(history: str) -> list[str]:
-    """To ask SQLite for a file that is not there would make it."""
+    """Checked first: SQLite creates a file that is not there."""
     return _missing(Path(history.removeprefix(IN_FILE))) if history.startswith(IN_FILE) else []
 
 

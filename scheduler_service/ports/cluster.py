@@ -17,7 +17,7 @@ from scheduler_service.ports.state import Remembered, Settlement
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A scheduler process as it said last. `started_at` is wall, `seen_at` steady ms."""
+    """A scheduler process by its last heartbeat. `started_at` is wall, `seen_at` steady ms."""
 
     node_id: str
     boot: str
@@ -31,7 +31,7 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def holder(self) -> Holder:
-        """As the state of a job names it."""
+        """The same as the state of a job names it."""
         return Holder(self.node_id, self.boot)
 
 
@@ -39,7 +39,7 @@ class TurnClaim(msgspec.Struct, frozen=True):
     """One turn before its commit: `sequence` follows `expected`, the one that was read, by `holder`.
 
     `at` is the steady moment of the claim. `definition`: the text, where the turn brings a revision. `copy`:
-    the state that will be written, where somebody may write over it late.
+    the state that will be written, where another node may overwrite it late.
     """
 
     entry: CatalogueEntry
@@ -69,7 +69,7 @@ class PendingBatches(Protocol):
         """The history has these, by (uid, sequence)."""
 
     async def adopt(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
-        """Leaves to `holder` those of nodes that are not among `alive`; at most `limit`."""
+        """Assigns to `holder` those of nodes that are not among `alive`; at most `limit`."""
 
 
 class ClusterStore(Protocol):
@@ -83,14 +83,14 @@ class ClusterStore(Protocol):
         """Claims a turn and brings the catalogue to it. Raises StoreConflict: nothing was written.
 
         It is taken from the sequence that was read; or where the row is this very holder's, who holds the
-        job's lock; or where the claim that stands there is older than 5 s, and so never ended.
+        job's lock; or where the present claim is older than 5 s: its turn can no longer end.
         """
 
     async def find(self, job_id: str) -> ClaimedJob | None:
         """The row of a job, destroyed ones too, or None."""
 
     async def latest(self, job_id: str) -> tuple[Holder, bytes | None] | None:
-        """Who claimed the job last, and the state that the claim brought, if any; None: no such job."""
+        """Who claimed the job last, and the state in that claim, if any; None: no such job."""
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
         """A definition as posted, or None."""
@@ -98,10 +98,10 @@ class ClusterStore(Protocol):
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
     ) -> list[Delivery]:
-        """Keeps what a committed turn brought; the deliveries that were not known yet."""
+        """Keeps deliveries and answers of a committed turn; returns the deliveries that are new."""
 
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
-        """Writes what became of deliveries; those that are done go within the hour (`now` steady ms)."""
+        """Writes the state of deliveries; done ones are removed after an hour (`now` steady ms)."""
 
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
         """The answer kept under this Idempotency-Key since `since` (wall ms)."""
@@ -116,7 +116,7 @@ class ClusterStore(Protocol):
         """Jobs whose alarm should have rung by `now`, the longest overdue first."""
 
     async def abandoned(self, alive: Iterable[Holder], since: int, limit: int, after: str = "") -> list[str]:
-        """Jobs whose last turn was a node's that is not among `alive`, and that may have left work behind.
+        """Jobs whose last turn was a node's that is not among `alive`, and that may have unfinished work.
 
         Those with live executions, and those of whose records the history may lack some: claimed since
         `since` (steady ms).
@@ -128,7 +128,7 @@ class ClusterStore(Protocol):
     async def prune(self, now: Now) -> None:
         """Removes kept answers after 24 h; deliveries that are done, and copies of older states, after one.
 
-        The copy of a job's latest state stays: nobody may have read the job since the state was overwritten.
+        The copy of a job's latest state stays: the job may not have been read since the overwriting.
         """
 
 
@@ -136,10 +136,10 @@ class ClusterNodes(Protocol):
     """The table of nodes. `now` is always steady ms."""
 
     async def enter(self, node: Node, *, alive_since: int) -> bool:
-        """Enters a node; False: a live one of the same name is there, seen since `alive_since`."""
+        """Adds a node; False: a live one of the same name is there, seen since `alive_since`."""
 
     async def beat(self, node: Node) -> bool:
-        """Writes what the node says of itself; False: its place was taken by another start."""
+        """Updates the row of a node; False: another start of the node has replaced it."""
 
     async def list(self) -> list[Node]:
         """All nodes, in order of their names."""
@@ -148,10 +148,10 @@ class ClusterNodes(Protocol):
         """Removes nodes that were not seen since `before`."""
 
     async def next_epoch(self) -> int:
-        """A number that no node ever got before, above all that were given out."""
+        """A number above all that were returned before."""
 
     async def keep_app_id(self, app_id: str) -> str:
-        """The app id under which the actors' state lies; the first that is told stays."""
+        """The app id under which the actors' state is kept; the first one given stays."""
 
     async def lease(self, name: str, holder: Holder, now: int, until: int) -> bool:
-        """Takes or renews a lease; False: another holder has it still."""
+        """Takes or renews a lease; False: another holder still has it."""

@@ -1,4 +1,4 @@
-"""The history, as a turn sees it: it takes records, and never makes a turn wait."""
+"""The history as turns use it."""
 
 from typing import Protocol
 
@@ -22,10 +22,10 @@ class History(Protocol):
     """Takes records; never makes a turn wait."""
 
     def append(self, batch: Batch, *, durable: bool) -> None:
-        """Hands over a turn's records. `durable`: they lie in the store's `unwritten` until confirmed."""
+        """Appends a turn's records. `durable`: the store keeps them in `unwritten` until confirmed."""
 
     async def flush(self) -> None:
-        """Returns when everything handed over so far is written. Raises StoreUnavailable."""
+        """Returns when everything appended so far is written. Raises StoreUnavailable."""
 
     async def close(self) -> None:
-        """Writes what was handed over, then lets go of the file."""
+        """Writes what was appended, then closes the history."""

@@ -10,10 +10,10 @@ from scheduler_service.domain.wire import Token
 
 
 class ServiceTable(Protocol):
-    """Services, the timers that they declare, and what became of these. All raise StoreUnavailable."""
+    """Services, the timers that they declare, and what was done about them. All raise StoreUnavailable."""
 
     async def services(self) -> Sequence[Service]:
-        """All of them, removed ones too."""
+        """All services, removed ones too, by tenant and name."""
 
     async def timers(self, tenant: str, name: str) -> bytes:
         """The declared definitions as a JSON array; `[]` where there are none."""
@@ -22,23 +22,23 @@ class ServiceTable(Protocol):
         """Writes a service, and its timers where they are given: one transaction."""
 
     async def drop(self, tenant: str, name: str) -> None:
-        """Removes a service and what is known of its jobs."""
+        """Removes a service and the rows of its jobs."""
 
     async def applied(self, tenant: str, name: str) -> Sequence[Applied]:
         """What was done about the jobs that the service declares or declared."""
 
     async def owner(self, tenant: str, job_id: str, uid: str) -> str | None:
-        """The service whose declaration made this life of a job, or took it over; None: there is none."""
+        """The service whose declaration created this life of a job, or took it over; None: there is none."""
 
     async def note(self, kept: Sequence[Applied], dropped: Sequence[Applied]) -> None:
-        """Writes what was done: one transaction. A job has one row, whoever declares it."""
+        """Writes what was done: one transaction. A job has one row, whichever service declares it."""
 
 
 class Router(Protocol):
-    """Knows the instances of services: who comes next, and who has room. Memory alone; raises nothing."""
+    """Chooses among the instances of services by policy and capacity. In memory; raises nothing."""
 
     async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str]:
-        """Who gets the step, and by which policy; nobody where nobody is there. Waits while all are full.
+        """The instances for the step (none where there are none) and the policy. Waits while all are full.
 
         A place is held for `search.token` until the call takes it over, or `leave`.
         """
@@ -53,4 +53,4 @@ class Router(Protocol):
         """A call, or a search, is over; does nothing where nothing is held for it."""
 
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:
-        """An instance answered that it takes no more work."""
+        """Notes the answer of an instance that it accepts no more work."""

@@ -1,4 +1,4 @@
-"""What waits for the history's writer: bounded in bytes, detail gives way before anything else."""
+"""The records that wait for the history's writer: bounded in bytes; detail is dropped first."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -18,12 +18,12 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.ports.history import Batch
 
-# What a record weighs beside its bodies, roughly: enough to bound memory.
+# The memory of a record without its bodies, roughly: enough to bound it.
 RECORD_BYTES = 400
 
 
 class Load(msgspec.Struct):
-    """What the writer takes at once: batches, keys to confirm, executions whose detail was dropped."""
+    """What the writer writes at once: batches, keys to confirm, executions whose detail was dropped."""
 
     batches: list[Batch] = []
     confirmed: list[tuple[str, int]] = []
@@ -32,7 +32,7 @@ class Load(msgspec.Struct):
     ticket: int = 0
 
     def add(self, batch: Batch, *, durable: bool, limit: int) -> None:
-        """Takes `batch`. Beyond `limit` bytes one that is not durable is taken without its detail."""
+        """Adds `batch`; beyond `limit` bytes one that is not durable without its detail."""
         if durable:
             self.confirmed.append((batch.uid, batch.sequence))
         elif self.weight >= limit:
@@ -43,7 +43,7 @@ class Load(msgspec.Struct):
         self.ticket += 1
 
     def join(self, later: "Load") -> None:
-        """Takes what was handed over after this load, whose writing failed."""
+        """Adds what was appended after this load, whose writing failed."""
         self.batches += later.batches
         self.confirmed += later.confirmed
         self.dropped |= later.dropped
@@ -79,7 +79,7 @@ def _weigh_exchange(exchange: Exchange) -> int:
     return RECORD_BYTES + len(exchange.request_body or b"") + len(exchange.response_body or b"")
 
 
-# What comes with bodies.
+# Records with bodies.
 _HEAVY: Mapping[type[Record], Callable[[Any], int]] = {
     StepEnded: _weigh_call,
     CheckEnded: _weigh_call,

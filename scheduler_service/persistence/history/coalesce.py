@@ -21,7 +21,7 @@ Firing = tuple[int, int, str, int | None, str | None]
 
 
 class DeliveryDetail(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What of a delivery stands in no column."""
+    """The part of a delivery that has no column."""
 
     tries: tuple[DeliveryTry, ...] = ()
     exchange: Exchange | None = None
@@ -49,7 +49,7 @@ def coalesce(batches: Iterable[Batch], *, pause: Callable[[], None] = lambda: No
 
 
 class _Merged:
-    """What becomes rows, by their keys: only what counts in the end is made a row."""
+    """Records by the keys of their rows: a row is made only of the one that counts in the end."""
 
     def __init__(self) -> None:
         self._executions: dict[Execution, tuple[Batch, ExecutionRecord]] = {}
@@ -58,8 +58,8 @@ class _Merged:
         self._deliveries: dict[str, tuple[tuple[int, int], Row]] = {}
 
     def take(self, batch: Batch) -> None:
-        """Takes the records of one turn; there are several for each call of this, so few calls are made."""
-        record: Any  # by its kind; what is none of the three is a Detail
+        """Adds the records of one turn, with few calls: it runs for every turn."""
+        record: Any  # by its type; any other than these three is a Detail
         for ordinal, record in enumerate(batch.records):
             kind = type(record)
             if kind is ExecutionRecord:
@@ -108,7 +108,7 @@ class _Merged:
 
 
 def _join_firings(one: Firing, other: Firing) -> Firing:
-    """The later of two records of a firing, with what only the earlier one knew."""
+    """The later of two records of a firing, with values that only the earlier one has."""
     earlier, later = (one, other) if one[0] <= other[0] else (other, one)
     count = earlier[3] if later[3] is None else later[3]
     return (*later[:3], count, earlier[4] if later[4] is None else later[4])

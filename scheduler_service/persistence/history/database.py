@@ -8,7 +8,7 @@ from scheduler_service.persistence.sql.migrations import Check, check
 
 
 class HistoryDatabase(Database):
-    """An open history. Readers go on beside the writer; in memory they wait."""
+    """An open history. Readers do not wait for the writer, except in memory."""
 
     def __init__(
         self, *, url: str, durability: Durability = "full", faults: FaultPoints | None = None

@@ -20,21 +20,21 @@ from scheduler_service.persistence.history.shapes import exchange_wire
 
 
 def assemble_attempts(records: Iterable[Detail]) -> list[Wire]:
-    """The attempts in order of `requestCounts`; one whose beginning is missing still shows what is left.
+    """The attempts in order of `requestCounts`; one whose start is missing has what there is.
 
-    Steps are in the order of the chain, the parts of one by their index, and the step as a whole behind them.
+    Steps are in the order of the chain, the parts of one by their index, then the step as a whole.
     """
     attempts: dict[int, _Attempt] = {}
     for record in records:
         if record.request_counts is None:
             continue
         attempt = attempts.setdefault(record.request_counts, _Attempt(record.request_counts))
-        attempt.take(record)
+        attempt.add(record)
     return [attempts[number].finish() for number in sorted(attempts)]
 
 
 class _Attempt:
-    """An attempt in the making."""
+    """An attempt to which records are added."""
 
     def __init__(self, request_counts: int) -> None:
         self._steps: list[StepEnded] = []
@@ -54,7 +54,7 @@ class _Attempt:
             "feedback": self._feedback,
         }
 
-    def take(self, record: Detail) -> None:
+    def add(self, record: Detail) -> None:
         match record:
             case AttemptStarted():
                 self._wire |= {"startedAt": rfc3339(record.at), "reason": record.reason}
@@ -140,7 +140,7 @@ def _feedback_wire(record: FeedbackSeen) -> Wire:
 
 
 def _progress_in(report: object) -> str | None:
-    """As a report says it, like a check's; None where it was cut, or says nothing."""
+    """The progress in a report, as in a check's; None where the report was cut or has none."""
     progress = report.get("progress") if isinstance(report, dict) else None
     return None if progress in (None, "") else as_text(progress)
 

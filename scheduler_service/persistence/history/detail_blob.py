@@ -1,4 +1,4 @@
-"""The records of an execution that no list searches, as they lie in one value: MessagePack."""
+"""The records of an execution that no list searches, encoded as one value in MessagePack."""
 
 from collections.abc import Iterable, Sequence
 

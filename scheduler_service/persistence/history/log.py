@@ -32,7 +32,7 @@ class Line(msgspec.Struct, frozen=True):
     step: int | None = None
 
     def wire(self) -> Wire:
-        """The line as the API answers it."""
+        """The line as the API returns it."""
         return {
             "at": rfc3339(self.at),
             "kind": self.kind,

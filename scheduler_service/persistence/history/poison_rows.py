@@ -1,4 +1,4 @@
-"""Saves what can be saved of a load that the database cannot take as it is: one bad record stops nobody."""
+"""Writes the good rows of a load with a record that the database refuses."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -28,7 +28,7 @@ def _write_somehow(batch: Batch, write: Write) -> str | None:
             break
         except StoreUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, a simpler version may pass
+        except Exception as error:  # noqa: BLE001 - a simpler version may pass
             problem = error
     if problem is None:
         return None

@@ -1,4 +1,4 @@
-"""What may be asked of the history, and the places where its pages end."""
+"""Queries of the history, and the positions where its pages end."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ Wire = dict[str, object]
 class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which executions, newest first. `planned_from` and `planned_to` (wall ms) are both included.
 
-    `job_ids` narrows the answer to these jobs: a filter by label asks the catalogue for them first.
+    `job_ids` restricts the result to these jobs: for a filter by label they come from the catalogue.
     """
 
     tenant: str
@@ -55,7 +55,7 @@ class Page(msgspec.Struct, frozen=True):
     next_cursor: str | None = None
 
     def wire(self) -> Wire:
-        """The list as the API answers it."""
+        """The list as the API returns it."""
         return {"items": self.items, "nextCursor": self.next_cursor}
 
 

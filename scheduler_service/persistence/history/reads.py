@@ -47,10 +47,11 @@ READERS = 2
 
 
 class HistoryReads:
-    """Answers in wire form (SPEC section 10). Everything raises StoreUnavailable; lists by a cursor that is
-    none of theirs CursorError. None: there is no such thing in this tenant.
+    """Results in wire form (SPEC section 10); None: the tenant has no such object.
 
-    Executions of `system_jobs` show only where one of these is asked for: they are the scheduler's own work.
+    Everything raises StoreUnavailable; lists raise CursorError for a cursor of another list.
+
+    Executions of `system_jobs`, the scheduler's own work, are listed only for a query that names one.
     """
 
     def __init__(self, *, database: HistoryDatabase, system_jobs: frozenset[str] = frozenset()) -> None:
@@ -92,14 +93,14 @@ class HistoryReads:
         return await self._run(lambda connection: _log(connection, tenant, execution_id, start, limit))
 
     async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
-        """What the steps of the last attempt sent and were answered, masked and cut, by step (a replay).
+        """The requests and responses of the last attempt, masked and cut, by step (for a replay).
 
-        Where that attempt began at a later step (`retryFrom`), the responses that it kept are among them.
+        Where that attempt began at a later step (`retryFrom`), the responses that it reused are included.
         """
         return await self._run(lambda connection: _exchanges(connection, tenant, execution_id))
 
     async def params(self, tenant: str, execution_id: str) -> bytes | None:
-        """The trigger parameters, byte for byte (a replay); None where they were masked, cut or dropped."""
+        """The exact trigger parameters (for a replay); None where they were masked, cut or dropped."""
         row = await self._run(lambda connection: _find(connection, tenant, execution_id))
         return row.params if row is not None and row.params_complete else None
 

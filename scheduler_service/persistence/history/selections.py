@@ -21,13 +21,14 @@ from scheduler_service.persistence.history.schema import (
 )
 
 Selection = sa.Select[tuple[object, ...]]
-# More entries of one execution than this are not put together: it polled for days.
+# An execution that polls for days has more entries; only so many are read.
 MOST_ENTRIES = 5_000
 
 
 def select_executions(query: ExecutionQuery, without: frozenset[str]) -> Selection:
-    """One more row than `query.limit`, so that the page knows whether something follows. Executions of the
-    jobs `without` are there only where one of these is asked for by its id.
+    """One row more than `query.limit`: it shows whether another page follows.
+
+    Executions of the jobs `without` are included only where the query names such a job.
     """
     table = executions.c
     conditions = [table.tenant == query.tenant]
@@ -125,7 +126,7 @@ def _page(
     selection: Selection, place: tuple[sa.ColumnElement[Any], ...], cursor: str | None, limit: int
 ) -> Selection:
     if cursor is not None:
-        # The first part alone lets the index find the place; the rest orders what shares a moment.
+        # By the first condition the index finds the position; the second orders rows of one moment.
         last = read_cursor(cursor, Place)
         values = (last.moment, last.number, last.name)
         selection = selection.where(place[0] <= last.moment, sa.tuple_(*place) < values)

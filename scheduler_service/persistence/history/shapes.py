@@ -82,7 +82,7 @@ def notification_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
 def exchange_wire(exchange: Exchange) -> Wire:
     """The request and the response (None: no answer came) of a step, a check or a notification.
 
-    A part that failed has no status, and may have a response: the data that its instance gave.
+    A failed part has no status, but may have a response: the data that its instance sent.
     """
     answered = (
         exchange.status is not None or exchange.response_body is not None or exchange.response_truncated

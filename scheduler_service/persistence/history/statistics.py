@@ -1,4 +1,4 @@
-"""The figures of `/stats` that the history knows: outcomes and lateness over the last hour."""
+"""The figures of `/stats` from the history: outcomes and lateness over the last hour."""
 
 from collections import Counter
 
@@ -33,21 +33,21 @@ def collect_statistics(connection: sa.Connection, tenant: str, now: int, without
     """`byState` and `perMinute` (oldest first, empty minutes too) count executions by their creation.
 
     `lateness` (ms; None where there is nothing to judge) is that of the timer's newest 10,000. Jobs of
-    `without` do not count; it pays only while they run seldom.
+    `without` do not count; their executions are read one by one, which is cheap while they run seldom.
     """
     minutes = _count(connection, tenant, now, without)
     by_state = {state.value: sum(minute.others[state] for minute in minutes) for state in ExecutionState}
     by_state[ExecutionState.SUCCEEDED.value] = sum(minute.succeeded for minute in minutes)
     return {
         "byState": by_state,
-        "lateness": _judge(_latenesses(connection, tenant, now, without)),
+        "lateness": _summarize(_latenesses(connection, tenant, now, without)),
         "perMinute": [_minute_wire(minute) for minute in minutes],
     }
 
 
 def _count(connection: sa.Connection, tenant: str, now: int, without: frozenset[str]) -> list[Minute]:
     """Whole minutes, oldest first. Most executions succeed: only the others are counted by state."""
-    apart = _count_apart(connection, tenant, _minutes(now), without)
+    apart = _count_excluded(connection, tenant, _minutes(now), without)
     minutes = [_count_minute(connection, tenant, start, apart[start]) for start in _minutes(now)]
     table = executions.c
     others = (
@@ -65,7 +65,7 @@ def _minutes(now: int) -> range:
     return range(newest - WINDOW + MINUTE, newest + MINUTE, MINUTE)
 
 
-def _count_apart(
+def _count_excluded(
     connection: sa.Connection, tenant: str, minutes: range, without: frozenset[str]
 ) -> Counter[int]:
     """How many executions of the jobs `without` each minute has, by its start."""
@@ -105,7 +105,7 @@ def _latenesses(connection: sa.Connection, tenant: str, now: int, without: froze
     return sorted(lateness(row[0], row[1]) or 0 for row in connection.execute(selection))
 
 
-def _judge(found: list[int]) -> Wire:
+def _summarize(found: list[int]) -> Wire:
     if not found:
         return {"p50": None, "p99": None, "max": None}
     return {"p50": _percentile(found, 50), "p99": _percentile(found, 99), "max": found[-1]}

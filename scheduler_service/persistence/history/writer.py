@@ -1,4 +1,4 @@
-"""Writes the history from a thread of its own: no turn ever waits for it."""
+"""Writes the history in a thread of its own: no turn waits for it."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ Work = Callable[[sa.Connection], T]
 
 FLUSH_INTERVAL_SECONDS = 0.05
 PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
-# After a load of this size more is worth waiting for, so many times longer: what begins and ends an execution
-# becomes one row, and the event loop has the interpreter to itself meanwhile.
+# After a load of BUSY_BATCHES the writer waits BUSY_INTERVALS times longer: more of what begins and ends an
+# execution becomes one row, and the event loop has the interpreter to itself meanwhile.
 BUSY_BATCHES = 100
 BUSY_INTERVALS = 8
-# A load of this size is written at once: waiting longer would merge little more.
+# A load of this size is written at once: waiting would merge little more.
 FULL_BATCHES = 8_000
-# What a close waits for the disk before it leaves the rest to the store's `unwritten`.
+# So often a close tries to write before it leaves the rest to the store's `unwritten`.
 CLOSING_TRIES = 2
 
 
@@ -62,13 +62,13 @@ def flush_interval_after(batches: int, seconds: float) -> float:
 
 
 class HistoryWriter:
-    """ports.History on a thread. What is handed over is visible within about 100 ms, or 500 ms while much is.
+    """ports.History in a thread. Records are visible after about 100 ms, 500 ms under load.
 
     `on_written(keys)` gets the (uid, sequence) of durable batches once they are committed, `on_trouble(text)`
     each failure to write, and None when it is over; both are called on the writer's thread and must not
     raise. What could not be written is kept and tried again with growing pauses; beyond `pending_bytes` the
     detail of batches that are not durable is dropped, and their executions are marked so. A record that no
-    database can hold is changed or left out, and named to `on_trouble`.
+    database can store is changed or left out, and reported to `on_trouble`.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class HistoryWriter:
         self._limit = pending_bytes
         self._flush_seconds = flush_seconds
         self._pauses = pauses_seconds
-        self._lock = threading.Lock()  # the same as of `_changed`, but taken without a call of Python's
+        self._lock = threading.Lock()  # the lock of `_changed`, taken without a Python call
         self._changed = threading.Condition(self._lock)
         self._load = Load()
         self._writing_bytes = 0
         self._written = 0
-        self._latest = 0
+        self._last_batches = 0
         self._failures = 0
-        self._hurried = False
+        self._flush_requested = False
         self._closing = False
         self._waiters: list[tuple[int, Future[None]]] = []
         self._work: list[Callable[[], None]] = []
@@ -102,7 +102,7 @@ class HistoryWriter:
         self._thread.start()
 
     def append(self, batch: Batch, *, durable: bool) -> None:
-        """Hands over a turn's records: only puts them into a queue. Raises StoreUnavailable after `close`."""
+        """Puts a turn's records into a queue. Raises StoreUnavailable after `close`."""
         with self._lock:
             if self._closing:
                 self._refuse_when_closed()
@@ -111,7 +111,7 @@ class HistoryWriter:
                 self._changed.notify()
 
     async def flush(self) -> None:
-        """Returns when everything handed over so far is written.
+        """Returns when everything appended so far is written.
 
         Raises StoreUnavailable when a try to write it fails meanwhile; it is kept and tried again.
         """
@@ -121,7 +121,7 @@ class HistoryWriter:
                 return
             self._refuse_when_closed()
             self._waiters.append((self._load.ticket, waiter))
-            self._hurried = True
+            self._flush_requested = True
             self._changed.notify()
         await asyncio.wrap_future(waiter)
 
@@ -133,7 +133,7 @@ class HistoryWriter:
         done: Future[T] = Future()
         with self._changed:
             self._refuse_when_closed()
-            self._work.append(partial(self._perform_one, work, done))
+            self._work.append(partial(self._run_one, work, done))
             self._changed.notify()
         return await asyncio.wrap_future(done)
 
@@ -143,9 +143,9 @@ class HistoryWriter:
         return Removal(self._database.dialect)
 
     async def close(self) -> None:
-        """Writes what was handed over, then ends the thread; the database is its opener's to close.
+        """Writes what was appended, then ends the thread; the database stays open.
 
-        Raises StoreUnavailable where that failed: what was durable lies in the store's `unwritten` still.
+        Raises StoreUnavailable where that failed: durable batches are still in the store's `unwritten`.
         """
         with self._changed:
             self._closing = True
@@ -157,42 +157,42 @@ class HistoryWriter:
 
     def _refuse_when_closed(self) -> None:
         if self._closing:
-            raise StoreUnavailable("the history is closed; hand records over before it ends")
+            raise StoreUnavailable("the history is closed; append records before that")
 
     def _run(self) -> None:
-        while self._await_something():
-            self._perform_work()
+        while self._await_work():
+            self._run_work()
             self._write_load()
         self._settle_waiters(StoreUnavailable("the history is closed"))
-        self._perform_work()
+        self._run_work()
 
-    def _await_something(self) -> bool:
-        """Waits for work or a full or old enough load; False: closing, and nothing (more) can be done."""
+    def _await_work(self) -> bool:
+        """Waits for work, or a load that is due; False: closing, and nothing is left that can be done."""
         with self._changed:
             if self._failures:
                 self._await_pause()
             self._changed.wait_for(lambda: self._load.batches or self._work or self._closing)
             if self._load.batches and not self._failures:
-                interval = flush_interval_after(self._latest, self._flush_seconds)
+                interval = flush_interval_after(self._last_batches, self._flush_seconds)
                 self._changed.wait_for(self._is_due, timeout=interval)
-            self._hurried = False
+            self._flush_requested = False
             if not self._closing:
                 return True
             return bool(self._load.batches or self._work) and self._failures < CLOSING_TRIES
 
     def _await_pause(self) -> None:
         pause = self._pauses[min(self._failures, len(self._pauses)) - 1]
-        self._changed.wait_for(lambda: self._hurried or self._work or self._closing, timeout=pause)
+        self._changed.wait_for(lambda: self._flush_requested or self._work or self._closing, timeout=pause)
 
     def _is_due(self) -> bool:
-        return self._hurried or self._closing or len(self._load.batches) >= FULL_BATCHES
+        return self._flush_requested or self._closing or len(self._load.batches) >= FULL_BATCHES
 
     def _write_load(self) -> None:
         load = self._take_load()
         if not load.batches:
             return
         try:
-            self._write_somehow(load)
+            self._write_or_repair(load)
         except StoreUnavailable as error:
             self._keep(load, error)
             return
@@ -202,15 +202,15 @@ class HistoryWriter:
         with self._changed:
             load, self._load = self._load, Load(ticket=self._load.ticket)
             self._writing_bytes = load.weight
-            self._latest = len(load.batches)
+            self._last_batches = len(load.batches)
             return load
 
-    def _write_somehow(self, load: Load) -> None:
+    def _write_or_repair(self, load: Load) -> None:
         try:
             self._write(load.batches, load.dropped)
         except StoreUnavailable:
             raise
-        except Exception:  # noqa: BLE001 - one bad record must not stop the thread: it is found and named
+        except Exception:  # noqa: BLE001 - one bad record must not stop the thread
             for message in save_good_rows(load.batches, lambda batch: self._write([batch], load.dropped)):
                 self._on_trouble(message)
 
@@ -248,13 +248,13 @@ class HistoryWriter:
             with contextlib.suppress(InvalidStateError):
                 future.set_result(None) if error is None else future.set_exception(error)
 
-    def _perform_work(self) -> None:
+    def _run_work(self) -> None:
         with self._changed:
             work, self._work = self._work, []
-        for perform_one in work:
-            perform_one()
+        for run_one in work:
+            run_one()
 
-    def _perform_one(self, function: Work[T], done: Future[T]) -> None:
+    def _run_one(self, function: Work[T], done: Future[T]) -> None:
         if not done.set_running_or_notify_cancel():
             return
         try:

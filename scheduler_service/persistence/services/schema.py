@@ -6,7 +6,7 @@ from scheduler_service.persistence.sql.columns import text
 
 metadata = sa.MetaData()
 
-# Declared timers are kept as the JSON array that was posted; `digest` tells one array from another.
+# Declared timers are kept as the JSON array that was posted; `digest` identifies it.
 services = sa.Table(
     "manager_service",
     metadata,
