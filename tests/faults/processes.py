@@ -92,14 +92,14 @@ class Run(Caller):
         self.message = ""
         self.code: int | None = None
         self.pid = 0
-        self._url: str | None = None
+        self.url: str | None = None
         self._changed = asyncio.Event()
         self._client: httpx.AsyncClient | None = None
 
     def hear(self, told: dict[str, Any]) -> None:
         match told["what"]:
             case "listening":
-                self._url, self.pid = told["url"], told["pid"]
+                self.url, self.pid = told["url"], told["pid"]
                 self._client = httpx.AsyncClient(
                     base_url=told["url"], timeout=PATIENCE, trust_env=False, verify=False
                 )
@@ -117,7 +117,7 @@ class Run(Caller):
 
     async def is_up(self) -> bool:
         """Whether it came to listen; False: it died before."""
-        await self._until(lambda: self._url is not None or self.code is not None, "listens")
+        await self._until(lambda: self.url is not None or self.code is not None, "listens")
         return self.code is None
 
     async def pass_points(self, count: int) -> None:

@@ -65,10 +65,10 @@ class Durable:
     async def read(cls, home: Home) -> "Durable":
         found = cls()
         async with home.open() as store:
-            await found._take(store)
+            await found.take(store)
         return found
 
-    async def _take(self, store: OpenStore) -> None:
+    async def take(self, store: OpenStore) -> None:
         self.deliveries = {one.delivery_id for one in await store.deliveries("", 500)}
         stored = await store.load("job")
         if stored is None or stored.document is None:

@@ -43,7 +43,7 @@ class Service:
     @property
     def url(self) -> str:
         """Where it is, or was."""
-        return self.run._url or "http://127.0.0.1:9"
+        return self.run.url or "http://127.0.0.1:9"
 
     async def kill(self) -> None:
         """kill -9, and another start."""

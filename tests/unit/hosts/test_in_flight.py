@@ -36,9 +36,9 @@ class Bridge:
         self.offered: list[int] = []
         self.is_away = False
         self.log: list[str] = []
-        redelivery = Redelivery(take=self._take, clock=self.clock, lease=lease)
+        redelivery = Redelivery(take=self.take, clock=self.clock, lease=lease)
         self.calls = CallsInFlight(
-            sender=self.sender, send_guard=OpenSendGuard(), redelivery=redelivery, log=self._write
+            sender=self.sender, send_guard=OpenSendGuard(), redelivery=redelivery, log=self.write
         )
 
     async def advance(self, pause: int) -> None:
@@ -54,14 +54,14 @@ class Bridge:
         for _ in range(20):
             await asyncio.sleep(0)
 
-    async def _take(self, job_id: str, command: Command) -> Reply:
+    async def take(self, job_id: str, command: Command) -> Reply:
         self.offered.append(self.clock.now().steady)
         if self.is_away:
             raise StoreUnavailable("away")
         self.taken.append(command.event)
         return Taken()
 
-    def _write(self, event: str, /, **keys: object) -> None:
+    def write(self, event: str, /, **keys: object) -> None:
         self.log.append(event)
 
 
@@ -184,9 +184,9 @@ class ClosedGate:
 async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
     """Nothing was sent and nothing comes home; the gate hears of it, and it may be made anew."""
     bridge, send_guard = Bridge(), ClosedGate()
-    redelivery = Redelivery(take=bridge._take, clock=bridge.clock)
+    redelivery = Redelivery(take=bridge.take, clock=bridge.clock)
     calls = CallsInFlight(
-        sender=bridge.sender, send_guard=send_guard, redelivery=redelivery, log=bridge._write
+        sender=bridge.sender, send_guard=send_guard, redelivery=redelivery, log=bridge.write
     )
     for _ in range(2):
         calls.call("job", TOKEN, REQUEST)
@@ -202,13 +202,13 @@ async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
     instances = Instances()
     instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
     router = MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=bridge.clock)
-    redelivery = Redelivery(take=bridge._take, clock=bridge.clock)
+    redelivery = Redelivery(take=bridge.take, clock=bridge.clock)
     parts = PartsInFlight(
         sender=bridge.sender,
         send_guard=send_guard,
         router=router,
         redelivery=redelivery,
-        log=bridge._write,
+        log=bridge.write,
         wake_claimers=wake_no_claimers,
     )
     tokens = [Token("uid", number, number, CallKind.PART, 0) for number in (1, 2)]

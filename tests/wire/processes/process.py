@@ -34,7 +34,7 @@ class Process:
         self.out: list[str] = []
         self.err: list[str] = []
         self._said = threading.Condition()
-        self._popen = subprocess.Popen(
+        self.popen = subprocess.Popen(
             arguments,
             cwd=cwd,
             env=dict(environ or bare_environment()),
@@ -44,7 +44,7 @@ class Process:
             text=True,
             start_new_session=True,
         )
-        streams = ((self._popen.stdout, self.out), (self._popen.stderr, self.err))
+        streams = ((self.popen.stdout, self.out), (self.popen.stderr, self.err))
         self._readers = [threading.Thread(target=self._read, args=pair, daemon=True) for pair in streams]
         for reader in self._readers:
             reader.start()
@@ -53,8 +53,8 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._popen.poll() is None:
-            os.killpg(self._popen.pid, signal.SIGKILL)
+        if self.popen.poll() is None:
+            os.killpg(self.popen.pid, signal.SIGKILL)
         self.wait()
 
     def wait_for_line(self, pattern: str, *, many: int = 1) -> re.Match[str]:
@@ -79,14 +79,14 @@ class Process:
 
     def send(self, number: signal.Signals) -> None:
         """A signal to the process itself."""
-        self._popen.send_signal(number)
+        self.popen.send_signal(number)
 
     def wait(self) -> int:
         """Its exit code, once it has ended and everything that it said is there."""
-        code = self._popen.wait(PATIENCE)
+        code = self.popen.wait(PATIENCE)
         for reader in self._readers:
             reader.join(PATIENCE)
-        for stream in (self._popen.stdout, self._popen.stderr):
+        for stream in (self.popen.stdout, self.popen.stderr):
             assert stream is not None
             stream.close()
         return code

@@ -1,0 +1,215 @@
+"""The tests lie where a reader looks for them, share fakes by plain modules, and use public members alone.
+
+The test of `scheduler_service/ROOM/x.py` is `tests/unit/ROOM/test_x.py`, or several files `test_x_ASPECT.py`;
+that of `client_sdk/ROOM/x.py` is `tests/unit/client_sdk/ROOM/test_x.py`. What several implementations promise
+is held by `test_x_suite.py` in the folder above them.
+"""
+
+import ast
+import io
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.unit.docs.pages import ROOT
+
+TESTS = ROOT / "tests"
+UNIT = TESTS / "unit"
+# So many of the modules with more than LONG lines of code, more than DOING of them in functions, have a test
+# at their place.
+LEAST_SHARE = 0.7
+LONG, DOING = 40, 10
+
+# Tests of something else than one module of the product, and what that is.
+OTHER_SUBJECTS = {
+    "test_layout": "the tests themselves",
+    "app/test_work": "the work of one execution over all rooms, counted",
+    "persistence/test_work": "the work of the embedded store, counted",
+    "persistence/history/test_work": "the work of the history, counted",
+    "persistence/test_catalogue_suite": "every catalogue",
+    "persistence/test_queues_suite": "the queues of every store",
+    "persistence/test_state_store_suite": "every state store",
+    "persistence/history/test_postgres": "the history in PostgreSQL, over the dialect in persistence/sql",
+    "persistence/sql/test_databases_of_0_1_0": "databases that 0.1.0 has written",
+    "client_sdk/test_base_install": "what the base install imports",
+    "language/test_template_fuzz": "templates and JSONPath on any text",
+    "timing/test_timer_fuzz": "every parser of timers on any text",
+}
+# Folders that hold no tests of a room of the product.
+OTHER_FOLDERS = {
+    "bench": "the tools in tests/bench",
+    "docs": "the pages in docs",
+    "scripts": "the scripts, the Dockerfile and docker-compose.yml",
+}
+
+# Lines that still use a private member of something else. Numbers may only shrink; a file without one goes.
+PRIVATE_USES: dict[str, int] = {
+    "conformance/hosts/process.py": 2,
+    "faults/test_full_disk.py": 1,
+    "unit/hosts/embedded/test_early_commit.py": 1,
+    "wire/test_after_a_start.py": 3,
+    "wire/test_lost_claims.py": 2,
+    "wire/test_promises_executions.py": 2,
+    "wire/test_sdk_worker.py": 2,
+}
+# Members that a library names so, though they are public.
+NAMED_SO = {"_asdict", "_replace", "_fields", "_exit"}
+# The Dapr SDK shows what its runtime holds by these alone.
+OF_THE_DAPR_SDK = {"_actor_managers", "_active_actors", "_stub"}
+
+
+@cache
+def modules() -> tuple[Path, ...]:
+    """The modules of the product, relative to the checkout."""
+    found = (path for root in ("scheduler_service", "client_sdk") for path in (ROOT / root).rglob("*.py"))
+    left_out = {"migrations", "alembic"}
+    return tuple(sorted(path.relative_to(ROOT) for path in found if not left_out & set(path.parts)))
+
+
+def folder_of(module: Path) -> Path:
+    """Where the test of a module lies, below `tests/unit`."""
+    parts = module.parent.parts
+    return Path(*(parts if parts[0] == "client_sdk" else parts[1:]))
+
+
+def all_tests() -> list[Path]:
+    return sorted(UNIT.rglob("test_*.py"))
+
+
+def names_of(stem: str) -> Iterator[str]:
+    """`cron_text_cases` may be about `cron_text_cases`, `cron_text` or `cron`."""
+    words = stem.removeprefix("test_").split("_")
+    yield from ("_".join(words[:end]) for end in range(len(words), 0, -1))
+
+
+def code_lines(tree: ast.Module, text: str) -> int:
+    """Lines that are neither blank, comment nor docstring."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines = {
+        line
+        for token in tokens
+        if token.type not in silent and token.type != tokenize.ENDMARKER
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(lines - {line for node in ast.walk(tree) for line in docstring_lines(node)})
+
+
+def docstring_lines(node: ast.AST) -> range:
+    """The lines of a node's docstring, if it has one."""
+    match node:
+        case (
+            ast.Module(body=[ast.Expr(value=ast.Constant(value=str())) as first, *_])
+            | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str())) as first, *_])
+            | ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str())) as first, *_])
+            | ast.AsyncFunctionDef(body=[ast.Expr(value=ast.Constant(value=str())) as first, *_])
+        ):
+            return range(first.lineno, (first.end_lineno or first.lineno) + 1)
+    return range(0)
+
+
+def doing_lines(tree: ast.Module) -> int:
+    """Lines of statements inside functions: a module of declarations has hardly any."""
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for one in node.body:
+                if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)):
+                    lines.update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+    return len(lines)
+
+
+def has_test(module: Path) -> bool:
+    """At its place, or as a suite in the folder above."""
+    folder = UNIT / folder_of(module)
+    stem = module.stem
+    own = [folder / f"test_{stem}.py", *folder.glob(f"test_{stem}_*.py")]
+    return any(path.is_file() for path in own) or (folder.parent / f"test_{stem}_suite.py").is_file()
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_each_test_module_names_what_it_tests() -> None:
+    """A module or a package of the product at the same place, else a reason in one of the lists above."""
+    places = {(folder_of(module), module.stem) for module in modules()}
+    packages = [module.parent for module in modules() if module.stem == "__init__" and len(module.parts) > 2]
+    places |= {(folder_of(package), package.name) for package in packages}
+    unknown = []
+    for path in all_tests():
+        place = path.relative_to(UNIT)
+        if place.parts[0] in OTHER_FOLDERS or str(place.with_suffix("")) in OTHER_SUBJECTS:
+            continue
+        if not any((place.parent, name) in places for name in names_of(place.stem)):
+            unknown.append(str(place))
+    assert unknown == []
+
+
+def test_the_reasons_are_needed() -> None:
+    """A test that is gone leaves no line behind."""
+    assert [name for name in OTHER_SUBJECTS if not (UNIT / f"{name}.py").is_file()] == []
+    assert [name for name in OTHER_FOLDERS if not (UNIT / name).is_dir()] == []
+
+
+def test_most_modules_have_their_test_at_its_place() -> None:
+    """The message names those that have none."""
+    counted, missing = 0, []
+    for module in modules():
+        text = (ROOT / module).read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        if module.stem == "__init__" or code_lines(tree, text) <= LONG or doing_lines(tree) <= DOING:
+            continue
+        counted += 1
+        if not has_test(module):
+            missing.append(str(module))
+    share = 1 - len(missing) / counted
+    assert share >= LEAST_SHARE, f"{share:.0%} of {counted}; without a test at its place:\n" + "\n".join(
+        missing
+    )
+
+
+def test_no_test_module_imports_another() -> None:
+    """What several share lies in a module of its own: fixtures in a `conftest.py`, all else by subject."""
+    found = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests"):
+                targets = [*(node.module or "").split("."), *(name.name for name in node.names)]
+            elif isinstance(node, ast.Import):
+                targets = [
+                    part
+                    for name in node.names
+                    if name.name.startswith("tests.")
+                    for part in name.name.split(".")
+                ]
+            else:
+                continue
+            if any(target.startswith("test_") for target in targets):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == []
+
+
+def private_uses(path: Path) -> Iterator[int]:
+    """The lines on which a file uses a private member of anything but itself."""
+    for node in ast.walk(parse(path)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(attr=name) if name.startswith("_") and not name.startswith("__"):
+                if name not in NAMED_SO | OF_THE_DAPR_SDK:
+                    yield node.lineno
+            case ast.ImportFrom(names=names, module=str(module)) if module.partition(".")[0] != "tests":
+                if any(one.name.startswith("_") and not one.name.startswith("__") for one in names):
+                    yield node.lineno
+
+
+def test_tests_use_public_members_alone() -> None:
+    """What a test needs to see, the product shows; the list above holds what is left of before."""
+    found: Counter[str] = Counter()
+    for path in sorted(TESTS.rglob("*.py")):
+        if uses := len(set(private_uses(path))):
+            found[str(path.relative_to(TESTS))] = uses
+    assert dict(found) == PRIVATE_USES
