@@ -1,26 +1,39 @@
-"""What both hosts are made of: values that settings give, the history's writer, the cleaner, the sender."""
+"""What all hosts are made of: parts from the settings, the history's writer, the cleanup, the sender."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
+
+import msgspec
 
 from scheduler_service.app.egress import egress_of
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import TENANT, Compiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
 from scheduler_service.domain.moments import DAY, SECOND
+from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.host_parts import Core, HostLimits
+from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
+from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import Sender
+from scheduler_service.ports.services import Router
+from scheduler_service.ports.state import OpenStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
+from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory
@@ -33,11 +46,11 @@ class Resending(Protocol):
     """Sends again what lies in the outbox."""
 
     async def resend_outbox(self) -> int:
-        """As `hosts.notification_sender.Courier.resend_outbox`."""
+        """As `hosts.notification_sender.NotificationSender.resend_outbox`."""
 
 
 class Outbox:
-    """`system://outbox`, bound to the courier when there is one: that needs the sender, which needs this."""
+    """`system://outbox`. The notification sender is bound later: it needs the sender, which needs this."""
 
     notifications: Resending
 
@@ -59,6 +72,41 @@ def make_core(compiler: Compiler) -> Core:
     )
 
 
+def make_host_parts(
+    settings: Settings,
+    compiler: Compiler,
+    *,
+    history: History,
+    sender: Sender,
+    router: Router,
+    clock: Timekeeper,
+    log: Log,
+    wake_claimers: WakeClaimers = wake_no_claimers,
+    decorators: PortDecorators = NO_DECORATORS,
+) -> HostParts:
+    """What every host is made of, in a service, a worker process or a node of a cluster."""
+    return HostParts(
+        core=make_core(compiler),
+        history=decorators.history(history),
+        sender=decorators.sender(sender),
+        router=router,
+        clock=clock,
+        redact=make_masking(settings).redact_all,
+        count=count_missed,
+        log=log,
+        wake_claimers=wake_claimers,
+        limits=limits_of(settings),
+    )
+
+
+def make_embedded_host(parts: HostParts, store: OpenStore) -> EmbeddedHost:
+    """The host of one store in this process."""
+    holder = Holder(store.node_id, f"{store.boot}-{os.getpid()}")
+    return build_embedded_host(
+        EmbeddedParts(store=store, holder=holder, boot=store.boot, **msgspec.structs.asdict(parts))
+    )
+
+
 def make_masking(settings: Settings) -> Masking:
     """What of records may be written."""
     return Masking(
@@ -69,23 +117,23 @@ def make_masking(settings: Settings) -> Masking:
     )
 
 
-# A commit takes a millisecond or two, and at times, beside a checkpoint, ten.
-EARLY_COMMIT = 20
-BATCH_WINDOW = 10
-
-# So long before its moment the turns of a crowd may begin: five thousand firings in time with one process.
-BURST_LEAD = 500
+# How far ahead of its moment a firing is committed (docs/decisions/0017). A commit takes 1 or 2 ms, and 10 at
+# times, beside a checkpoint.
+EARLY_COMMIT_MS = 20
+BATCH_WINDOW_MS = 10
+# How early the turns of a burst may begin: enough for 5,000 firings at one moment in one process.
+BURST_LEAD_MS = 500
 
 
 def limits_of(settings: Settings) -> HostLimits:
-    """What settings say to a host."""
+    """The limits of a host."""
     return HostLimits(
         ready=settings.limits.ready,
         retries=settings.notification.retries,
         interval=round(settings.notification.interval_seconds * SECOND),
-        early_commit=EARLY_COMMIT,
-        batch_window=BATCH_WINDOW,
-        burst_lead=BURST_LEAD,
+        early_commit=EARLY_COMMIT_MS,
+        batch_window=BATCH_WINDOW_MS,
+        burst_lead=BURST_LEAD_MS,
     )
 
 
@@ -96,17 +144,17 @@ def open_writer(confirm: Confirm, database: HistoryDatabase, log: Log) -> Histor
     def on_written(keys: Sequence[tuple[str, int]]) -> None:
         loop.call_soon_threadsafe(lambda: _ignore(confirm(keys)))
 
-    def tell(trouble: str | None) -> None:
+    def note(trouble: str | None) -> None:
         if trouble is None:
             log("history_writes_again")
         else:
             log("history_not_written", error=trouble)
 
-    return HistoryWriter(database=database, on_written=on_written, on_trouble=tell)
+    return HistoryWriter(database=database, on_written=on_written, on_trouble=note)
 
 
 def _ignore(writing: Any) -> None:
-    """A confirmation that is not written is given again after the next start; a repetition does nothing."""
+    """A confirmation that fails is repeated after the next start; a repetition does nothing."""
     asyncio.ensure_future(writing).add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
@@ -137,7 +185,7 @@ def system_functions(
 def make_sender(
     loaded: Loaded, served: str, *, directory: Directory, system: Mapping[str, SystemFunction]
 ) -> HttpSender:
-    """The sender, which asks `directory` where services are."""
+    """The sender; `directory` has the addresses of services."""
     settings = loaded.settings
     return HttpSender(
         policy=egress_of(loaded),

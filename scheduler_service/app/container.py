@@ -1,7 +1,6 @@
 """The rooms of one service: each is built when it is first asked for, out of those that it names."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -10,10 +9,9 @@ from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.builders import (
     Outbox,
-    limits_of,
     make_cleanup,
-    make_core,
-    make_masking,
+    make_embedded_host,
+    make_host_parts,
     make_sender,
     open_writer,
     system_functions,
@@ -25,11 +23,9 @@ from scheduler_service.app.store_opening import StoreWatch
 from scheduler_service.app.surroundings import TENANT, Compiler
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes.build import Processes, build_processes
 from scheduler_service.hosts.processes.parent_service import ParentService
@@ -40,17 +36,12 @@ from scheduler_service.hosts.processes.worker_supervisor import WorkerContext, W
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.state import OpenStore
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
-from scheduler_service.timing.misfire import count_missed
+from scheduler_service.telemetry.decorators import PortDecorators
 from scheduler_service.transport.sender import HttpSender
-
-WrapHistory = Callable[[History], History]
-WrapSender = Callable[[Sender], Sender]
 
 
 class ContainerBase(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +57,7 @@ class ContainerBase(msgspec.Struct, frozen=True, kw_only=True):
     store: OpenStore
     database: HistoryDatabase
     clock: Timekeeper
-    wrap: WrapHistory | None
-    carry: WrapSender | None
+    decorators: PortDecorators
 
 
 class Container:
@@ -114,23 +104,18 @@ class Container:
     def host(self) -> EmbeddedHost:
         """Takes the turns of the service's own shard."""
         base = self._base
-        settings = base.loaded.settings
-        parts = EmbeddedParts(
-            core=make_core(self.compiler),
-            store=self.store,
-            history=base.wrap(self.writer) if base.wrap else self.writer,
-            sender=base.carry(self.sender) if base.carry else self.sender,
+        parts = make_host_parts(
+            base.loaded.settings,
+            self.compiler,
+            history=self.writer,
+            sender=self.sender,
             router=self.services.router,
-            wake_claimers=self.services.wake_claimers,
             clock=base.clock,
-            redact=make_masking(settings).redact_all,
-            count=count_missed,
             log=base.log,
-            holder=Holder(self.store.node_id, f"{self.store.boot}-{os.getpid()}"),
-            boot=self.store.boot,
-            limits=limits_of(settings),
+            wake_claimers=self.services.wake_claimers,
+            decorators=base.decorators,
         )
-        return build_embedded_host(parts)
+        return make_embedded_host(parts, self.store)
 
     @cached_property
     def jobs(self) -> OwnShard | Shards:

@@ -13,10 +13,8 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.actor_listener import SIDECAR_KEEP_ALIVE_SECONDS, create_actor_app
 from scheduler_service.app.builders import (
     Outbox,
-    limits_of,
     make_cleanup,
-    make_core,
-    make_masking,
+    make_host_parts,
     make_sender,
     open_writer,
     system_functions,
@@ -46,7 +44,6 @@ from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.logs import stderr_log
-from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.invocation import InvocationDirectory, InvocationSender
 
 
@@ -166,20 +163,15 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     services.fall_back_to(directory.address)
     system = system_functions(cleaner, outbox, services)
     sender = InvocationSender(sender=make_sender(loaded, served, directory=directory, system=system))
+    host_parts = make_host_parts(
+        settings, compiler, history=writer, sender=sender, router=services.router, clock=clock, log=log
+    )
     host = build_dapr_host(
         DaprParts(
-            core=make_core(compiler),
             cluster=cluster,
             sidecar=Sidecar(client=client),
-            history=writer,
-            sender=sender,
-            router=services.router,
             owner_of=services.owner_of,
-            clock=clock,
-            redact=make_masking(settings).redact_all,
-            count=count_missed,
-            log=log,
-            limits=limits_of(settings),
+            **msgspec.structs.asdict(host_parts),
         )
     )
     outbox.notifications = host.notifications

@@ -15,7 +15,6 @@ import uvloop
 from fastapi import FastAPI
 
 from scheduler_service.api.authentication import is_loopback
-from scheduler_service.app.container import WrapHistory, WrapSender
 from scheduler_service.app.egress import log_egress
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.service import open_service
@@ -24,6 +23,7 @@ from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, SettingsError
+from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.logs import stderr_log
 
 BACKLOG = 2048
@@ -70,8 +70,7 @@ async def serve(
     loaded: Loaded,
     *,
     log: Log,
-    wrap: WrapHistory | None = None,
-    carry: WrapSender | None = None,
+    decorators: PortDecorators = NO_DECORATORS,
     faults: FaultPoints | None = None,
     began: OnListening | None = None,
     opening: OpenService | None = None,
@@ -88,7 +87,7 @@ async def serve(
     log_egress(loaded, log)
     listener = listen(settings.server.host, settings.server.port)
     served = address_of(settings, listener)
-    embedded = partial(open_service, wrap=wrap, carry=carry, faults=faults)
+    embedded = partial(open_service, decorators=decorators, faults=faults)
     service = await _open(opening or embedded, loaded, served, log, listener)
     server = make_server(service.api)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -7,7 +7,7 @@ from typing import Protocol
 from fastapi import FastAPI
 
 from scheduler_service.api.application import create_api
-from scheduler_service.app.container import Container, ContainerBase, WrapHistory, WrapSender
+from scheduler_service.app.container import Container, ContainerBase
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.sharding import check_workers, shard_of
 from scheduler_service.app.store_opening import StoreWatch, data_folder, open_store
@@ -19,6 +19,7 @@ from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
+from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 
 
 class KeepTime(Protocol):
@@ -77,25 +78,24 @@ async def open_service(
     *,
     served: str,
     log: Log,
-    wrap: WrapHistory | None = None,
-    carry: WrapSender | None = None,
+    decorators: PortDecorators = NO_DECORATORS,
     faults: FaultPoints | None = None,
     keep_time: KeepTime = SystemClock,
 ) -> Service:
     """Opens the data folder and builds the service; nothing fires before `start`.
 
-    `wrap` puts another history in front of the service's own, `carry` another sender; `faults` watches
-    durable writes; `keep_time` makes the clock. Worker processes have none of the four. Raises StoreError
-    where store or folder cannot be used, SettingsError for an env_file that cannot be read.
+    `decorators` wrap the ports of this process, not those of worker processes; `faults` watches durable
+    writes, `keep_time` makes the clock. Raises StoreError where store or folder cannot be used,
+    SettingsError for an env_file that cannot be read.
     """
     settings = loaded.settings
     check_workers(settings)
-    # They begin at once: their imports take as long as what is to be done here.
+    # Started first: their imports take as long as the rest of the start.
     launched: list[WorkerProcess] = []
     try:
         while len(launched) < settings.server.workers - 1:
             launched.append(await WorkerProcess.launch())
-        base = await _open_base(loaded, served, log, wrap, carry, faults, keep_time)
+        base = await _open_base(loaded, served, log, decorators, faults, keep_time)
         rooms = Container(base=base, launched=launched)
         await rooms.attach()
         await rooms.workers.open()
@@ -109,8 +109,7 @@ async def _open_base(
     loaded: Loaded,
     served: str,
     log: Log,
-    wrap: WrapHistory | None,
-    carry: WrapSender | None,
+    decorators: PortDecorators,
     faults: FaultPoints | None,
     keep_time: KeepTime,
 ) -> ContainerBase:
@@ -140,6 +139,5 @@ async def _open_base(
         store=store,
         database=database,
         clock=keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew),
-        wrap=wrap,
-        carry=carry,
+        decorators=decorators,
     )

@@ -15,13 +15,16 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from scheduler_service.app.builders import limits_of, make_core, make_masking, make_sender, open_writer
+from scheduler_service.app.builders import (
+    make_embedded_host,
+    make_host_parts,
+    make_sender,
+    open_writer,
+)
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.surroundings import Compiler, make_surroundings
-from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent_client import (
@@ -40,7 +43,6 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.logs import stderr_log
-from scheduler_service.timing.misfire import count_missed
 
 DONE = rpc_methods.START.write_result(None)
 
@@ -151,23 +153,17 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     )
     writer = open_writer(store.written, database, log)
     clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
-    host = build_embedded_host(
-        EmbeddedParts(
-            core=make_core(compiler),
-            store=store,
-            history=writer,
-            sender=sender,
-            router=RemoteRouter(connection=connection),
-            wake_claimers=lambda write: wake_parent_claimers(connection, write),
-            clock=clock,
-            redact=make_masking(settings).redact_all,
-            count=count_missed,
-            log=log,
-            holder=Holder(store.node_id, f"{store.boot}-{os.getpid()}"),
-            boot=store.boot,
-            limits=limits_of(settings),
-        )
+    parts = make_host_parts(
+        settings,
+        compiler,
+        history=writer,
+        sender=sender,
+        router=RemoteRouter(connection=connection),
+        clock=clock,
+        log=log,
+        wake_claimers=lambda write: wake_parent_claimers(connection, write),
     )
+    host = make_embedded_host(parts, store)
     service = WorkerService(
         host=host,
         store=store,

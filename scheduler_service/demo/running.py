@@ -15,6 +15,7 @@ from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.settings import Loaded
+from scheduler_service.telemetry.decorators import PortDecorators
 from scheduler_service.telemetry.logs import stderr_log
 
 TARGET_HOST = "127.0.0.1"
@@ -41,7 +42,7 @@ async def _run(loaded: Loaded) -> None:
         _print_line(f"Punctual answers at {served} (try {served}/jobs); stop with Ctrl-C. Ended executions:")
 
     try:
-        await serve(loaded, log=stderr_log(), wrap=_print_ends, began=begin)
+        await serve(loaded, log=stderr_log(), decorators=PortDecorators(history=_print_ends), began=begin)
     finally:
         server.should_exit = True
         await serving

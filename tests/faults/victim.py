@@ -25,6 +25,7 @@ from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.settings import load_settings
+from scheduler_service.telemetry.decorators import PortDecorators
 from scheduler_service.telemetry.logs import EventLog
 
 LONGEST_ORDER = 65_536
@@ -108,10 +109,10 @@ def run_service(order: Order) -> int:
     async def began(url: str) -> None:
         tell(order.run, "listening", url=url, pid=os.getpid())
 
+    decorators = PortDecorators(sender=lambda sender: TappedSender(sender, points))
+
     async def run(log: EventLog) -> None:
-        await serve(
-            loaded, log=log, carry=lambda sender: TappedSender(sender, points), faults=points, began=began
-        )
+        await serve(loaded, log=log, decorators=decorators, faults=points, began=began)
 
     try:
         with Path(order.log).open("a") as stream:

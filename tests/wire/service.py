@@ -10,6 +10,7 @@ import httpx
 from scheduler_service.app.service import Service, open_service
 from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.settings import Loaded, Settings
+from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from tests.wire.target import Target
 
 START = 1_767_225_600_000
@@ -107,7 +108,7 @@ class World:
 
 
 @asynccontextmanager
-async def running(**settings: Any) -> AsyncIterator[World]:
+async def running(*, decorators: PortDecorators = NO_DECORATORS, **settings: Any) -> AsyncIterator[World]:
     """A started service in memory; `settings` are groups, as in `limits={"body_bytes": 100}`.
 
     The services `jobswork` and `jobsclient` are the target.
@@ -122,6 +123,7 @@ async def running(**settings: Any) -> AsyncIterator[World]:
             served=SERVED,
             log=lambda event, /, **keys: log.append((event, keys)),
             keep_time=lambda *, skew, on_step: clock,
+            decorators=decorators,
         )
         await service.start()
         world = World(service=service, target=target, clock=clock, log=log)

@@ -35,13 +35,13 @@ async def trigger(world: World) -> str:
 async def is_waiting(world: World) -> bool:
     """Whether its step looks for an instance."""
     host: Any = world.service._rooms.host
-    return len(host.outgoing.parts) == 1
+    return len(host.effects.parts) == 1
 
 
 async def is_checking(world: World) -> bool:
     """Whether a check is on its way."""
     host: Any = world.service._rooms.host
-    return len(host.outgoing.crew) == 1
+    return len(host.effects.calls) == 1
 
 
 async def test_a_step_waits_for_the_instances_of_before(tmp_path: Path) -> None:

@@ -1,0 +1,30 @@
+"""What stands in front of the ports of a process: the place of metrics and traces."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from scheduler_service.ports.history import History
+from scheduler_service.ports.sending import Sender
+
+
+def _plain_history(history: History) -> History:
+    return history
+
+
+def _plain_sender(sender: Sender) -> Sender:
+    return sender
+
+
+class PortDecorators(msgspec.Struct, frozen=True, kw_only=True):
+    """Wraps each port with an implementation of the same port; by default with none, at no cost.
+
+    The history gets every record, the lateness of a firing included; the sender makes every call. A
+    decorator returns what it gets from the port behind it, never raises of its own and never waits.
+    """
+
+    history: Callable[[History], History] = _plain_history
+    sender: Callable[[Sender], Sender] = _plain_sender
+
+
+NO_DECORATORS = PortDecorators()
