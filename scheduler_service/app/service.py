@@ -30,17 +30,17 @@ class KeepTime(Protocol):
 
 
 class Service:
-    """One running service: `api` is its ASGI application."""
+    """One running service: `api` is its ASGI application, `components` is what it is made of, for tests."""
 
     def __init__(self, *, loaded: Loaded, rooms: Container, api: FastAPI, log: Log) -> None:
         self.api = api
         self._loaded = loaded
-        self._rooms = rooms
+        self.components = rooms
         self._log = log
 
     async def start(self) -> None:
         """Recovers, installs the system jobs, takes firings. Raises StoreError."""
-        rooms = self._rooms
+        rooms = self.components
         # First, for the jobs of this process may want those of the others at once.
         await rooms.workers.start()
         await rooms.host.start()
@@ -50,26 +50,26 @@ class Service:
 
     def is_settled(self, *, open_calls: int = 0) -> bool:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
-        components = self._rooms
+        components = self.components
         return components.services.is_idle and components.host.is_settled(open_calls=open_calls)
 
     async def breaks(self) -> str:
         """Returns, in words, when the service cannot go on."""
-        return await self._rooms.watch.breaks()
+        return await self.components.watch.breaks()
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything (SPEC section 14).
 
         Without its store there is nothing to wait for: what runs can end nowhere.
         """
-        grace = 0 if self._rooms.watch.is_lost else grace
-        self._log("draining", graceMs=grace, running=self._rooms.host.running)
-        self._rooms.services.stop_claims()
-        await asyncio.gather(self._rooms.host.stop(grace), self._rooms.workers.stop(grace))
-        await self._rooms.sender.close()
-        await self._rooms.reads.close()
-        await self._rooms.services.close()
-        self._rooms.database.close()
+        grace = 0 if self.components.watch.is_lost else grace
+        self._log("draining", graceMs=grace, running=self.components.host.running)
+        self.components.services.stop_claims()
+        await asyncio.gather(self.components.host.stop(grace), self.components.workers.stop(grace))
+        await self.components.sender.close()
+        await self.components.reads.close()
+        await self.components.services.close()
+        self.components.database.close()
         self._log("stopped")
 
 

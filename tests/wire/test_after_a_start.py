@@ -34,13 +34,13 @@ async def trigger(world: World) -> str:
 
 async def is_waiting(world: World) -> bool:
     """Whether its step looks for an instance."""
-    host: Any = world.service._rooms.host
+    host: Any = world.service.components.host
     return len(host.effects.parts) == 1
 
 
 async def is_checking(world: World) -> bool:
     """Whether a check is on its way."""
-    host: Any = world.service._rooms.host
+    host: Any = world.service.components.host
     return len(host.effects.calls) == 1
 
 
@@ -86,7 +86,7 @@ async def test_a_check_waits_no_longer_than_they_may_take(tmp_path: Path) -> Non
     """From `services.offline_seconds` on nobody is awaited by checks, and what is sent like them, either."""
     await first_life(tmp_path)
     async with running(store={"data": str(tmp_path)}) as world:
-        directory = world.service._rooms.services.directory
+        directory = world.service.components.services.directory
         assert directory.awaits_instances("shop")
         world.clock.advance(round(OFFLINE * 1_000))
         assert not directory.awaits_instances("shop")

@@ -41,7 +41,7 @@ class Late:
 async def one_part() -> AsyncIterator[tuple[World, Late]]:
     """A service in whose queue one part lies."""
     async with running() as world:
-        queues: Any = world.service._rooms.services.queues
+        queues: Any = world.service.components.services.queues
         late = queues._table = Late(queues._table)
         posted = definition(request=[STEP], timeoutSeconds=600)
         data_of(await world.client.post("/jobs/j", json=posted), 201)

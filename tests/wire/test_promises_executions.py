@@ -439,9 +439,9 @@ async def test_an_accepted_feedback_is_seen_at_once(tmp_path: Path) -> None:
     async with running(store={"data": str(tmp_path)}) as world:
         await create(world.client, **{"async": True}, request=[step])
         started = await trigger(world)
-        await world.service._rooms.writer.flush()
+        await world.service.components.writer.flush()
         held = threading.Event()
-        held_up = asyncio.ensure_future(world.service._rooms.writer.perform(lambda _: held.wait(20)))
+        held_up = asyncio.ensure_future(world.service.components.writer.perform(lambda _: held.wait(20)))
         data_of(await world.client.post(world.target.seen[-1].query["to"], json={"status": "success"}))
         reading = asyncio.ensure_future(world.client.get(f"/executions/{started['executionId']}"))
         await asyncio.wait({reading}, timeout=0.2)

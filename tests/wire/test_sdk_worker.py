@@ -242,7 +242,7 @@ async def test_renewals_keep_what_takes_longer_than_its_lease() -> None:
 
 async def _until(world: World) -> int:
     """Until when the one lease goes."""
-    reader: Any = world.service._rooms.store.queues._reader
+    reader: Any = world.service.components.store.queues._reader
     rows = await reader.read(lambda base: base.execute("SELECT until FROM parts").fetchall())
     return int(rows[0][0])
 
@@ -320,7 +320,7 @@ async def test_a_scheduler_that_stops_is_not_asked_again_and_again() -> None:
         async with at_work(world, worker, line=lambda _: line):
             await world.settle()
             assert line.claims == 1
-            world.service._rooms.services.stop_claims()
+            world.service.components.services.stop_claims()
             for _ in range(1_000):
                 await asyncio.sleep(0)
             assert line.claims <= 2
