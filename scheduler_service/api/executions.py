@@ -9,10 +9,9 @@ from starlette.responses import Response
 from client_sdk.models import Cancellation, ReplayRequest
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.job_commands import run_command
-from scheduler_service.api.jobs import find_job, read_definition
+from scheduler_service.api.jobs import find_job, read_definition, show_started
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse, succeed
-from scheduler_service.api.triggers import show_started
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy, parse_execution_id
 from scheduler_service.domain.records import Exchange

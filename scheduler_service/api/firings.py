@@ -18,7 +18,7 @@ from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.persistence.common.cursor import read_cursor, write_cursor
 from scheduler_service.persistence.history.queries import FiringQuery, Place
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.timing.firings import advance, between, latest
+from scheduler_service.timing.occurrences import advance, between, latest
 from scheduler_service.timing.preview import Shown, preview, show
 from scheduler_service.timing.timer import Timer
 

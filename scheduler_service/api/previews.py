@@ -16,7 +16,7 @@ from scheduler_service.engine.compile import below_timer, compile_posted_timer
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.retry import Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview
-from scheduler_service.timing.firings import warnings_at
+from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.preview import COUNT_MAX, preview
 from scheduler_service.timing.timer import Timer
 from scheduler_service.timing.times import parse_time

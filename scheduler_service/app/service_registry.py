@@ -10,14 +10,13 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.delivery import Compile, Deliver
-from scheduler_service.services.declarations import Declarations
-from scheduler_service.services.directory import RegistryDirectory
+from scheduler_service.services.declared import Declarations
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
-from scheduler_service.services.registry import Registry
+from scheduler_service.services.registry import Registry, RegistryDirectory
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.services.routing import RANDOM
 from scheduler_service.settings.model import Services

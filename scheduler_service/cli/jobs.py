@@ -11,6 +11,7 @@ import typer
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.declarations import compare, read_definitions, read_value
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.options import (
     Cursor,
     Key,
@@ -23,7 +24,6 @@ from scheduler_service.cli.options import (
     read_pairs,
 )
 from scheduler_service.cli.output import Format, note, note_warnings, show, show_page
-from scheduler_service.cli.waiting import show_end
 
 app = typer.Typer(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 JobId = Annotated[str, typer.Argument(help="The job's id.")]

@@ -11,9 +11,9 @@ from scheduler_service.cli.connection import closing_connections
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.linting import lint
-from scheduler_service.cli.nodes import list_nodes
 from scheduler_service.cli.options import Output
 from scheduler_service.cli.output import Format, show
+from scheduler_service.cli.services import list_nodes
 from scheduler_service.cli.serving import demo, serve, show_settings
 from scheduler_service.cli.working import work
 

@@ -1,4 +1,4 @@
-"""`punctual services …`: register, read and compare what services declare."""
+"""`punctual services …`: register, read and compare what services declare; `punctual nodes`."""
 
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -8,16 +8,18 @@ import typer
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.declarations import read_declaration, read_value
 from scheduler_service.cli.errors import AbsentError, Exit
+from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Source, Timeout, Url, Wait
 from scheduler_service.cli.output import Format, note, note_warnings, show, show_page
-from scheduler_service.cli.waiting import check_success, wait_for
 
 app = typer.Typer(no_args_is_help=True, help="Register services, and show how their jobs differ.")
 KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")
 """The members that `PUT /services/{name}` resets when they are left out."""
+
 Name = Annotated[str, typer.Argument(help="The service's name.")]
 COLUMNS = ("name", "address", "onlineCount", "instanceCount", "updatedAt")
 DRIFT = ("jobId", "kind", "action", "message")
+NODES = ("nodeId", "state", "address", "version", "jobsHeld", "running", "lastHeartbeat")
 
 
 @app.command("list")
@@ -94,6 +96,14 @@ def show_drift(
         show_page(page, output, DRIFT)
     if page["items"]:
         raise typer.Exit(Exit.REFUSED)
+
+
+def list_nodes(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """List the scheduler's processes with their state and load.
+
+    Example: punctual nodes
+    """
+    show_page(connect(url, key).get("/nodes"), output, NODES)
 
 
 def _complete(connection: ApiConnection, name: str, given: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.records import Exchange, StepEnded, exchange_of
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
-from scheduler_service.engine.headers import find_header, read_retry_after
 from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.parts.dispatch import dispatch_step
@@ -15,7 +14,7 @@ from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import Refused, make_request, whole_url
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import settle
+from scheduler_service.engine.verdicts import find_header, read_retry_after, settle
 
 FAILURE_TYPES = {
     FaultKind.CONNECT: (OWN_FAULT, FailureType.CONNECT),

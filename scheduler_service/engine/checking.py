@@ -9,12 +9,11 @@ from scheduler_service.domain.records import CheckEnded, exchange_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.chain import limit_of
-from scheduler_service.engine.headers import read_retry_after
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
 from scheduler_service.engine.requests import Refused, make_request, own_headers, trace_of
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState
-from scheduler_service.engine.verdicts import Unreadable, read_report, settle
+from scheduler_service.engine.verdicts import Unreadable, read_report, read_retry_after, settle
 from scheduler_service.language.values import parse_json
 
 TOLERATED = 2

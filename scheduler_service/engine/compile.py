@@ -1,6 +1,7 @@
 """Compiles a definition and checks, once, all that can be known before it runs (SPEC sections 2, 4)."""
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +10,6 @@ from client_sdk.models import JobDefinition
 from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.fingerprint import fingerprint, shape_of
 from scheduler_service.engine.parts.options import lead_of
 from scheduler_service.engine.program import Policy, Program, Step, Surroundings
 from scheduler_service.engine.schemas import check_schema
@@ -22,6 +22,10 @@ from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
 ROOT_NAMES = frozenset({"responses", "trigger"})
 PER_ATTEMPT = FEEDBACK_URLS | {"schedulingRequestCounts"}
+OWN = ("jobName", "jobDescription", "objectId", "labels")
+"""The texts in which jobs of one shape may differ, by their JSON names."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Compiled(msgspec.Struct, frozen=True):
@@ -68,6 +72,28 @@ def compile_posted_timer(timer: TimerModel | None, *, default_zone: str) -> Time
 def below_timer(problems: Iterable[Problem]) -> list[Problem]:
     """Problems of a timer, with their pointers in the definition."""
     return [Problem(f"/timer{one.pointer}", one.code, one.message) for one in problems]
+
+
+def fingerprint(definition: JobDefinition) -> bytes:
+    """Equal for equal definitions: defaults filled in, `active` and `jobId` left out (SPEC section 10)."""
+    shape, own, bodies = _split(definition)
+    return join(shape, digest_timer(definition.timer), own, bodies)
+
+
+def shape_of(definition: JobDefinition) -> bytes:
+    """Equal for definitions that differ at most in jobId, timer, OWN and the bodies of their steps."""
+    return _split(definition)[0]
+
+
+def digest_timer(timer: TimerModel | None) -> bytes:
+    """Equal for equal timers."""
+    dumped = None if timer is None else timer.model_dump(mode="json", by_alias=True)
+    return hashlib.sha256(_encode(dumped)).digest()
+
+
+def join(shape: bytes, timer: bytes, own: Mapping[str, object], bodies: Sequence[Sequence[object]]) -> bytes:
+    """The fingerprint of the parts; `bodies` has for each step a sequence with its body, or an empty one."""
+    return hashlib.sha256(shape + timer + _encode((own, bodies))).digest()
 
 
 def _timer(definition: JobDefinition, around: Surroundings, problems: list[Problem]) -> Timer | None:
@@ -209,3 +235,23 @@ def _assemble(
         params_schema=definition.params_schema,
         system=system,
     )
+
+
+def _split(definition: JobDefinition) -> tuple[bytes, dict[str, object], list[list[object]]]:
+    filled = definition.model_dump(mode="json", by_alias=True, exclude={"active", "job_id", "timer"})
+    own = {name: filled.pop(name) for name in OWN}
+    bodies = _take_bodies(definition, filled)
+    filled["leadSeconds"] = lead_of(definition)
+    return hashlib.sha256(_encode(filled)).digest(), own, bodies
+
+
+def _take_bodies(definition: JobDefinition, filled: dict[str, Any]) -> list[list[object]]:
+    """Tells `body: null` from no body, which the dump shows alike."""
+    for entry, dumped in zip(definition.notification, filled["notification"], strict=True):
+        if not entry.has_body:
+            del dumped["body"]
+    bodies: list[list[object]] = []
+    for step, dumped in zip(definition.request, filled["request"], strict=True):
+        body = dumped.pop("body")
+        bodies.append([body] if step.has_body else [])
+    return bodies

@@ -17,11 +17,17 @@ from client_sdk.models import Timer as TimerModel
 from client_sdk.models.definition import LabelName
 from client_sdk.models.fields import FilledText, Text
 from scheduler_service.domain.errors import DefinitionError, Problem
-from scheduler_service.engine.compile import RESERVED_IDS, Compiled, below_timer, compile_posted_timer
-from scheduler_service.engine.fingerprint import digest_timer, join
+from scheduler_service.engine.compile import (
+    RESERVED_IDS,
+    Compiled,
+    below_timer,
+    compile_posted_timer,
+    digest_timer,
+    join,
+)
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.language.template import constant_json
-from scheduler_service.timing.firings import warnings_at
+from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.timer import Timer
 
 Members = Mapping[str, msgspec.Raw]

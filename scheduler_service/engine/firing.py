@@ -8,8 +8,8 @@ from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.engine.admission import new_execution, submit
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.timing.firings import Firing, upcoming
 from scheduler_service.timing.misfire import MissedRun, plan
+from scheduler_service.timing.occurrences import Firing, upcoming
 from scheduler_service.timing.timer import TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"

@@ -4,9 +4,9 @@ from scheduler_service.domain.document import Open
 from scheduler_service.domain.execution import ExecutionState, FiringOutcome, TriggeredBy
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.attempt import Broken, cancel, fail
-from scheduler_service.engine.headers import find_header
 from scheduler_service.engine.retry import GiveUp
 from scheduler_service.engine.turn_state import TurnState
+from scheduler_service.engine.verdicts import find_header
 
 GONE, JOB_GONE = "gone", "jobGone"
 GONE_STATUS = 410

@@ -1,6 +1,15 @@
 """decide(): the one entry to the behaviour of a job, from an event to effects."""
 
-from scheduler_service.domain.document import Calling, Checking, CheckWaiting, Open, Retrying
+from scheduler_service.domain.document import (
+    Calling,
+    Checking,
+    CheckWaiting,
+    Context,
+    Open,
+    PartsOpen,
+    PartsQueued,
+    Retrying,
+)
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.events import (
     Activated,
@@ -23,22 +32,26 @@ from scheduler_service.domain.events import (
     Unsent,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.moments import Now
+from scheduler_service.domain.records import exchange_of
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started, Taken, Unchanged
+from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.admission import admit, drop, new_execution, start_queued, submit
-from scheduler_service.engine.attempt import token_of
-from scheduler_service.engine.chain import begin_again, handle_answer
-from scheduler_service.engine.checking import handle_check, send_check
+from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail, token_of
+from scheduler_service.engine.chain import begin_again, handle_answer, record_step
+from scheduler_service.engine.checking import handle_check, record_check, send_check
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
+from scheduler_service.engine.notification_events import OWN_FAULT, TIMEOUT, failure_event, notify
 from scheduler_service.engine.parameters import check_parameters
 from scheduler_service.engine.parts.instances import handle_instances, handle_part_answer
-from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress
+from scheduler_service.engine.parts.join import record_open_parts
+from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress, record_queued_parts
 from scheduler_service.engine.resuming import adopt, resume_calls, send_unsent
-from scheduler_service.engine.timeouts import time_out
+from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.values import parse_json
 
@@ -162,7 +175,7 @@ def _run_due_execution(turn: TurnState, run: Open) -> None:
             if due <= now:
                 begin_again(turn, run, step)
         case _ if context.deadline <= now:
-            time_out(turn, run, context)
+            _time_out(turn, run, context)
         case CheckWaiting(due=due) if due <= now:
             send_check(turn, run)
 
@@ -224,3 +237,33 @@ def _no_execution(turn: TurnState, number: int) -> Reply:
     if 1 <= number <= turn.head.execute_number:
         return Refusal(RefusalCode.CONFLICT, f"execution {number} has ended", "/executionId")
     return Refusal(RefusalCode.ABSENT, f"there is no execution {number}", "/executionId")
+
+
+def _time_out(turn: TurnState, run: Open, context: Context) -> None:
+    """Fails an attempt over its limit: stops what is in flight and calls `cancelUrl`."""
+    program = turn.program_of(run)
+    message = f"the attempt ran over timeoutSeconds ({program.timeout / 1000:g} s)"
+    _record_call(turn, run, context, message)
+    abandon(turn, run, context.phase)
+    call_cancel_url(turn, run, context)
+    code = TIMEOUT if program.asynchronous else OWN_FAULT
+    step = getattr(context.phase, "step", len(program.steps) - 1)
+    notify(turn, run, failure_event, code, code, message, timed_out=True)
+    fail(turn, run, Broken(Failure(code, FailureType.TIMEOUT), message, step))
+
+
+def _record_call(turn: TurnState, run: Open, context: Context, message: str) -> None:
+    fault = Fault(FaultKind.TIMEOUT, message)
+    match context.phase:
+        case Calling() as calling:
+            elapsed = Fault(FaultKind.TIMEOUT, message, max(turn.now.wall - calling.sent_at, 0))
+            step = turn.program_of(run).steps[calling.step]
+            record_step(turn, run, step, exchange_of(calling.request, elapsed, calling.sent_at), TIMEOUT)
+        case PartsOpen() as opened:
+            record_open_parts(turn, run, opened, fault)
+        case PartsQueued() as queued:
+            record_queued_parts(turn, run, queued, fault)
+        case Checking() as checking:
+            record_check(turn, run, checking, fault, error=message)
+        case _:
+            pass

@@ -1,11 +1,14 @@
-"""Reads the reports of checks and feedback and takes them as verdicts (SPEC section 5)."""
+"""Reads targets' answers and reports, and takes reports as verdicts (SPEC section 5)."""
 
 import hashlib
+from email.utils import parsedate_to_datetime
 
 import msgspec
 
 from scheduler_service.domain.document import Open, Report
 from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.moments import SECOND, as_moment
+from scheduler_service.domain.wire import Answer, Headers
 from scheduler_service.engine.attempt import Broken, fail, succeed
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState
@@ -15,6 +18,8 @@ SUCCEED_WORDS = frozenset({"succeed", "success", "succeeded"})
 FAILED_WORD = "failed"
 DIGEST = 12
 """Bytes of a report's digest."""
+
+WAIT_MAX_SECONDS = 30 * 24 * 3600
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -67,6 +72,27 @@ def settle(turn: TurnState, run: Open, report: Report) -> None:
     fail(turn, run, Broken(Failure(code, FailureType.BUSINESS), message, last), digest_of(report))
 
 
+def find_header(headers: Headers, name: str) -> str | None:
+    """The first value of header `name` (lower case), or None."""
+    return next((value for key, value in headers if key.lower() == name), None)
+
+
+def read_retry_after(answer: Answer, now: int) -> int | None:
+    """`Retry-After` of an answer as ms from `now` (RFC 9110, 10.2.3); None: it is absent or unreadable.
+
+    A date counts from the answer's own `Date`, so that it also works for a target whose clock is off.
+    """
+    text = find_header(answer.headers, "retry-after")
+    if text is None:
+        return None
+    if text.strip().isascii() and text.strip().isdigit():
+        return min(int(text.strip()[:12]), WAIT_MAX_SECONDS) * SECOND
+    then, sent = _moment(text), _moment(find_header(answer.headers, "date") or "")
+    if then is None:
+        return None
+    return min(max(then - (now if sent is None else sent), 0), WAIT_MAX_SECONDS * SECOND)
+
+
 def _status(value: object) -> str | Unreadable:
     if value is None or value == "":
         return ""
@@ -80,3 +106,11 @@ def _status(value: object) -> str | Unreadable:
 
 def _text(value: object) -> str | None:
     return None if value is None or value == "" else as_text(value)
+
+
+def _moment(text: str) -> int | None:
+    try:
+        parsed = parsedate_to_datetime(text)
+    except (ValueError, IndexError, TypeError, OverflowError):
+        return None
+    return None if parsed.tzinfo is None else as_moment(parsed)

@@ -1,10 +1,11 @@
-"""Compiles the filters of a JSONPath to functions on plain values (RFC 9535 sections 2.3.5 and 2.4)."""
+"""Compiles the filters of a JSONPath to functions on plain values, with a budget (RFC 9535, 2.3.5, 2.4)."""
 
 import operator
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import repeat
 
+import msgspec
 from jsonpath_rfc9535 import JSONPathQuery
 from jsonpath_rfc9535.filter_expressions import (
     ComparisonExpression,
@@ -21,8 +22,25 @@ from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment
 from jsonpath_rfc9535.selectors import NameSelector
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.language.budget import Budget
-from scheduler_service.language.iregexp import compile_pattern
+from scheduler_service.language.iregexp import CompiledRegexp, compile_pattern
+
+
+class Exhausted(Exception):
+    """The budget is used up; `jsonpath.evaluate` turns it into a value."""
+
+
+class Budget(msgspec.Struct):
+    """The values that an evaluation may still visit; `patterns` are those compiled so far."""
+
+    left: int
+    patterns: dict[tuple[str, bool], CompiledRegexp] = {}
+
+    def spend(self, nodes: int) -> None:
+        """Uses up `nodes`. Raises Exhausted when none are left."""
+        self.left -= nodes
+        if self.left < 0:
+            raise Exhausted
+
 
 DEPTH_MAX = 24
 """How deep the parts of a filter may nest."""

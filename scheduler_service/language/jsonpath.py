@@ -9,8 +9,7 @@ from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathQuery
 from jsonpath_rfc9535.selectors import IndexSelector, NameSelector
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.language.budget import Budget, Exhausted
-from scheduler_service.language.filters import DEPTH_MAX
+from scheduler_service.language.filters import DEPTH_MAX, Budget, Exhausted
 from scheduler_service.language.selection import Selection, plan
 from scheduler_service.language.values import as_json
 

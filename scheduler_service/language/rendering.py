@@ -7,7 +7,6 @@ from urllib.parse import unquote
 
 import msgspec
 
-from scheduler_service.language.budget import Budget
 from scheduler_service.language.compiled import (
     ArrayNode,
     Interpolation,
@@ -20,6 +19,7 @@ from scheduler_service.language.compiled import (
     UrlTemplate,
 )
 from scheduler_service.language.expression import Environment, Expression, Name, Query, Variable
+from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, TooMuch, evaluate
 from scheduler_service.language.places import Place, encode_value, place_after
 from scheduler_service.language.values import as_json, as_text, find_control, scrub

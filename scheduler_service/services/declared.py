@@ -1,11 +1,18 @@
-"""Decides what to do about a declared job from what is declared, applied and stored (SPEC section 11)."""
+"""Reads declared jobs, and decides from what is declared, applied and stored (SPEC section 11)."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from hashlib import sha256
+from typing import Any
 
 import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.services import Applied, Service
+from scheduler_service.services.registry import Registry
+
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
 class DeclaredJob(msgspec.Struct, frozen=True, gc=False):
@@ -109,6 +116,32 @@ def judge(case: Case) -> Verdict:
     return _judge_present(case, case.declared, case.stored)
 
 
+class Declarations:
+    """The declared jobs of services, decoded once per declaration. All methods raise StoreUnavailable."""
+
+    def __init__(self, *, registry: Registry) -> None:
+        self._registry = registry
+        self._cache: dict[tuple[str, str], tuple[bytes, Mapping[str, DeclaredJob]]] = {}
+
+    async def read(self, service: Service) -> Mapping[str, DeclaredJob]:
+        """The declared jobs by id."""
+        if service.removed_at is not None:
+            self._cache.pop((service.tenant, service.name), None)
+            return {}
+        key = (service.tenant, service.name)
+        cached = self._cache.get(key)
+        if cached is not None and cached[0] == service.digest:
+            return cached[1]
+        found = {one.job_id: one for one in map(_describe, (await self.texts(service)).values())}
+        self._cache[key] = (service.digest, found)
+        return found
+
+    async def texts(self, service: Service) -> Mapping[str, bytes]:
+        """The declared definitions by job id, as stored."""
+        raws = _RAWS.decode(await self._registry.timers(service.tenant, service.name))
+        return {str(msgspec.json.decode(raw)["jobId"]): bytes(raw) for raw in raws}
+
+
 def _judge_absent(case: Case, declared: DeclaredJob) -> Verdict:
     done = case.applied
     if done is not None and done.finished and done.digest == declared.digest and not case.force:
@@ -209,4 +242,15 @@ def _note(case: Case, digest: bytes, uid: str, revision: int, state: JobState | 
         uid=uid,
         revision=revision,
         finished=state is JobState.FINISHED,
+    )
+
+
+def _describe(text: bytes) -> DeclaredJob:
+    value: dict[str, Any] = msgspec.json.decode(text)
+    active = value.get("active")
+    return DeclaredJob(
+        job_id=value["jobId"],
+        digest=sha256(_CANONICAL.encode(value)).digest(),
+        active=None if active is None else bool(active),
+        manual=value.get("startPolicy") == "manual",
     )

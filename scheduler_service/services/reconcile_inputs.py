@@ -14,10 +14,10 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Compile, Definition
 from scheduler_service.ports.services import ServiceTable
-from scheduler_service.services.declarations import Declarations
 from scheduler_service.services.declared import (
     Action,
     Case,
+    Declarations,
     DeclaredJob,
     DriftKind,
     StoredJob,

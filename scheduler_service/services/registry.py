@@ -1,7 +1,7 @@
-"""The registered services, cached in memory over their table, and their instances."""
+"""The registered services, cached in memory over their table, their instances and addresses."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -153,6 +153,36 @@ class Registry:
             await self._table.put(kept, None if timers is None else timers.text)
             self._services[kept.tenant, kept.name] = kept
         return kept, known is None
+
+
+class RegistryDirectory:
+    """The base address for a call to a service of one tenant. Raises nothing.
+
+    A name in `services.static` always has the operator's address: a registration cannot divert its calls.
+    When no instance takes work, the address that the service declared is used (a gateway, a load balancer).
+    """
+
+    def __init__(self, *, registry: Registry, static: Mapping[str, str], clock: Clock, tenant: str) -> None:
+        self._registry = registry
+        self._static = dict(static)
+        self._clock = clock
+        self._tenant = tenant
+
+    def address(self, name: str) -> str | None:
+        """The `http(s)://host[:port][/base]` of service `name`, or None if there is none."""
+        static = self._static.get(name)
+        if static is not None:
+            return static
+        now = self._clock.now().steady
+        for instance in self._registry.instances.online(self._tenant, name, now):
+            if instance.address and not instance.draining:
+                return instance.address
+        service = self._registry.find(self._tenant, name)
+        return None if service is None else service.address
+
+    def awaits_instances(self, name: str) -> bool:
+        """Whether running instances of `name` may not have registered since the start of this process yet."""
+        return self._registry.awaits_instances(self._tenant, name)
 
 
 def is_new_declaration(

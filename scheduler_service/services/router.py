@@ -1,5 +1,6 @@
 """Chooses instances for steps, and admits calls as capacity and rate limits allow (SPEC section 13)."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
@@ -12,7 +13,6 @@ from scheduler_service.domain.services import RateLimit
 from scheduler_service.domain.wire import Token
 from scheduler_service.services.in_flight import InFlight
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.rate_window import RateWindow
 from scheduler_service.services.routing import LEAST_BUSY, RANDOM, Candidate, Question, choose, narrow
 from scheduler_service.services.wait_queues import Key, PausingClock, WaitQueue, WaitQueues
 
@@ -33,6 +33,26 @@ class Terms(msgspec.Struct, frozen=True):
     address: str | None = None
     rate: RateLimit | None = None
     awaits_instances: bool = False
+
+
+class RateWindow:
+    """The calls of the last `per` ms; moments are steady ms."""
+
+    def __init__(self) -> None:
+        self._calls: deque[int] = deque()
+
+    def wait(self, limit: RateLimit, now: int) -> int:
+        """Milliseconds until another call is allowed; 0: now."""
+        calls = self._calls
+        while calls and calls[0] <= now - limit.per:
+            calls.popleft()
+        if len(calls) < limit.count:
+            return 0
+        return calls[len(calls) - limit.count] + limit.per - now
+
+    def take(self, now: int) -> None:
+        """Counts a call."""
+        self._calls.append(now)
 
 
 class MemoryRouter:

@@ -5,8 +5,7 @@ from datetime import date
 import msgspec
 
 from scheduler_service.domain.moments import month_length
-from scheduler_service.timing.cron_days import Days
-from scheduler_service.timing.cron_fields import FIRST_YEAR, YEARS
+from scheduler_service.timing.cron_fields import FIRST_YEAR, YEARS, Days
 
 SECONDS_A_DAY = 86_400
 

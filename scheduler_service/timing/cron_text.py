@@ -6,8 +6,16 @@ from typing import Literal
 import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.timing.cron_days import combine_days
-from scheduler_service.timing.cron_fields import FIRST_YEAR, MONTHS, WEEKDAYS, YEARS, Field, Rule, read_field
+from scheduler_service.timing.cron_fields import (
+    FIRST_YEAR,
+    MONTHS,
+    WEEKDAYS,
+    YEARS,
+    Field,
+    Rule,
+    combine_days,
+    read_field,
+)
 from scheduler_service.timing.cron_pattern import CronPattern
 
 Dialect = Literal["quartz", "unix"]

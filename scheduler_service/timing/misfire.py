@@ -3,8 +3,15 @@
 import msgspec
 
 from scheduler_service.domain.document import Cursor
-from scheduler_service.timing.firings import Firing, advance, latest, upcoming
-from scheduler_service.timing.occurrences import following, has_fixed_phase, tally
+from scheduler_service.timing.occurrences import (
+    Firing,
+    advance,
+    following,
+    has_fixed_phase,
+    latest,
+    tally,
+    upcoming,
+)
 from scheduler_service.timing.timer import Timer, TimerKind
 
 COUNT_MAX = 10_000

@@ -7,7 +7,7 @@ import msgspec
 from scheduler_service.domain.document import Cursor
 from scheduler_service.timing import cron_describe, zones
 from scheduler_service.timing.durations import LATEST, Duration, as_text
-from scheduler_service.timing.firings import between
+from scheduler_service.timing.occurrences import between
 from scheduler_service.timing.timer import Timer, TimerKind
 from scheduler_service.timing.times import local_text
 

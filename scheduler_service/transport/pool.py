@@ -8,11 +8,9 @@ from functools import cached_property
 from ipaddress import IPv4Address
 
 from scheduler_service.transport.addresses import Address, Site
-from scheduler_service.transport.connection import HttpConnection
+from scheduler_service.transport.connection import Deadlines, HttpConnection, make_prober
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
-from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, TimedOut
-from scheduler_service.transport.idle_check import make_prober
 from scheduler_service.transport.resolver import Guard, Route
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next

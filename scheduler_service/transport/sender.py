@@ -10,7 +10,7 @@ from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.transport.addresses import Target, read_url
-from scheduler_service.transport.deadlines import Deadlines
+from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.errors import ConnectFailed, NoInstance, NotBack, TimedOut, TransportError
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.pool import Pool

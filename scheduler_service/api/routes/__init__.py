@@ -4,7 +4,6 @@ from scheduler_service.api.routes.deliveries import DELIVERIES
 from scheduler_service.api.routes.executions import EXECUTIONS
 from scheduler_service.api.routes.firings import FIRINGS
 from scheduler_service.api.routes.health import HEALTH
-from scheduler_service.api.routes.instances import INSTANCES
 from scheduler_service.api.routes.jobs import JOBS
 from scheduler_service.api.routes.legacy_main import LEGACY_MAIN
 from scheduler_service.api.routes.previews import PREVIEWS
@@ -14,12 +13,11 @@ from scheduler_service.api.routes.services import SERVICES
 _BY_RESOURCE = (
     *JOBS,
     *QUEUES,
-    *INSTANCES,
+    *SERVICES,
     *FIRINGS,
     *PREVIEWS,
     *EXECUTIONS,
     *DELIVERIES,
-    *SERVICES,
     *LEGACY_MAIN,
     *HEALTH,
 )

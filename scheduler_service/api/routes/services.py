@@ -1,6 +1,6 @@
-"""The routes of services."""
+"""The routes of services and their instances."""
 
-from client_sdk.models import ServiceDeclaration, answers
+from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, answers
 from scheduler_service.api import examples, services
 from scheduler_service.api.parameters import flag, paging
 from scheduler_service.api.request import Body, Operation, group
@@ -55,6 +55,33 @@ SERVICES = group(
         summary="Show where jobs differ from what a service declares, and why",
         query=paging(),
         data=answers.Listing[answers.Drift],
+        statuses=(404,),
+    ),
+    Operation(
+        route="POST /services/{name}/instances/{instanceId}/heartbeat",
+        handler=services.take_heartbeat,
+        role=Role.OPERATOR,
+        summary="Report that an instance is alive, and its load",
+        body=Body(Heartbeat, examples.HEARTBEAT),
+        data=answers.InstanceRef,
+        statuses=(404,),
+        is_busy=True,
+    ),
+    Operation(
+        route="PUT /services/{name}/instances/{instanceId}",
+        handler=services.put_instance,
+        role=Role.EDITOR,
+        summary="Register an instance, every 30 s",
+        body=Body(InstanceRegistration, examples.INSTANCE),
+        data=answers.Instance,
+        success=(201, 200),
+    ),
+    Operation(
+        route="DELETE /services/{name}/instances/{instanceId}",
+        handler=services.remove_instance,
+        role=Role.OPERATOR,
+        summary="Deregister an instance before it stops",
+        data=answers.InstanceRef,
         statuses=(404,),
     ),
 )

@@ -26,7 +26,6 @@ from scheduler_service.engine.chain import (
     record_step,
     refuse_step,
 )
-from scheduler_service.engine.headers import find_header
 from scheduler_service.engine.parts.dispatch import (
     call_of,
     find_instance,
@@ -39,6 +38,7 @@ from scheduler_service.engine.parts.join import finish_parts, fit_body
 from scheduler_service.engine.program import Routing, Step
 from scheduler_service.engine.requests import Refused
 from scheduler_service.engine.turn_state import TurnState, replace
+from scheduler_service.engine.verdicts import find_header
 
 DRAINING = "draining"
 DRAINING_STATUS = 503

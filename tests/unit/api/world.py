@@ -25,7 +25,7 @@ from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.commit_builder import bury, describe
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
-from scheduler_service.services.declarations import Declarations
+from scheduler_service.services.declared import Declarations
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.reconcile import Reconcile

@@ -25,7 +25,7 @@ from scheduler_service.engine.compile_cache import (
     read_members,
 )
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.timing.firings import warnings_at
+from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.timer import Timer
 from tests.unit.engine.rig import START, definition
 from tests.wire.definitions import DEFINITIONS, JSON

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
-from scheduler_service.language.budget import Budget
 from scheduler_service.language.expression import Names
+from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, TooMuch, compile_path, evaluate
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, Whole, resolve_whole

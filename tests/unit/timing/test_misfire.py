@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_moment
 from scheduler_service.timing.durations import LATEST
-from scheduler_service.timing.firings import Firing, advance, between, upcoming
 from scheduler_service.timing.misfire import (
     COUNT_MAX,
     DueFirings,
@@ -20,6 +19,7 @@ from scheduler_service.timing.misfire import (
     plan,
     resume,
 )
+from scheduler_service.timing.occurrences import Firing, advance, between, upcoming
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
 NOON = as_moment(datetime(2024, 5, 15, 12, tzinfo=UTC))

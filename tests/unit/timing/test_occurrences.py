@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY
 from scheduler_service.timing.durations import LATEST
-from scheduler_service.timing.firings import advance, between, latest
-from scheduler_service.timing.occurrences import preceding, tally
+from scheduler_service.timing.occurrences import advance, between, latest, preceding, tally
 from scheduler_service.timing.timer import Timer
 from tests.unit.timing.timers import NOON, anchors, make, timers
 

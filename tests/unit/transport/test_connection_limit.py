@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from scheduler_service.transport.addresses import read_url
-from scheduler_service.transport.connection import HttpConnection
+from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
-from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.resolver import Route
 
 pytestmark = pytest.mark.anyio

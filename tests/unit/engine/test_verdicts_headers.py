@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.wire import Answer
-from scheduler_service.engine.headers import WAIT_MAX_SECONDS, find_header, read_retry_after
+from scheduler_service.engine.verdicts import WAIT_MAX_SECONDS, find_header, read_retry_after
 from tests.unit.engine.rig import START
 
 THEN = "Tue, 14 Nov 2023 22:14:20 GMT"  # a minute after START

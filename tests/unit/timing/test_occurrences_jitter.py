@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, rfc3339
 from scheduler_service.timing.durations import LATEST
-from scheduler_service.timing.firings import advance, between, latest, upcoming, warnings_at
-from scheduler_service.timing.occurrences import tally
+from scheduler_service.timing.occurrences import advance, between, latest, tally, upcoming, warnings_at
 from scheduler_service.timing.timer import Timer
 from tests.unit.timing.timers import NOON, anchors, make, timers
 

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from scheduler_service.api.endpoint import Endpoint
+from scheduler_service.api.application import Endpoint
 from scheduler_service.api.request import ApiRequest, Operation
 from scheduler_service.api.responses import succeed
 from scheduler_service.api.routes import OPERATIONS

@@ -3,7 +3,7 @@
 from typing import Any
 
 from client_sdk.models import parse_definition
-from scheduler_service.engine.fingerprint import fingerprint
+from scheduler_service.engine.compile import fingerprint
 from tests.unit.engine.rig import definition
 
 URL = "http://target.test/"
