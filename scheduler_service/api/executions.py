@@ -34,8 +34,8 @@ async def list_executions(request: ApiRequest) -> Response:
 
 async def list_executions_of_job(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/executions`, also of a destroyed job: its history stays until it is cleaned."""
-    await find_job(request, request.job_id, or_destroyed=True)
-    return await _list(request, request.job_id)
+    await find_job(request, request.job_key, or_destroyed=True)
+    return await _list(request, request.job_key)
 
 
 async def read_execution(request: ApiRequest) -> Response:

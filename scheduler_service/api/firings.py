@@ -28,7 +28,7 @@ MAX_FIRINGS_OF_JOB = 10_000
 
 async def show_next_firings(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/next`: its coming firings; none while it is paused."""
-    entry, query = await find_job(request, request.job_id), request.query
+    entry, query = await find_job(request, request.job_key), request.query
     known = await _timer_of(request, entry.job_id)
     if known is None:
         raise no_job(entry.job_id)
@@ -42,7 +42,7 @@ async def show_next_firings(request: ApiRequest) -> Response:
 
 async def list_firings(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/firings`: the ledger of its present or last life."""
-    entry = await find_job(request, request.job_id, or_destroyed=True)
+    entry = await find_job(request, request.job_key, or_destroyed=True)
     query = FiringQuery(
         uid=entry.uid,
         planned_from=request.query["from"],

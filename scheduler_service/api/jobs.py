@@ -26,6 +26,7 @@ from scheduler_service.domain.events import (
     Updated,
 )
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
 from scheduler_service.persistence.common.cursor import Number, read_cursor, write_cursor
@@ -45,17 +46,17 @@ async def create_job(request: ApiRequest) -> Response:
     posted = check_posted(request.deps, raw, job_id)
     remembered = request.remembered(f"jobs/{job_id}", raw)
     command = Command(Created(uid="", key=b""), posted.definition, remembered)
-    reply = await run_command(request, job_id, command)
+    reply = await run_command(request, request.job_key, command)
     if not isinstance(reply, Taken):
-        return succeed(*await _show_after(request, job_id), warnings=posted.warnings)
-    data, headers = await _show_after(request, job_id, text=posted.definition.text)
+        return succeed(*await _show_after(request, request.job_key), warnings=posted.warnings)
+    data, headers = await _show_after(request, request.job_key, text=posted.definition.text)
     headers = {"location": f"/jobs/{job_id}"} | headers
     return succeed(data, headers, status=HTTPStatus.CREATED, warnings=posted.warnings)
 
 
 async def read_job(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}`: the whole job; its ETag is the revision."""
-    entry = await find_job(request, request.job_id)
+    entry = await find_job(request, request.job_key)
     return succeed(await _in_full(request, entry), _tag(entry))
 
 
@@ -84,7 +85,7 @@ async def list_jobs(request: ApiRequest) -> Response:
 
 async def list_revisions(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/revisions`: definitions of its present or last life, in order."""
-    entry = await find_job(request, request.job_id, or_destroyed=True)
+    entry = await find_job(request, request.job_key, or_destroyed=True)
     limit, cursor = request.query["limit"], request.query["cursor"]
     after = 0 if cursor is None else read_cursor(cursor, Number)
     found = await request.deps.catalogue.revisions(entry.uid, after=after, limit=limit + 1)
@@ -108,24 +109,24 @@ async def update_job(request: ApiRequest) -> Response:
     if_match = _revisions_of(header(request.scope, b"if-match"))
     event = Updated(revision=0, active=posted.active, if_match=if_match)
     remembered = request.remembered(f"jobs/{job_id}/update", raw)
-    await run_command(request, job_id, Command(event, posted.definition, remembered))
-    return succeed(*await _show_after(request, job_id), warnings=posted.warnings)
+    await run_command(request, request.job_key, Command(event, posted.definition, remembered))
+    return succeed(*await _show_after(request, request.job_key), warnings=posted.warnings)
 
 
 async def switch_job(request: ApiRequest) -> Response:
     """`PUT /jobs/{jobId}`: `active` 0 pauses the job, 1 starts it again from now."""
-    job_id, query = request.job_id, request.query
+    query = request.query
     is_active = await _read_active(request)
     event: Event = Activated(misfire=query["misfire"]) if is_active else Paused(drain=bool(query["drain"]))
-    reply = await run_command(request, job_id, Command(event))
-    data, headers = await _show_after(request, job_id)
+    reply = await run_command(request, request.job_key, Command(event))
+    data, headers = await _show_after(request, request.job_key)
     return succeed(data | ({"missed": reply.missed} if isinstance(reply, Reactivated) else {}), headers)
 
 
 async def destroy_job(request: ApiRequest) -> Response:
     """`DELETE /jobs/{jobId}`: destroys the job; its history stays until it is cleaned."""
     job_id = request.job_id
-    await run_command(request, job_id, Command(Destroyed()))
+    await run_command(request, request.job_key, Command(Destroyed()))
     return succeed({"jobId": job_id, "state": JobState.DESTROYED})
 
 
@@ -138,7 +139,7 @@ async def trigger_job(request: ApiRequest) -> Response:
     if remembered is None and request.query["reset"] is not None:
         raise invalid("/reset", "no_key", "reset starts a known execution afresh; send its Idempotency-Key")
     if remembered is None:
-        return show_started(await run_command(request, job_id, Command(event)))
+        return show_started(await run_command(request, request.job_key, Command(event)))
     # The query is when and how, not what: a key is one trigger whatever the query (SPEC section 10).
     remembered = msgspec.structs.replace(remembered, digest=sha256(raw).digest())
     return show_started(await _trigger_once(request, job_id, event, remembered))
@@ -151,23 +152,23 @@ async def report_feedback(request: ApiRequest) -> Response:
     raw = await request.body()
     event = FeedbackArrived(request_counts, token, read_json(raw), shard)
     remembered = request.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
-    await run_command(request, job_id, Command(event, remembered=remembered))
+    await run_command(request, request.job_key, Command(event, remembered=remembered))
     return succeed(None)
 
 
-async def find_job(request: ApiRequest, job_id: str, *, or_destroyed: bool = False) -> CatalogueEntry:
+async def find_job(request: ApiRequest, job_key: str, *, or_destroyed: bool = False) -> CatalogueEntry:
     """The catalogue entry of the caller's job. Raises ApiProblem (404), StoreUnavailable."""
-    entry = await request.deps.catalogue.get(job_id)
+    entry = await request.deps.catalogue.get(job_key)
     if entry is None or entry.tenant != request.caller.tenant:
-        raise no_job(job_id)
+        raise no_job(job_key)
     if entry.state is JobState.DESTROYED and not or_destroyed:
-        raise no_job(job_id)
+        raise no_job(job_key)
     return entry
 
 
-def no_job(job_id: str) -> ApiProblem:
+def no_job(job_key: str) -> ApiProblem:
     """A 404: there is no such job, or it is another tenant's."""
-    return absent("/jobId", f"there is no job {job_id!r}")
+    return absent("/jobId", f"there is no job {read_job_key(job_key)[1]!r}")
 
 
 async def read_definition(request: ApiRequest, entry: CatalogueEntry) -> bytes:
@@ -187,20 +188,20 @@ def show_started(reply: Reply) -> Response:
 
 
 async def _show_after(
-    request: ApiRequest, job_id: str, text: bytes | None = None
+    request: ApiRequest, job_key: str, text: bytes | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Data and headers for a job after a turn; `text` is its definition, if it was created with that.
 
     The turn is committed: where the job cannot be read, the answer is shorter.
     """
     try:
-        entry = request.deps.peek(job_id) or await request.deps.catalogue.get(job_id)
+        entry = request.deps.peek(job_key) or await request.deps.catalogue.get(job_key)
         if entry is not None and entry.state is not JobState.DESTROYED:
             known = text if entry.revision == 1 else None
             return await _in_full(request, entry, known), _tag(entry)
     except StoreError:
         pass
-    return {"jobId": job_id}, {}
+    return {"jobId": read_job_key(job_key)[1]}, {}
 
 
 async def _in_full(request: ApiRequest, entry: CatalogueEntry, text: bytes | None = None) -> dict[str, Any]:
@@ -258,7 +259,7 @@ def _planned_at(request: ApiRequest) -> int | None:
 
 async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, remembered: Remembered) -> Reply:
     """The key's execution. With `reset`, one with that end is started afresh, under a key derived from it."""
-    turn = await run_command_once(request, job_id, Command(event, remembered=remembered))
+    turn = await run_command_once(request, request.job_key, Command(event, remembered=remembered))
     reset = request.query["reset"]
     followed = {remembered.key}
     while reset is not None and turn.is_recalled:
@@ -270,5 +271,5 @@ async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, reme
             break
         followed.add(key)
         following = msgspec.structs.replace(remembered, key=key)
-        turn = await run_command_once(request, job_id, Command(event, remembered=following))
+        turn = await run_command_once(request, request.job_key, Command(event, remembered=following))
     return turn.reply

@@ -65,7 +65,7 @@ async def preview_template(request: ApiRequest) -> Response:
 
 async def show_retry_plan(request: ApiRequest) -> Response:
     """`GET /jobs/{jobId}/retry-plan`: the waits of an execution that fails with `error` every time."""
-    entry = await find_job(request, request.job_id)
+    entry = await find_job(request, request.job_key)
     job = await request.deps.read_job(entry.job_id)
     if job is None or job.document is None:
         raise no_job(entry.job_id)

@@ -17,6 +17,7 @@ from scheduler_service.api.bodies import header, read_body, read_json
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
 from scheduler_service.api.responses import invalid
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
 
@@ -42,6 +43,11 @@ class ApiRequest:
     def job_id(self) -> str:
         """`jobId` of the path. Raises ApiProblem (422) where it is not well formed."""
         return self._well_formed("jobId", JOB_ID_FORM, FORM_OF_ID)
+
+    @property
+    def job_key(self) -> str:
+        """The key of the job that the path names, in the caller's tenant. Raises ApiProblem as `job_id`."""
+        return write_job_key(self.caller.tenant, self.job_id)
 
     @property
     def service(self) -> str:

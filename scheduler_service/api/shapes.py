@@ -8,6 +8,7 @@ import msgspec
 from client_sdk.models import JobDefinition
 from scheduler_service.domain.document import Latest
 from scheduler_service.domain.execution import write_execution_id
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.services import Service
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -33,7 +34,7 @@ _FIELDS = {field.alias or name: field for name, field in JobDefinition.model_fie
 def job_line(entry: CatalogueEntry) -> dict[str, Any]:
     """A job in a list: without its definition."""
     return {
-        "jobId": entry.job_id,
+        "jobId": read_job_key(entry.job_id)[1],
         "uid": entry.uid,
         "objectId": entry.object_id,
         "jobName": entry.job_name,

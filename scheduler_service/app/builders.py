@@ -9,8 +9,9 @@ import msgspec
 
 from scheduler_service.app.egress import egress_of
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.surroundings import TENANT, Compiler
+from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.machine import decide
@@ -19,6 +20,7 @@ from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs
 from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
@@ -117,14 +119,6 @@ def make_masking(settings: Settings) -> Masking:
     )
 
 
-# How far ahead of its moment a firing is committed (docs/decisions/0017). A commit takes 1 or 2 ms, and 10 at
-# times, beside a checkpoint.
-EARLY_COMMIT_MS = 20
-BATCH_WINDOW_MS = 10
-# How early the turns of a burst may begin: enough for 5,000 firings at one moment in one process.
-BURST_LEAD_MS = 500
-
-
 def limits_of(settings: Settings) -> HostLimits:
     """The limits of a host."""
     return HostLimits(
@@ -168,7 +162,7 @@ def make_cleanup(
         age=round(settings.history.retain_days * DAY),
         max_bytes=settings.history.max_bytes,
     )
-    return Cleanup(store=store, retention=retention, clock=clock, tenant=TENANT)
+    return Cleanup(store=store, retention=retention, clock=clock, tenant=DEFAULT_TENANT)
 
 
 def system_functions(

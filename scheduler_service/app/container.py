@@ -20,8 +20,9 @@ from scheduler_service.app.egress import admit_of
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.store_opening import StoreWatch
-from scheduler_service.app.surroundings import TENANT, Compiler
+from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import NAMES
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
@@ -154,7 +155,7 @@ class Container:
             database=self.database,
             settings=base.loaded.settings.services,
             clock=base.clock,
-            tenant=TENANT,
+            tenant=DEFAULT_TENANT,
             queues=self._queues,
         )
 

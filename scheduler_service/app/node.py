@@ -24,8 +24,9 @@ from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.egress import admit_of
 from scheduler_service.app.server import Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.surroundings import TENANT, Compiler, make_surroundings
+from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import NAMES, install_patiently
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import SystemClock
@@ -158,7 +159,9 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     writer = open_writer(lambda keys: host.store.written(keys), database, log)
     outbox, jobs = Outbox(), ClusterJobs(database=shared)
     cleaner = make_cleanup(settings, jobs, writer, clock)
-    services = ServiceRegistry(database=database, settings=settings.services, clock=clock, tenant=TENANT)
+    services = ServiceRegistry(
+        database=database, settings=settings.services, clock=clock, tenant=DEFAULT_TENANT
+    )
     directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
     services.fall_back_to(directory.address)
     system = system_functions(cleaner, outbox, services)

@@ -1,11 +1,11 @@
 """What settings say to the core."""
 
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from client_sdk.models import JobDefinition, parse_definition
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.compile import Compiled, compile_definition
 from scheduler_service.engine.compile_cache import CompileCache, posted_active, read_members
@@ -14,7 +14,6 @@ from scheduler_service.settings import Settings
 from scheduler_service.settings.model import Defaults
 from scheduler_service.settings.sources import read_env_file
 
-TENANT: Final = "default"
 # A job that comes back from the store was checked when it was posted; these belong to the platform instead.
 NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds"})
 
@@ -27,7 +26,7 @@ def make_surroundings(settings: Settings, served: str) -> Surroundings:
     return Surroundings(
         internal_url=feedback.internal_url or served,
         external_url=external,
-        environment=environment | settings.env.get(TENANT, {}),
+        environment=environment | settings.env.get(DEFAULT_TENANT, {}),
         default_zone=settings.defaults.timezone,
         http_timeout=round(settings.defaults.http_timeout_seconds * SECOND),
         response_bytes=settings.limits.response_bytes,
@@ -36,7 +35,7 @@ def make_surroundings(settings: Settings, served: str) -> Surroundings:
         pending_triggers=settings.limits.pending_triggers,
         hold_recurring=settings.debug.hold_recurring,
         hold_triggered=settings.debug.hold_triggered,
-        tenant=TENANT,
+        tenant=DEFAULT_TENANT,
     )
 
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from client_sdk.models.fields import JitterKind
+from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
@@ -28,7 +29,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     pending_triggers: int = 1_000
     hold_recurring: bool = False
     hold_triggered: bool = False
-    tenant: str = "default"
+    tenant: str = DEFAULT_TENANT
     queues: bool = True
 
 
@@ -140,3 +141,8 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     history_detail: str | None = None
     params_schema: object = None
     system: bool = False
+
+    @property
+    def key(self) -> str:
+        """The key of the job in its tenant."""
+        return write_job_key(self.surroundings.tenant, self.job_id)

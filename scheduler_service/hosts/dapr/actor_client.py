@@ -51,7 +51,7 @@ class ActorClient:
         """Takes the turn Created for each, an error for its reply; those of one job in order."""
         by_job: dict[str, list[int]] = {}
         for position, definition in enumerate(definitions):
-            by_job.setdefault(definition.program.job_id, []).append(position)
+            by_job.setdefault(definition.program.key, []).append(position)
         replies: dict[int, Reply | StoreError] = {}
         slots = asyncio.Semaphore(CREATIONS_AT_ONCE)
 
@@ -77,6 +77,6 @@ class ActorClient:
 
     async def _create(self, definition: Definition) -> Reply | StoreError:
         try:
-            return await self(definition.program.job_id, Command(Created(uid="", key=b""), definition))
+            return await self(definition.program.key, Command(Created(uid="", key=b""), definition))
         except StoreError as error:
             return error

@@ -48,7 +48,7 @@ class BulkCreation:
         fresh = {
             place: locked
             for place, definition in enumerate(definitions)
-            if (locked := self._jobs.seize(definition.program.job_id)) is not None
+            if (locked := self._jobs.seize(definition.program.key)) is not None
         }
         try:
             answers = await self._create(fresh, definitions, event)
@@ -97,6 +97,6 @@ class BulkCreation:
 
     async def _take_one(self, definition: Definition, event: Created) -> Answer:
         try:
-            return await self._take(definition.program.job_id, Command(event, definition))
+            return await self._take(definition.program.key, Command(event, definition))
         except StoreError as error:
             return error

@@ -92,7 +92,7 @@ class Shards:
 
     async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, in all shards at once."""
-        positions = positions_by_shard((one.program.job_id for one in definitions), self._shard_of)
+        positions = positions_by_shard((one.program.key for one in definitions), self._shard_of)
         replies: dict[int, Reply | StoreError] = {}
 
         async def create(shard: int, some: list[int]) -> None:
