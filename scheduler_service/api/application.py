@@ -20,7 +20,7 @@ from scheduler_service.api.parameters import read_query
 from scheduler_service.api.request import ApiRequest, Operation
 from scheduler_service.api.responses import ENCODER, ApiProblem, fail, invalid, refuse, store_problem
 from scheduler_service.api.routes import OPERATIONS
-from scheduler_service.persistence.common.cursor import CursorError
+from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.security.callers import Role
 

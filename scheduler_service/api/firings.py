@@ -15,7 +15,7 @@ from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import DAY, rfc3339
-from scheduler_service.persistence.common.cursor import read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
 from scheduler_service.persistence.history.queries import FiringQuery, Place
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.timing.occurrences import advance, between, latest

@@ -29,7 +29,7 @@ from scheduler_service.domain.execution import ExecutionState, JobState, write_e
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
-from scheduler_service.persistence.common.cursor import Number, read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import Number, read_cursor, write_cursor
 from scheduler_service.ports.catalogue import LIVING, CatalogueEntry, JobQuery, JobSort
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable

@@ -14,7 +14,7 @@ from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, s
 from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
-from scheduler_service.persistence.common.cursor import read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
 from scheduler_service.services.instances import Instance
 
 _ServicePlace = tuple[Literal["services"], str]

@@ -5,8 +5,7 @@ from pathlib import Path
 from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
-from scheduler_service.persistence.sqlite.folder import FolderLock
-from scheduler_service.persistence.sqlite.shard_files import count_shards, name_files
+from scheduler_service.persistence.sqlite.folder import FolderLock, count_shards, name_files
 from scheduler_service.settings import Settings
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"

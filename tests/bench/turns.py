@@ -15,7 +15,6 @@ import uvloop
 
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.ports.delivery import Command
@@ -26,6 +25,7 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
+from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
 from tests.unit.hosts.memory_store import Disk, MemoryStore
 

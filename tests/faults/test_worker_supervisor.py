@@ -11,7 +11,6 @@ import pytest
 
 from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.surroundings import make_surroundings
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent_service import ParentService
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
@@ -22,6 +21,7 @@ from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings import Loaded, Settings
+from tests.manual_clock import ManualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 SHARD = 1

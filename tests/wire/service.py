@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from scheduler_service.app.service import Service, open_service
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from tests.manual_clock import ManualClock
 from tests.wire.target import Target
 
 START = 1_767_225_600_000

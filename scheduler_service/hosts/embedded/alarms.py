@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.clock import Timekeeper
-from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue
-from scheduler_service.hosts.embedded.due_window import DueWindow
+from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueWindow
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.embedded.wakeup import Wakeup
 from scheduler_service.hosts.light_tasks import LightTasks

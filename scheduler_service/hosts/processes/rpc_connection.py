@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.persistence.common.cursor import CursorError
+from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreConflict, StoreRefused, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.log import Log
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
-from scheduler_service.persistence.common.cursor import Number
+from scheduler_service.persistence.common.pagination import Number
 
 Wire = dict[str, object]
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.records import Detail, Exchange, StepEnded
-from scheduler_service.persistence.common.cursor import CursorError, Number, read_cursor, write_cursor
+from scheduler_service.persistence.common.pagination import CursorError, Number, read_cursor, write_cursor
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept
 from scheduler_service.persistence.history.detail_blob import decode_entries

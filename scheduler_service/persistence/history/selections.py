@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState
-from scheduler_service.persistence.common.cursor import read_cursor
+from scheduler_service.persistence.common.pagination import read_cursor
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,

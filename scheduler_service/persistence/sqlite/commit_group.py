@@ -22,7 +22,7 @@ from scheduler_service.persistence.sqlite.row_versions import (
     is_expected,
     write_jobs,
 )
-from scheduler_service.persistence.sqlite.statements import (
+from scheduler_service.persistence.sqlite.rows import (
     CLEAR_DEFINITIONS,
     DROP_BATCHES,
     DROP_DEFINITIONS,

@@ -19,16 +19,18 @@ import msgspec
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.sqlite.database import open_writing, translated
-from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock, lock_name
-from scheduler_service.persistence.sqlite.journal import unload
-from scheduler_service.persistence.sqlite.shard_files import (
+from scheduler_service.persistence.sqlite.folder import (
+    LOCK_WAIT_SECONDS,
     RESHARDING,
+    FolderLock,
     check_files,
     count_shards,
     find_shards,
+    lock_name,
     state_file,
     write_shards,
 )
+from scheduler_service.persistence.sqlite.journal import unload
 
 BATCH_SIZE = 20_000
 """Rows of a file that are read, and moved, in one round."""

@@ -9,19 +9,17 @@ import msgspec
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.sqlite.rows import (
-    MOMENTS,
-    face_columns,
-    face_digest,
-    select,
-    turn_columns,
-    with_state,
-)
-from scheduler_service.persistence.sqlite.statements import (
     FINISH_JOBS,
+    MOMENTS,
     PUT_JOBS,
     UPDATE_TURN,
     UPDATE_UNINDEXED,
+    face_columns,
+    face_digest,
     put_rows,
+    select,
+    turn_columns,
+    with_state,
 )
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import NOTHING, Commit, StoredJob

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from scheduler_service.domain.moments import Now
-from scheduler_service.hosts.clock import Alarm, ManualClock
+from scheduler_service.hosts.clock import Alarm
+from tests.manual_clock import ManualClock
 
 
 class Stillness:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from scheduler_service.domain.moments import Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
-from scheduler_service.persistence.common.cursor import CursorError
+from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,

@@ -7,8 +7,8 @@ import pytest
 from scheduler_service.app.sharding import check_workers, shard_of, worker_configs
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.system_jobs import NAMES
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.settings import Loaded, Settings, SettingsError
+from tests.manual_clock import ManualClock
 
 
 @pytest.mark.parametrize(

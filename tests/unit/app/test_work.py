@@ -22,7 +22,6 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -35,6 +34,7 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
+from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, describe, until
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,6 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.ports.delivery import Command, Definition
@@ -28,6 +27,7 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
+from tests.manual_clock import ManualClock
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore
 from tests.unit.hosts.scripted_sender import ScriptedSender
 

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from scheduler_service.domain.moments import Now
-from scheduler_service.hosts.clock import ManualClock, SystemClock
+from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 

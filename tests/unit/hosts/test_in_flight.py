@@ -8,7 +8,6 @@ from scheduler_service.domain.effects import CallPart
 from scheduler_service.domain.events import CallEnded, Event
 from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Token
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight, wake_no_claimers
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import OpenSendGuard
@@ -17,6 +16,7 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import MemoryRouter, Terms
+from tests.manual_clock import ManualClock
 from tests.unit.hosts.scripted_sender import ScriptedSender
 
 pytestmark = pytest.mark.anyio

@@ -13,13 +13,13 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.program import Program
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.host_parts import TurnParts
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.delivery import Command
 from scheduler_service.security.masking import Masking
+from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore
 

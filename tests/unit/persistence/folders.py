@@ -17,9 +17,8 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder import FolderLock, find_shards, state_file
 from scheduler_service.persistence.sqlite.resharding import ReshardPlan, reshard
-from scheduler_service.persistence.sqlite.shard_files import find_shards, state_file
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered

@@ -10,7 +10,7 @@ from scheduler_service.domain.execution import (
     JobState,
 )
 from scheduler_service.domain.moments import Now
-from scheduler_service.persistence.common.cursor import CursorError
+from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.catalogue import JobQuery, JobSort
 from scheduler_service.ports.state import OpenStore
 from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS, opened

@@ -6,9 +6,9 @@ from typing import Any
 
 from scheduler_service.domain.effects import CallPart, ResolveInstances
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import MemoryRouter, Terms
+from tests.manual_clock import ManualClock
 
 
 class Scene:

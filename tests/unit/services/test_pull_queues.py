@@ -2,10 +2,10 @@
 
 import pytest
 
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.pull_queues import PullQueues
+from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 

@@ -1,12 +1,12 @@
 """Whether a node was taken for alive without a break (SPEC section 14)."""
 
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.dapr.liveness import (
     HEARTBEAT_INTERVAL_MS,
     OFFLINE_AFTER_MS,
     OWN_LAPSE_AFTER_MS,
     Liveness,
 )
+from tests.manual_clock import ManualClock
 
 
 def beating() -> tuple[Liveness, ManualClock]:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.dapr.reminders import RINGS_AT_ONCE, ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse
+from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import SKEW, START
 
 pytestmark = pytest.mark.anyio

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch, find_missing, is_too_old
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.manual_clock import ManualClock
 
 READY: dict[str, Any] = {
     "id": "scheduler",

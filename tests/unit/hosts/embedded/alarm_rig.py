@@ -6,11 +6,11 @@ from typing import Any
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import StoredJob
+from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import SKEW, START
 from tests.unit.hosts.memory_store import Disk, MemoryStore
 

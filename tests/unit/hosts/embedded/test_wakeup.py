@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.wakeup import Wakeup
+from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import SKEW, START, until
 
 pytestmark = pytest.mark.anyio

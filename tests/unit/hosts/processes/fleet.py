@@ -16,7 +16,6 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import CachedDefinition, CompileCache, Members
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.processes.build import build_processes
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
@@ -28,6 +27,7 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings.model import Defaults
 from scheduler_service.timing.misfire import count_missed
+from tests.manual_clock import ManualClock
 from tests.unit.api.stores import START
 from tests.unit.api.world import World
 from tests.unit.hosts.house import MemoryHistory

@@ -11,7 +11,6 @@ import pytest
 from scheduler_service.domain.effects import CallPart, PublishParts, ResolveInstances, WithdrawParts
 from scheduler_service.domain.parts import Chosen, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Outcome, Token
-from scheduler_service.hosts.clock import ManualClock
 from scheduler_service.hosts.processes.parent_client import (
     LookupSender,
     ParentDirectory,
@@ -23,6 +22,7 @@ from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import MemoryRouter, Terms
+from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 REQUEST = OutboundRequest("POST", "service://shop/x", (("a", "b"),), b"body")

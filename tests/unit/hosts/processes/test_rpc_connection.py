@@ -20,7 +20,7 @@ from scheduler_service.hosts.processes.rpc_connection import (
     RpcNotice,
     write_frame,
 )
-from scheduler_service.persistence.common.cursor import CursorError
+from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from scheduler_service.domain.records import (
     FiringRecord,
     Noted,
 )
-from scheduler_service.persistence.common.cursor import CursorError, write_cursor
+from scheduler_service.persistence.common.pagination import CursorError, write_cursor
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.sqlite import shard_files as shard_files
+from scheduler_service.persistence.sqlite import folder
 from scheduler_service.persistence.sqlite.database import open_reading
-from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder import FolderLock, count_shards
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
-from scheduler_service.persistence.sqlite.shard_files import count_shards
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import (
     FolderUnusable,
@@ -177,7 +176,7 @@ async def test_a_folder_that_is_divided_rightly_is_left_alone(
         connection.set_trace_callback(asked.append)
         return connection
 
-    monkeypatch.setattr(shard_files, "open_reading", listen)
+    monkeypatch.setattr(folder, "open_reading", listen)
     assert split(crashed, shards) == []
     assert len(asked) == 4
     assert [text for text in asked if "PRAGMA" not in text] == [

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.embedded.due_window import WIDTH_MS
+from scheduler_service.hosts.embedded.alarm_queue import WIDTH_MS
 from scheduler_service.ports.state import StoredJob
 from tests.unit.hosts.embedded.alarm_rig import Tower, entry
 from tests.unit.hosts.house import START

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from scheduler_service.persistence.sqlite.checkpoints import Checkpoints
 from scheduler_service.persistence.sqlite.database import open_beside, open_writing
+from scheduler_service.persistence.sqlite.files import Checkpoints
 
 
 def open_logged(folder: Path) -> sqlite3.Connection:
