@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from client_sdk.models import JobDefinition
-from scheduler_service.api.idempotency import AnswerStore, IdempotencyKeys
+from scheduler_service.api.idempotency import IdempotencyKeys
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile import Compiled
@@ -23,6 +23,7 @@ from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Definition, Deliver
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.state import RequestStore
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
@@ -44,13 +45,6 @@ class Offload(Protocol):
         `texts` maps each `jobId` to the text to keep. For a job that the answer does not name, nothing was
         done.
         """
-
-
-class Store(AnswerStore, Protocol):
-    """The definitions in the state store, and the answers kept under Idempotency-Keys."""
-
-    async def definition(self, uid: str, revision: int) -> bytes | None:
-        """A definition as posted (JSON), or None. Raises StoreUnavailable."""
 
 
 class HistoryReader(Protocol):
@@ -134,7 +128,7 @@ class ApiDependencies:
     compile_cache: CompileCache
     surroundings: Surroundings
     catalogue: Catalogue
-    store: Store
+    store: RequestStore
     history: HistoryReader
     outbox: NotificationOutbox
     clean: Clean

@@ -2,24 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid
 from scheduler_service.domain.moments import DAY
-from scheduler_service.ports.state import Remembered
-
-
-class AnswerStore(Protocol):
-    """The answers that are kept under keys. Both raise StoreError."""
-
-    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
-        """The answer kept under this key since `since` (wall ms)."""
-
-    def remember(self, remembered: Remembered) -> Awaitable[None]:
-        """Keeps an answer that belongs to no single job."""
+from scheduler_service.ports.state import Remembered, RequestStore
 
 
 class IdempotencyKeys:
@@ -30,7 +19,7 @@ class IdempotencyKeys:
 
     async def run_once(
         self,
-        store: AnswerStore,
+        store: RequestStore,
         remembered: Remembered,
         work: Callable[[], Awaitable[object]],
         is_final: Callable[[object], bool],

@@ -45,7 +45,7 @@ from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.logs import stderr_log
-from scheduler_service.transport.invocation import InvocationDirectory, InvocationSender
+from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 
 
 class NodeParts(msgspec.Struct, frozen=True):

@@ -12,17 +12,7 @@ from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.declarations import compare, read_definitions, read_value
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.executions import show_end
-from scheduler_service.cli.options import (
-    Cursor,
-    Key,
-    Limit,
-    Output,
-    Source,
-    Timeout,
-    Url,
-    Wait,
-    read_pairs,
-)
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Source, Timeout, Url, Wait, read_pairs
 from scheduler_service.cli.output import Format, note, note_warnings, show, show_page
 
 app = typer.Typer(no_args_is_help=True, help="Create, read, change and trigger jobs.")

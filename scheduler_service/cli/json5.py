@@ -1,6 +1,7 @@
 """Reads JSON5 (https://spec.json5.org) with the place of each value (decision 22)."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from client_sdk.models import write_pointer
@@ -10,8 +11,11 @@ _NUMBER = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 )
 _NAME = re.compile(r"[^\W\d]\w*|[$_][\w$]*")
-_PLAIN = {'"': re.compile(r'[^"\\\n\r]*'), "'": re.compile(r"[^'\\\n\r]*")}
+_STRING = re.compile(r'"((?:[^"\\\n\r]|\\(?:\r\n|.))*)"|' + r"'((?:[^'\\\n\r]|\\(?:\r\n|.))*)'", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
+_LINE_ENDS = ("\n", "\r", "\r\n", "\u2028", "\u2029")
+_QUOTES = ("'", '"')
 _WORDS = {"true": True, "false": False, "null": None}
 MAX_DEPTH = 200
 
@@ -51,67 +55,42 @@ class Json5Reader:
             return self._object(pointer, depth)
         if letter == "[":
             return self._array(pointer, depth)
-        if letter in _PLAIN:
+        if letter in _QUOTES:
             return self._string()
         return self._scalar()
 
     def _object(self, pointer: str, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        self._at += 1
-        while not self._closes("}"):
-            start = self._at
-            name = self._string() if self._peek() in _PLAIN else self._name()
+        for start in self._items("}"):
+            name = self._string() if self._peek() in _QUOTES else self._name()
             if name in found:
                 raise Json5Error(f"the name {name!r} is given twice", start)
-            self._expect(":")
-            inner = pointer + write_pointer([name])
-            found[name] = self._value(inner, depth + 1)
-            self._separate("}")
+            if not self._accept(":"):
+                raise Json5Error("':' is expected here", self._at)
+            found[name] = self._value(pointer + write_pointer([name]), depth + 1)
         return found
 
     def _array(self, pointer: str, depth: int) -> list[Any]:
         found: list[Any] = []
-        self._at += 1
-        while not self._closes("]"):
+        for _ in self._items("]"):
             found.append(self._value(f"{pointer}/{len(found)}", depth + 1))
-            self._separate("]")
         return found
 
+    def _items(self, bracket: str) -> Iterator[int]:
+        """The offset of each item, which the caller reads, up to the closing bracket."""
+        self._at += 1
+        while not self._accept(bracket):
+            yield self._at
+            if not self._accept(",") and self._peek() != bracket:
+                raise Json5Error(f"',' or '{bracket}' is expected here", self._at)
+
     def _string(self) -> str:
-        start, quote = self._at, self._peek()
-        pieces: list[str] = []
-        self._at += 1
-        while self._peek() != quote:
-            plain = _PLAIN[quote].match(self._text, self._at)
-            assert plain is not None
-            self._at = plain.end()
-            pieces.append(plain.group())
-            if self._peek() == "\\":
-                pieces.append(self._escape())
-            elif self._peek() != quote:
-                raise Json5Error("the string has no end on its line", start)
-        self._at += 1
-        return _join_surrogates("".join(pieces))
-
-    def _escape(self) -> str:
-        start, letter = self._at, self._text[self._at + 1 : self._at + 2]
-        self._at += 2
-        if letter in ("u", "x"):
-            return self._code(start, 4 if letter == "u" else 2)
-        if letter == "\r" and self._peek() == "\n":
-            self._at += 1
-        if letter in ("\n", "\r", "\u2028", "\u2029"):
-            return ""
-        if not letter or letter in "123456789":
-            raise Json5Error("the backslash starts no valid escape", start)
-        return _ESCAPES.get(letter, letter)
-
-    def _code(self, start: int, length: int) -> str:
-        digits = self._text[self._at : self._at + length]
-        if not re.fullmatch("[0-9a-fA-F]+", digits) or len(digits) < length:
-            raise Json5Error(f"the escape needs {length} hexadecimal digits", start)
-        self._at += length
-        return chr(int(digits, 16))
+        match = _STRING.match(self._text, self._at)
+        if match is None:
+            raise Json5Error("the string has no end on its line", self._at)
+        text, start = match[match.lastindex or 1], self._at + 1
+        self._at = match.end()
+        return _join_surrogates(_ESCAPE.sub(lambda escape: _unescape(escape, start), text))
 
     def _scalar(self) -> Any:
         number = _NUMBER.match(self._text, self._at)
@@ -130,25 +109,12 @@ class Json5Reader:
         self._at = match.end()
         return match.group()
 
-    def _closes(self, bracket: str) -> bool:
+    def _accept(self, letter: str) -> bool:
+        """Whether `letter` comes next, which is then read."""
         self._skip()
-        if self._peek() != bracket:
-            return False
-        self._at += 1
-        return True
-
-    def _separate(self, bracket: str) -> None:
-        self._skip()
-        if self._peek() == ",":
-            self._at += 1
-        elif self._peek() != bracket:
-            raise Json5Error(f"',' or '{bracket}' is expected here", self._at)
-
-    def _expect(self, letter: str) -> None:
-        self._skip()
-        if self._peek() != letter:
-            raise Json5Error(f"'{letter}' is expected here", self._at)
-        self._at += 1
+        is_next = self._peek() == letter
+        self._at += is_next
+        return is_next
 
     def _skip(self) -> None:
         blank = _BLANK.match(self._text, self._at)
@@ -157,6 +123,18 @@ class Json5Reader:
 
     def _peek(self) -> str:
         return self._text[self._at : self._at + 1]
+
+
+def _unescape(escape: re.Match[str], start: int) -> str:
+    """What an escape in the string that begins at `start` means."""
+    code, at = escape[1], start + escape.start()
+    if code in ("u", "x"):
+        raise Json5Error(f"the escape needs {4 if code == 'u' else 2} hexadecimal digits", at)
+    if code in _LINE_ENDS:
+        return ""
+    if code in "123456789":
+        raise Json5Error("the backslash starts no valid escape", at)
+    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
 
 
 def _read_number(text: str) -> int | float:

@@ -7,8 +7,7 @@ import httpx
 import uvloop
 
 from scheduler_service.app.server import listen, make_server, serve
-from scheduler_service.demo.jobs import demo_jobs
-from scheduler_service.demo.target import DemoTarget
+from scheduler_service.demo.jobs import DemoTarget, demo_jobs
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import ExecutionRecord

@@ -10,9 +10,9 @@ from client_sdk.models import JobDefinition
 from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.parameters import check_schema
 from scheduler_service.engine.parts.options import lead_of
 from scheduler_service.engine.program import Policy, Program, Step, Surroundings
-from scheduler_service.engine.schemas import check_schema
 from scheduler_service.engine.scope import ANYTHING
 from scheduler_service.engine.targets import Targets, compile_targets
 from scheduler_service.engine.warnings import find_warnings

@@ -9,14 +9,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.engine.attempt import (
-    LOST_ORDINAL,
-    Broken,
-    bare_context,
-    fail,
-    finish,
-    token_of,
-)
+from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of
 from scheduler_service.engine.parts.dispatch import resend_parts
 from scheduler_service.engine.parts.queue import withdraw_all
 from scheduler_service.engine.retry import Failure, GiveUp

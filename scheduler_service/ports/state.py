@@ -72,14 +72,39 @@ class StoredJob(msgspec.Struct, frozen=True, gc=False):
     due: Due
 
 
-class StateStore(Protocol):
+class RequestStore(Protocol):
+    """What requests need of a store: definitions, and the answers kept under Idempotency-Keys."""
+
+    async def definition(self, uid: str, revision: int) -> bytes | None:
+        """A definition as posted (JSON), or None. Raises StoreUnavailable."""
+
+    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        """The answer kept under this Idempotency-Key since `since` (wall ms). Raises StoreUnavailable."""
+
+    def remember(self, remembered: Remembered) -> Awaitable[None]:
+        """Keeps an answer that belongs to no single job, for 24 h. Raises StoreError."""
+
+
+class ServiceStore(RequestStore, Protocol):
+    """What the service uses of a store outside of turns."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Reads for lists."""
+
+    @property
+    def queues(self) -> Queues:
+        """The parts of queues."""
+
+    def forget(self, job_id: str) -> Awaitable[bool]:
+        """Deletes a destroyed job, its counters and definitions; False: there is none. Raises StoreError."""
+
+
+class StateStore(RequestStore, Protocol):
     """The jobs' state, alarms, definitions and durable deliveries; one writer does all writes."""
 
     async def load(self, job_id: str) -> StoredJob | None:
         """The job, destroyed ones too, or None. Raises StoreUnavailable."""
-
-    async def definition(self, uid: str, revision: int) -> bytes | None:
-        """A definition as posted (JSON), or None. Raises StoreUnavailable."""
 
     def commit(self, commit: Commit) -> Awaitable[None]:
         """Writes one turn; returns at once an awaitable that ends when it is durable. Raises StoreError."""
@@ -89,12 +114,6 @@ class StateStore(Protocol):
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         """Writes results of deliveries. Raises StoreError."""
-
-    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
-        """The answer kept under this Idempotency-Key since `since` (wall ms). Raises StoreUnavailable."""
-
-    def remember(self, remembered: Remembered) -> Awaitable[None]:
-        """Keeps an answer that belongs to no single job, for 24 h. Raises StoreError."""
 
     async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
         """(moment, job_id) of wall-clock alarms later than `after` and up to `before`, earliest first.
@@ -121,7 +140,7 @@ class StateStore(Protocol):
         """Writes what was put in, then releases the store. A second call waits with the first."""
 
 
-class OpenStore(StateStore, Protocol):
+class OpenStore(StateStore, ServiceStore, Protocol):
     """A store that this process alone writes to, until `close`."""
 
     @property
@@ -131,17 +150,6 @@ class OpenStore(StateStore, Protocol):
     @property
     def node_id(self) -> str:
         """The node's name, kept from start to start."""
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """Reads for lists."""
-
-    @property
-    def queues(self) -> Queues:
-        """The parts of queues."""
-
-    def forget(self, job_id: str) -> Awaitable[bool]:
-        """Deletes a destroyed job, its counters and definitions; False: there is none. Raises StoreError."""
 
     async def clock_skew(self) -> int:
         """The clock skew (ms) that was saved last; 0: never. Raises StoreUnavailable."""

@@ -12,15 +12,7 @@ from scheduler_service.domain.effects import (
     ResolveInstances,
     WithdrawParts,
 )
-from scheduler_service.domain.parts import (
-    BROADCAST,
-    SHARD,
-    SPREAD,
-    Part,
-    PartName,
-    QueuedPart,
-    QueueOptions,
-)
+from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Part, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
 from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.engine.program import Program, Routing, Step

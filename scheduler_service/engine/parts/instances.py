@@ -6,15 +6,7 @@ from scheduler_service.domain.events import CallEnded, InstancesResolved
 from scheduler_service.domain.parts import BROADCAST, SPREAD, Chosen, Part, PartEnd
 from scheduler_service.domain.records import exchange_of
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.domain.wire import (
-    Answer,
-    CallKind,
-    Fault,
-    FaultKind,
-    OutboundRequest,
-    Outcome,
-    Token,
-)
+from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.engine.attempt import Broken
 from scheduler_service.engine.chain import (
     advance,

@@ -6,13 +6,13 @@ from typing import cast
 import msgspec
 
 from scheduler_service.hosts.processes.bulk_offload import BulkOffload
-from scheduler_service.hosts.processes.merged_store import MergedStore, ServiceStore, ShardStore
+from scheduler_service.hosts.processes.merged_store import MergedStore, ShardStore
 from scheduler_service.hosts.processes.remote_shard import RemoteShard
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.hosts.processes.shards import OwnShard, Shards
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.ports.delivery import Compile
-from scheduler_service.ports.state import OpenStore
+from scheduler_service.ports.state import OpenStore, ServiceStore
 
 
 class Processes(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The stores of all shards as one: the service's own, and those of its worker processes."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from scheduler_service.hosts.processes.fan_out import one_of
@@ -8,33 +8,8 @@ from scheduler_service.hosts.processes.merged_catalogue import MergedCatalogue
 from scheduler_service.hosts.processes.merged_queues import MergedQueues
 from scheduler_service.hosts.processes.remote_shard import RemoteShard
 from scheduler_service.hosts.processes.sharding import ShardOf
-from scheduler_service.ports.catalogue import Catalogue
-from scheduler_service.ports.queues import Queues, ShardQueues
-from scheduler_service.ports.state import Remembered
-
-
-class ServiceStore(Protocol):
-    """What the service uses of a store outside of turns. All raise StoreError."""
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """The jobs in lists."""
-
-    @property
-    def queues(self) -> Queues:
-        """The parts in queues."""
-
-    async def definition(self, uid: str, revision: int) -> bytes | None:
-        """A definition as posted, or None."""
-
-    def forget(self, job_id: str) -> Awaitable[bool]:
-        """Removes a destroyed job, its counters and definitions; False: there is none."""
-
-    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
-        """The answer kept under an Idempotency-Key since `since` (wall ms), or None."""
-
-    def remember(self, remembered: Remembered) -> Awaitable[None]:
-        """Keeps an answer that belongs to no single job."""
+from scheduler_service.ports.queues import ShardQueues
+from scheduler_service.ports.state import ServiceStore
 
 
 class ShardStore(ServiceStore, Protocol):

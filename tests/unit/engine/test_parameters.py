@@ -7,8 +7,7 @@ import pytest
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.replies import Refusal, RefusalCode
-from scheduler_service.engine.parameters import CHECKS_MAX, PROBLEMS_MAX, check_parameters
-from scheduler_service.engine.schemas import check_schema
+from scheduler_service.engine.parameters import CHECKS_MAX, PROBLEMS_MAX, check_parameters, check_schema
 from tests.unit.engine.rig import Rig
 
 

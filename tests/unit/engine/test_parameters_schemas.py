@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.engine.schemas import PATTERNS_MAX, VALUES_MAX, check_schema
+from scheduler_service.engine.parameters import PATTERNS_MAX, VALUES_MAX, check_schema
 
 
 @pytest.mark.parametrize(

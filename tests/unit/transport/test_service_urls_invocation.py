@@ -4,7 +4,7 @@ import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, always
-from scheduler_service.transport.invocation import InvocationDirectory, InvocationSender
+from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 from tests.static_directory import StaticDirectory
 
 pytestmark = pytest.mark.anyio
