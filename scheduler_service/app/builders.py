@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from scheduler_service.app.egress import egress_of
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
@@ -36,7 +35,9 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.timing.misfire import count_missed
-from scheduler_service.transport.resolver import SystemResolver
+from scheduler_service.transport.addresses import read_url
+from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.resolver import Guard, Route, SystemResolver
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory
 
@@ -190,3 +191,35 @@ def make_sender(
         gateway=settings.services.gateway,
         system=system,
     )
+
+
+LOOPBACK = ("127.0.0.0/8", "::1")
+
+
+def egress_of(loaded: Loaded) -> EgressPolicy:
+    """The egress policy: without any configuration loopback is allowed, else what the settings say."""
+    egress = loaded.settings.egress
+    if egress is None:
+        return EgressPolicy(allow=() if loaded.has_file else LOOPBACK, deny=())
+    return EgressPolicy(allow=egress.allow, deny=egress.deny)
+
+
+def log_egress(loaded: Loaded, log: Log) -> None:
+    """The first log line: which addresses jobs may reach."""
+    egress = loaded.settings.egress
+    if egress is None and not loaded.has_file:
+        log("egress", allow=list(LOOPBACK), note="no configuration: loopback is allowed; set egress.allow")
+    else:
+        log("egress", allow=list(egress.allow if egress else ()), deny=list(egress.deny if egress else ()))
+
+
+def admit_of(loaded: Loaded) -> Callable[[str], Awaitable[None]] | None:
+    """Judges the address under which somebody registers; None where a key vouches for who does."""
+    if loaded.settings.server.key is not None:
+        return None
+    guard = Guard(policy=egress_of(loaded), resolver=SystemResolver())
+
+    async def admit(address: str) -> None:
+        await guard.admit(Route(read_url(address).site, trusted=False))
+
+    return admit

@@ -9,6 +9,7 @@ from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.builders import (
     Outbox,
+    admit_of,
     make_cleanup,
     make_embedded_host,
     make_host_parts,
@@ -16,7 +17,6 @@ from scheduler_service.app.builders import (
     open_writer,
     system_functions,
 )
-from scheduler_service.app.egress import admit_of
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.store_opening import StoreWatch

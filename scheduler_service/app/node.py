@@ -1,18 +1,22 @@
 """Builds one node of a cluster over its sidecar and the shared database (`--runtime dapr`)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvloop
+from dapr.ext.fastapi import DaprActor
+from fastapi import FastAPI
 
 from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.app.actor_listener import SIDECAR_KEEP_ALIVE_SECONDS, create_actor_app
 from scheduler_service.app.builders import (
     Outbox,
+    admit_of,
     make_cleanup,
     make_host_parts,
     make_sender,
@@ -21,7 +25,6 @@ from scheduler_service.app.builders import (
 )
 from scheduler_service.app.cluster_join import join_cluster, keep_app_id, node_id, node_wire, shared_url
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.app.egress import admit_of
 from scheduler_service.app.server import Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -250,3 +253,28 @@ def _api_parts(loaded: Loaded, parts: NodeParts) -> ApiDependencies:
             name: {"value": value, "source": source} for name, value, source in loaded.effective()
         },
     )
+
+
+# daprd keeps its connections for minutes: one that this side closes before would lose a turn.
+SIDECAR_KEEP_ALIVE_SECONDS = 600
+
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def create_actor_app(host: DaprHost) -> Asgi:
+    """The routes of the SDK over `host`; `/healthz` answers 503 where the host is not healthy."""
+    logging.getLogger("fastapi").setLevel(logging.WARNING)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    DaprActor(app)
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        path = scope.get("path")
+        if path == "/dapr/config":
+            host.recheck_cache()  # daprd asks once per start: it started anew
+        if path == "/healthz" and not host.is_healthy:
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await app(scope, receive, send)
+
+    return serve

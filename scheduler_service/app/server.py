@@ -15,7 +15,7 @@ import uvloop
 from fastapi import FastAPI
 
 from scheduler_service.api.authentication import is_loopback
-from scheduler_service.app.egress import log_egress
+from scheduler_service.app.builders import log_egress
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.service import open_service
 from scheduler_service.domain.moments import SECOND

@@ -12,7 +12,7 @@ from dapr.actor.runtime.config import ActorRuntimeConfig
 from dapr.actor.runtime.context import ActorRuntimeContext
 from dapr.actor.runtime.manager import ActorManager
 
-from scheduler_service.app.actor_listener import create_actor_app
+from scheduler_service.app.node import create_actor_app
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started

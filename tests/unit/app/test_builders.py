@@ -1,10 +1,15 @@
-"""What all hosts are made of is made in one place."""
+"""What all hosts are made of, and which addresses they may reach."""
 
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scheduler_service import app
+from scheduler_service.app.builders import admit_of, egress_of, log_egress
+from scheduler_service.settings import Loaded, load_settings
+from scheduler_service.transport.errors import RefusedTarget
 
 ROOT = Path(app.__file__).parent
 
@@ -15,3 +20,58 @@ def test_each_host_is_made_of_the_same_parts(module: str) -> None:
     text = (ROOT / f"{module}.py").read_text()
     assert "make_host_parts(" in text
     assert "HostParts(" not in text.replace("make_host_parts(", "")
+
+
+LOOPBACK = ["127.0.0.1", "::1", "127.9.9.9"]
+
+
+def opens(loaded: Loaded, addresses: list[str]) -> set[bool]:
+    """Whether jobs may reach these addresses."""
+    policy = egress_of(loaded)
+    return {policy.refuse_address(text, ip_address(text)) is None for text in addresses}
+
+
+def test_without_configuration_loopback_is_allowed_and_said_first() -> None:
+    """`punctual serve` without configuration allows loopback and says so (SPEC section 9)."""
+    loaded = load_settings({}, {})
+    told: list[tuple[str, dict[str, Any]]] = []
+    log_egress(loaded, lambda event, /, **keys: told.append((event, keys)))
+    assert opens(loaded, LOOPBACK) == {True}
+    assert opens(loaded, ["10.0.0.1", "169.254.169.254"]) == {False}
+    [(event, keys)] = told
+    assert event == "egress"
+    assert keys["allow"] == ["127.0.0.0/8", "::1"]
+    assert "loopback is allowed" in keys["note"]
+
+
+def test_a_configuration_without_egress_refuses_loopback(tmp_path: Path) -> None:
+    """Loopback and private ranges are refused unless allowed (SPEC section 9)."""
+    file = tmp_path / "punctual.toml"
+    file.write_text("[server]\nport = 9000\n", encoding="utf-8")
+    loaded = load_settings({}, {}, file)
+    told: list[dict[str, Any]] = []
+    log_egress(loaded, lambda _event, /, **keys: told.append(keys))
+    assert opens(loaded, [*LOOPBACK, "10.0.0.1"]) == {False}
+    assert told == [{"allow": [], "deny": []}]
+    narrow = load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["10.0.0.0/8"]'})
+    assert opens(narrow, ["10.0.0.1"]) == {True}
+    assert opens(narrow, LOOPBACK) == {False}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_only_a_key_vouches_for_an_instance_on_a_private_address(anyio_backend: str) -> None:
+    """Addresses of instances may be private only from settings or with a key (SPEC section 9)."""
+    admit = admit_of(load_settings({}, {}))
+    assert admit is not None
+    await admit("http://127.0.0.1:9000/base")
+    await admit("http://93.184.215.14")
+    for private in ("http://10.0.0.1", "http://192.168.0.1:81", "http://169.254.169.254", "http://[fe80::1]"):
+        with pytest.raises(RefusedTarget):
+            await admit(private)
+    allowed = admit_of(load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["10.0.0.0/8"]'}))
+    assert allowed is not None
+    await allowed("http://10.0.0.1")
+    with pytest.raises(RefusedTarget):
+        await allowed("http://127.0.0.1")
+    assert admit_of(load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})) is None
