@@ -26,10 +26,7 @@ from scheduler_service.security.callers import Role
 
 
 def create_api(
-    deps: ApiDependencies,
-    *,
-    further: tuple[Operation, ...] = (),
-    mounts: Mapping[str, ASGIApp] | None = None,
+    deps: ApiDependencies, *, further: tuple[Operation, ...] = (), mounts: Mapping[str, ASGIApp] | None = None
 ) -> FastAPI:
     """The API over `deps`, with more operations in `further` and other applications under `mounts`.
 

@@ -90,11 +90,7 @@ async def list_revisions(request: ApiRequest) -> Response:
     after = 0 if cursor is None else read_cursor(cursor, Number)
     found = await request.deps.catalogue.revisions(entry.uid, after=after, limit=limit + 1)
     items = [
-        {
-            "revision": one.revision,
-            "createdAt": rfc3339(one.created_at),
-            "definition": msgspec.Raw(one.text),
-        }
+        {"revision": one.revision, "createdAt": rfc3339(one.created_at), "definition": msgspec.Raw(one.text)}
         for one in found[:limit]
     ]
     more = write_cursor(found[limit - 1].revision) if len(found) > limit else None

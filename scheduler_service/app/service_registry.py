@@ -17,8 +17,7 @@ from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
 from scheduler_service.services.registry import Registry, RegistryDirectory
-from scheduler_service.services.router import MemoryRouter, Terms
-from scheduler_service.services.routing import RANDOM
+from scheduler_service.services.router import RANDOM, MemoryRouter, Terms
 from scheduler_service.settings.model import Services
 
 ReadJob = Callable[[str], Awaitable[Job | None]]

@@ -24,11 +24,7 @@ NODES = ("nodeId", "state", "address", "version", "jobsHeld", "running", "lastHe
 
 @app.command("list")
 def list_services(
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    limit: Limit = 50,
-    cursor: Cursor = None,
+    url: Url = None, key: Key = None, output: Output = Format.TABLE, limit: Limit = 50, cursor: Cursor = None
 ) -> None:
     """List services.
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from scheduler_service.demo.postgres import Postgres
 from scheduler_service.demo.programs import (
     PYTHON,
+    Postgres,
     Program,
     describe_missing,
     find_programs,

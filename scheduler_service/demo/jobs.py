@@ -7,6 +7,7 @@ from typing import Any
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+CREATOR = {"creator": "demo", "creatorName": "Punctual demo"}
 CHECKS_UNTIL_DONE = 3
 FAILURES_BEFORE_SUCCESS = 2
 
@@ -67,8 +68,7 @@ def _chain(target: str) -> dict[str, Any]:
     return {
         "jobId": "demo-chain",
         "jobName": "Price, then order",
-        "creator": "demo",
-        "creatorName": "Punctual demo",
+        **CREATOR,
         "timer": {"dueTime": "0s", "period": "5s"},
         "request": [
             {"method": "GET", "url": f"{target}/price", "respEnvName": "PRICE"},
@@ -85,8 +85,7 @@ def _report(target: str) -> dict[str, Any]:
     return {
         "jobId": "demo-report",
         "jobName": "A long report with progress checks",
-        "creator": "demo",
-        "creatorName": "Punctual demo",
+        **CREATOR,
         "timer": {"dueTime": "1s", "period": "10s"},
         "async": True,
         "qos": 1,
@@ -101,8 +100,7 @@ def _flaky(target: str) -> dict[str, Any]:
     return {
         "jobId": "demo-flaky",
         "jobName": "Fails twice, then succeeds",
-        "creator": "demo",
-        "creatorName": "Punctual demo",
+        **CREATOR,
         "timer": {"dueTime": "2s", "period": "15s"},
         "request": [{"method": "POST", "url": f"{target}/flaky/${{schedulingExecuteNumber}}"}],
         "retry": [{"errorEquals": "5xx", "intervalSeconds": 1, "maxAttempts": 3, "backoffRate": 1.5}],

@@ -120,11 +120,7 @@ def finish(
     error = broken.failure.code if broken else None
     notify_end(turn, run, state, error, broken.message if broken else "")
     turn.close(
-        run,
-        state,
-        reason=reason,
-        error=error,
-        failure_type=broken.failure.failure_type if broken else None,
+        run, state, reason=reason, error=error, failure_type=broken.failure.failure_type if broken else None
     )
 
 

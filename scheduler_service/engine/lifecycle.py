@@ -93,10 +93,7 @@ def pause(turn: TurnState, event: Paused) -> Reply:
     if not turn.head.active:
         return Unchanged()
     turn.change_head(
-        active=False,
-        paused_at=turn.now.wall,
-        pause_reason=event.reason,
-        updated_at=turn.now.wall,
+        active=False, paused_at=turn.now.wall, pause_reason=event.reason, updated_at=turn.now.wall
     )
     _take_offline(turn, drain=event.drain)
     return Taken()
@@ -109,11 +106,7 @@ def activate(turn: TurnState, event: Activated) -> Reply:
     head = turn.head
     back = resume(turn.program.timer, head.cursor, seed=head.uid, now=turn.now.wall, policy=event.misfire)
     turn.change_head(
-        active=True,
-        paused_at=None,
-        pause_reason=None,
-        cursor=back.cursor,
-        updated_at=turn.now.wall,
+        active=True, paused_at=None, pause_reason=None, cursor=back.cursor, updated_at=turn.now.wall
     )
     plan_next(turn)
     if back.missed is not None:

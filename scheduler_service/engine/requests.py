@@ -14,9 +14,8 @@ from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
 from scheduler_service.engine.program import Prerendered, Program, Target
 from scheduler_service.engine.scope import scope_for
 from scheduler_service.engine.turn_state import TurnState
-from scheduler_service.language.authority import names_service
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
-from scheduler_service.language.urls import ForeignOrigin, NotAUrl, resolve_whole
+from scheduler_service.language.urls import ForeignOrigin, NotAUrl, names_service, resolve_whole
 from scheduler_service.language.values import as_json, as_text, scrub
 
 OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")

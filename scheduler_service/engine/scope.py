@@ -2,11 +2,13 @@
 
 import hashlib
 import hmac
+from collections.abc import Iterator
 from urllib.parse import quote
 
 from scheduler_service.domain.document import Head, Kept, Open
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Program, Target
+from scheduler_service.language.compiled import Template
 from scheduler_service.language.rendering import Scope
 from scheduler_service.language.values import parse_json
 
@@ -51,22 +53,12 @@ def scope_for(
 
 def names_in(target: Target) -> frozenset[str]:
     """The system variables in the templates of `target`."""
-    names = target.url.variables
-    for _, template in target.headers:
-        names |= template.variables
-    if target.service_name is not None:
-        names |= target.service_name.variables
-    return names if target.body is None else names | target.body.variables
+    return frozenset().union(*(template.variables for template in _templates(target)))
 
 
 def members_in(target: Target) -> frozenset[str]:
     """The first members of the root that the templates of `target` may read; `*`: any."""
-    members = target.url.members
-    for _, template in target.headers:
-        members |= template.members
-    if target.service_name is not None:
-        members |= target.service_name.members
-    return members if target.body is None else members | target.body.members
+    return frozenset().union(*(template.members for template in _templates(target)))
 
 
 def root_for(
@@ -90,6 +82,12 @@ def root_for(
     if is_whole or "trigger" in members:
         root["trigger"] = parse_json(run.params)
     return root
+
+
+def _templates(target: Target) -> Iterator[Template]:
+    yield target.url
+    yield from (template for _, template in target.headers)
+    yield from (template for template in (target.service_name, target.body) if template is not None)
 
 
 def _value(kept: Kept) -> object:

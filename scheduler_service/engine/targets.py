@@ -15,10 +15,10 @@ from scheduler_service.engine.parts.options import compile_dispatch, refuse_disp
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target
 from scheduler_service.engine.requests import prerender
 from scheduler_service.engine.scope import members_in, names_in
-from scheduler_service.language.authority import check_authority, names_service
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
 from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Allowance, Names, Overspent
 from scheduler_service.language.template import compile_json, compile_text, compile_url
+from scheduler_service.language.urls import check_authority, names_service
 
 OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
 Made = TypeVar("Made")

@@ -7,7 +7,6 @@ import msgspec
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.language.authority import check_authority
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Allowance, Names
 from scheduler_service.language.rendering import (
     Rendered,
@@ -18,7 +17,7 @@ from scheduler_service.language.rendering import (
     render_url,
 )
 from scheduler_service.language.template import compile_json, compile_text, compile_url
-from scheduler_service.language.urls import NotAUrl, origin, resolve_whole
+from scheduler_service.language.urls import NotAUrl, check_authority, origin, resolve_whole
 
 POINTER = "/template"
 SAMPLE_ID = "preview"

@@ -162,10 +162,7 @@ class TurnState:
             return
         self.records.append(
             FiringRecord(
-                planned_at=run.planned_at,
-                outcome=outcome,
-                reason=reason,
-                execute_number=run.execute_number,
+                planned_at=run.planned_at, outcome=outcome, reason=reason, execute_number=run.execute_number
             )
         )
 

@@ -181,11 +181,7 @@ def _mask(rule: Rule, first: int, last: int, step: int) -> int:
 
 def _read_step(rule: Rule, item: str, text: str, column: int) -> int:
     if not text.isdecimal():
-        _refuse(
-            rule,
-            column,
-            f"{_short(item)!r} has no step; write a number from 1 to {rule.step} after '/'",
-        )
+        _refuse(rule, column, f"{_short(item)!r} has no step; write a number from 1 to {rule.step} after '/'")
     step = _number(text)
     if not 1 <= step <= rule.step:
         _refuse(rule, column, f"the step {_short(text)} is out of range; use 1 to {rule.step}")

@@ -110,13 +110,7 @@ class HttpConnection(asyncio.Protocol):
     """
 
     def __init__(
-        self,
-        *,
-        origin: str,
-        owner: ConnectionOwner,
-        deadlines: Deadlines,
-        limit: int,
-        is_silent: Probe,
+        self, *, origin: str, owner: ConnectionOwner, deadlines: Deadlines, limit: int, is_silent: Probe
     ) -> None:
         self.idle_since = 0.0
         self.opened_at = 0.0

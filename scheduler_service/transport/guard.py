@@ -1,7 +1,7 @@
 """The egress policy: whether a target may be reached, decided on a host name and on what it resolved to."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from scheduler_service.transport.addresses import Address
@@ -9,47 +9,31 @@ from scheduler_service.transport.errors import PolicyError
 
 Network = IPv4Network | IPv6Network
 
+
+def _by_network(kinds: Mapping[str, str]) -> tuple[tuple[Network, str], ...]:
+    """(network, kind) for each network of each kind."""
+    return tuple((ip_network(text), kind) for kind, texts in kinds.items() for text in texts.split())
+
+
 # Refused whatever the settings say: link-local addresses, and those at which clouds hand out credentials.
-_NEVER: tuple[tuple[Network, str], ...] = tuple(
-    (ip_network(text), kind)
-    for text, kind in (
-        ("169.254.0.0/16", "link-local"),
-        ("fe80::/10", "link-local"),
-        ("100.100.100.200/32", "cloud metadata"),
-        ("192.0.0.192/32", "cloud metadata"),
-        ("168.63.129.16/32", "cloud metadata"),
-        ("fd00:ec2::/64", "cloud metadata"),
-        ("fd20:ce::254/128", "cloud metadata"),
-    )
+_NEVER = _by_network(
+    {
+        "link-local": "169.254.0.0/16 fe80::/10",
+        "cloud metadata": "100.100.100.200/32 192.0.0.192/32 168.63.129.16/32 fd00:ec2::/64 fd20:ce::254/128",
+    }
 )
 
 # Not global unicast (IANA special-purpose registries): refused unless `egress.allow` covers them.
-_SPECIAL: tuple[tuple[Network, str], ...] = tuple(
-    (ip_network(text), kind)
-    for text, kind in (
-        ("127.0.0.0/8", "loopback"),
-        ("::1/128", "loopback"),
-        ("0.0.0.0/8", "unspecified"),
-        ("::/128", "unspecified"),
-        ("10.0.0.0/8", "private"),
-        ("172.16.0.0/12", "private"),
-        ("192.168.0.0/16", "private"),
-        ("fc00::/7", "private"),
-        ("fec0::/10", "private"),
-        ("100.64.0.0/10", "shared"),
-        ("192.0.0.0/24", "reserved"),
-        ("192.0.2.0/24", "reserved"),
-        ("192.88.99.0/24", "reserved"),
-        ("198.18.0.0/15", "reserved"),
-        ("198.51.100.0/24", "reserved"),
-        ("203.0.113.0/24", "reserved"),
-        ("224.0.0.0/4", "multicast"),
-        ("ff00::/8", "multicast"),
-        ("240.0.0.0/4", "reserved"),
-        ("2001::/23", "reserved"),
-        ("2001:db8::/32", "reserved"),
-        ("3fff::/20", "reserved"),
-    )
+_SPECIAL = _by_network(
+    {
+        "loopback": "127.0.0.0/8 ::1/128",
+        "unspecified": "0.0.0.0/8 ::/128",
+        "private": "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 fec0::/10",
+        "shared": "100.64.0.0/10",
+        "reserved": "192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 "
+        "240.0.0.0/4 2001::/23 2001:db8::/32 3fff::/20",
+        "multicast": "224.0.0.0/4 ff00::/8",
+    }
 )
 _GLOBAL_V6 = IPv6Network("2000::/3")
 _LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))

@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.language.authority import is_service_name
+from scheduler_service.language.urls import is_service_name
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.transport.addresses import Target, read_url, write_path
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget

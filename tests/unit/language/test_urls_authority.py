@@ -3,9 +3,9 @@
 import pytest
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.language.authority import check_authority
 from scheduler_service.language.expression import Names
 from scheduler_service.language.template import compile_url
+from scheduler_service.language.urls import check_authority
 
 NAMES = Names(environment=frozenset({"BASE", "HOST", "PORT"}))
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.demo.cluster import LocalCluster
-from scheduler_service.demo.postgres import Postgres
-from scheduler_service.demo.programs import describe_missing, find_programs, free_ports
+from scheduler_service.demo.programs import Postgres, describe_missing, find_programs, free_ports
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate
 from scheduler_service.ports.errors import StoreUnavailable
 
