@@ -51,7 +51,8 @@ def handle_check(turn: TurnState, run: Open, checking: Checking, outcome: Outcom
         _tolerate(turn, run, outcome, report)
         return
     record_check(turn, run, checking, outcome, report=report)
-    turn.change_context(run, failed_checks=0, progress=report.progress or _progress(turn, run))
+    progress = report.progress or turn.contexts[run.execute_number].progress
+    turn.change_context(run, failed_checks=0, progress=progress)
     turn.record_execution(run)
     status = outcome.status if isinstance(outcome, Answer) else 0
     notify(turn, run, report_event, report, str(status))
@@ -154,7 +155,3 @@ def _end(turn: TurnState, run: Open, failure: Failure, message: str, outcome: Ou
     code = failure.code
     notify(turn, run, failure_event, code, code, message, http_status=status)
     fail(turn, run, Broken(failure, message, last, _retry_after(turn, outcome)))
-
-
-def _progress(turn: TurnState, run: Open) -> str | None:
-    return turn.contexts[run.execute_number].progress

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import cache
 
-from scheduler_service.domain.document import Calling, Context, Document, Open, Retrying
+from scheduler_service.domain.document import Calling, Context, Document, Retrying
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import FiringRecord, Record
 from scheduler_service.engine.turn_state import LATE_AFTER, replace
@@ -25,17 +25,13 @@ def delay(document: Document, at: int, by: int) -> Document:
     for number in begun:
         if number in contexts:
             contexts[number] = _end_later(contexts[number], by)
-    later = tuple([_start_later(run, at, by) for run in opens])
+    later = tuple([replace(run, started_at=at + by) if run.started_at == at else run for run in opens])
     return Document(replace(document.head, opens=later), contexts)
 
 
 def delay_records(records: Iterable[Record], at: int, by: int) -> tuple[Record, ...]:
     """The records of that turn, masked or not, moved in the same way."""
     return tuple([_record_later(record, at, by) for record in records])
-
-
-def _start_later(run: Open, at: int, by: int) -> Open:
-    return replace(run, started_at=at + by) if run.started_at == at else run
 
 
 def _end_later(context: Context, by: int) -> Context:

@@ -70,8 +70,9 @@ class Reconcile:
             counts: Counter[str] = Counter()
             for start in range(0, len(findings), BATCH_SIZE):
                 counts.update(await self._apply_some(findings[start : start + BATCH_SIZE]))
-            if service.removed_at is not None:
-                await self._forget_if_empty(service)
+            # A removed service is forgotten once all its jobs are gone.
+            if service.removed_at is not None and not await self._table.applied(service.tenant, service.name):
+                await self._registry.forget(service)
         return counts
 
     async def _try(self, service: Service) -> Mapping[str, int]:
@@ -80,11 +81,6 @@ class Reconcile:
             return await self.apply(service)
         except StoreError:
             return {"failed": 1}
-
-    async def _forget_if_empty(self, service: Service) -> None:
-        """Forgets a removed service once all its jobs are gone."""
-        if not await self._table.applied(service.tenant, service.name):
-            await self._registry.forget(service)
 
     async def _apply_some(self, findings: list[Finding]) -> Counter[str]:
         results = await asyncio.gather(*map(self._apply_one, findings), return_exceptions=True)

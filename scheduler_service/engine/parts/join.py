@@ -47,7 +47,7 @@ def finish_parts(
 ) -> None:
     """Ends the step when all its parts have: it succeeds if all did, else the attempt fails."""
     counted = tuple(end for end in ends if not end.dropped)
-    array = join_bodies(counted)
+    array = as_json([None if end.body is None else parse_json(end.body) for end in counted])
     broken = _judge(step, counted, len(ends))
     error = broken.failure.code if broken else None
     whole = _exchange(turn, step, counted, url, array, broken)
@@ -61,11 +61,6 @@ def finish_parts(
     cut = any(end.truncated for end in counted)
     advance(turn, run, step, Answer(200, (), array, cut, 0, counted[0].url or url))
     _await_reports(turn, run, _fill(ends, verdicts))
-
-
-def join_bodies(ends: tuple[PartEnd, ...]) -> bytes:
-    """The step's response: an array of those of its parts, in order."""
-    return as_json([None if end.body is None else parse_json(end.body) for end in ends])
 
 
 def settle_reports(turn: TurnState, run: Open, verdicts: Verdicts) -> None:
