@@ -22,6 +22,8 @@ DETAIL_ROWS = WINDOW_ROWS // 4
 ROW_BYTES = 250
 # Parameters that say nothing stay where detail is removed.
 NO_PARAMS = b"{}"
+# A part of the statement's text: where it is a parameter, PostgreSQL comes to plan for far fewer rows.
+_WINDOW = sa.literal_column(str(WINDOW_ROWS), sa.Integer)
 
 # Where a walk goes on: the last row that it has seen, in `Dialect.row_order`.
 Mark = tuple[object, ...]
@@ -63,7 +65,7 @@ class Removal:
         """Looks at a window of rows behind `mark`; what was removed, and where to go on (None: the end)."""
         order = self._dialect.row_order(executions)
         window = sa.select(*(column.label(f"c{place}") for place, column in enumerate(order)))
-        window = window.select_from(executions).order_by(*order).limit(WINDOW_ROWS)
+        window = window.select_from(executions).order_by(*order).limit(_WINDOW)
         within = [] if mark is None else [sa.tuple_(*order) > _literal(mark)]
         seen = window.where(*within).subquery()
         newest_first = [column.desc() for column in seen.c]
@@ -95,7 +97,7 @@ class Removal:
 
     def remove_lives(self, uids: Sequence[str], connection: sa.Connection) -> Removed:
         """Removes a part of what there is of these lives; nothing removed: nothing is left."""
-        removed = self._remove(connection, [_is_of(executions, uids)], most=WINDOW_ROWS)
+        removed = self._remove(connection, [_is_of(executions, uids)])
         if removed.executions:
             return removed
         # What belongs to no execution: missed firings, and deliveries that came too late.
@@ -122,12 +124,10 @@ class Removal:
         gone = connection.execute(sa.delete(entries).where(is_held)).rowcount
         return gone, self._dialect.used_after(connection, used - freed)
 
-    def _remove(
-        self, connection: sa.Connection, conditions: Iterable[sa.ColumnElement[Any]], most: int | None = None
-    ) -> Removed:
-        """Removes executions, at most `most`, with all that belongs to them."""
+    def _remove(self, connection: sa.Connection, conditions: Iterable[sa.ColumnElement[Any]]) -> Removed:
+        """Removes executions, at most WINDOW_ROWS, with all that belongs to them."""
         table = executions.c
-        found = sa.select(table.uid, table.execute_number, table.planned_at).where(*conditions).limit(most)
+        found = sa.select(table.uid, table.execute_number, table.planned_at).where(*conditions).limit(_WINDOW)
         held = self._dialect.hold(connection, found)
         fired = sa.tuple_(firings.c.uid, firings.c.planned_at, firings.c.execute_number)
         is_fired = fired.in_(sa.select(held.c.name, held.c.other, held.c.number))
@@ -196,7 +196,7 @@ def _delete_window(
     connection: sa.Connection, table: sa.Table, conditions: Iterable[sa.ColumnElement[Any]]
 ) -> int:
     key = tuple(table.primary_key)
-    window = sa.select(*key).where(*conditions).limit(WINDOW_ROWS).correlate(None)
+    window = sa.select(*key).where(*conditions).limit(_WINDOW).correlate(None)
     return connection.execute(sa.delete(table).where(sa.tuple_(*key).in_(window))).rowcount
 
 
