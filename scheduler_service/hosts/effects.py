@@ -14,45 +14,8 @@ from scheduler_service.hosts.send_guard import SendGuard
 from scheduler_service.ports.state import StateStore
 
 
-class EffectDispatcher:
-    """Hands each effect to the component that carries it out."""
-
-    def __init__(
-        self,
-        *,
-        calls: CallsInFlight,
-        parts: PartsInFlight,
-        notifications: NotificationSender,
-        counter: MisfireCounter,
-    ) -> None:
-        self._calls = calls
-        self._parts = parts
-        self._notifications = notifications
-        self._counter = counter
-
-    def __call__(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
-        """Starts `effects` in order; `programs` are those of the job after the turn."""
-        for effect in effects:
-            if type(effect) is Call:  # most of them; a pattern costs five times as much
-                self._calls.call(job_id, effect.token, effect.request)
-                continue
-            match effect:
-                case Abandon(token=token):
-                    self._calls.abandon(token)
-                case Notify(delivery=delivery):
-                    self._notifications.take(delivery)
-                case Inform(request=request):
-                    self._calls.inform(request)
-                case CountMissed(revision=revision):
-                    self._counter.ask(job_id, programs[revision].timer, effect)
-                case Retire():
-                    pass  # its cache entry goes when the turn has ended
-                case _:
-                    self._parts.start(job_id, effect)
-
-
 class EffectHandlers:
-    """Everything that effects start, and what of it is still under way; `act` dispatches the effects."""
+    """Hands each effect to the component that carries it out; shows what is still under way."""
 
     def __init__(
         self, parts: HostParts, *, store: StateStore, send_guard: SendGuard, redelivery: Redelivery
@@ -78,9 +41,26 @@ class EffectHandlers:
             retries=limits.retries,
             interval=limits.interval,
         )
-        self.act = EffectDispatcher(
-            calls=self.calls, parts=self.parts, notifications=self.notifications, counter=self.counter
-        )
+
+    def act(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
+        """Starts `effects` in order; `programs` are those of the job after the turn."""
+        for effect in effects:
+            if type(effect) is Call:  # most of them; a pattern costs five times as much
+                self.calls.call(job_id, effect.token, effect.request)
+                continue
+            match effect:
+                case Abandon(token=token):
+                    self.calls.abandon(token)
+                case Notify(delivery=delivery):
+                    self.notifications.take(delivery)
+                case Inform(request=request):
+                    self.calls.inform(request)
+                case CountMissed(revision=revision):
+                    self.counter.ask(job_id, programs[revision].timer, effect)
+                case Retire():
+                    pass  # its cache entry goes when the turn has ended
+                case _:
+                    self.parts.start(job_id, effect)
 
     @property
     def is_idle(self) -> bool:

@@ -28,10 +28,33 @@ from scheduler_service.ports.services import Router
 
 INFORMS = 1_000
 
-Calls = dict[Token, LightTask | None]
+Running = dict[Token, LightTask | asyncio.Task[None] | None]
 
 
-class CallsInFlight:
+class _InFlight:
+    """What is alive, by lives of jobs: the task of each token, None once it is answered."""
+
+    def __init__(self) -> None:
+        self._alive: dict[str, Running] = {}
+
+    def __len__(self) -> int:
+        """How many are alive."""
+        return sum(map(len, self._alive.values()))
+
+    def alive(self, uid: str) -> tuple[Token, ...]:
+        """Those of this life of a job that are alive."""
+        return tuple(self._alive.get(uid, ()))
+
+    def _forget(self, token: Token) -> None:
+        alive = self._alive.get(token.uid)
+        if alive is None:
+            return
+        alive.pop(token, None)
+        if not alive:
+            del self._alive[token.uid]
+
+
+class CallsInFlight(_InFlight):
     """Sends requests and delivers their outcomes to the job as `CallEnded`.
 
     A call is alive from its start until its job has taken the outcome; a call that is alive is not sent
@@ -39,27 +62,19 @@ class CallsInFlight:
     """
 
     def __init__(self, *, sender: Sender, send_guard: SendGuard, redelivery: Redelivery, log: Log) -> None:
+        super().__init__()
         self._sender = sender
         self._send_guard = send_guard
         self._deliver = redelivery.deliver
         self._log = log
-        self._calls: dict[str, Calls] = {}
         self._running = LightTasks()
         self._informs = LightTasks()
 
-    def __len__(self) -> int:
-        """How many calls are alive."""
-        return sum(map(len, self._calls.values()))
-
-    def alive(self, uid: str) -> tuple[Token, ...]:
-        """The calls of this life of a job that are alive."""
-        return tuple(self._calls.get(uid, ()))
-
     def call(self, job_id: str, token: Token, request: OutboundRequest) -> None:
         """Sends `request`; does nothing when this call is alive already."""
-        calls = self._calls.get(token.uid)
+        calls = self._alive.get(token.uid)
         if calls is None:
-            calls = self._calls[token.uid] = {}
+            calls = self._alive[token.uid] = {}
         elif token in calls:
             return
         may_go = self._send_guard.admit(job_id)
@@ -67,7 +82,7 @@ class CallsInFlight:
 
     def abandon(self, token: Token) -> None:
         """Stops a call whose outcome is not needed any more; one that is answered already ends by itself."""
-        call = self._calls.get(token.uid, {}).get(token)
+        call = self._alive.get(token.uid, {}).get(token)
         if call is not None:
             self._forget(token)
             call.cancel()
@@ -94,7 +109,7 @@ class CallsInFlight:
         self.abort()
         await self._running.wait_for_all()
         await self._informs.wait_for_all()
-        self._calls.clear()
+        self._alive.clear()
 
     async def _run(self, job_id: str, token: Token, request: OutboundRequest, may_go: MayGo) -> None:
         try:
@@ -103,7 +118,7 @@ class CallsInFlight:
             self._forget(token)
             self._send_guard.turn_back(job_id, token)
             return
-        calls = self._calls.get(token.uid)
+        calls = self._alive.get(token.uid)
         if calls is None or token not in calls:
             return
         calls[token] = None  # answered: from here on it must not be cancelled
@@ -114,16 +129,7 @@ class CallsInFlight:
         finally:
             self._forget(token)
 
-    def _forget(self, token: Token) -> None:
-        calls = self._calls.get(token.uid)
-        if calls is None:
-            return
-        calls.pop(token, None)
-        if not calls:
-            del self._calls[token.uid]
 
-
-PartTasks = dict[Token, asyncio.Task[None] | None]
 PartWork = Callable[[], Coroutine[Any, Any, None]]
 WakeClaimers = Callable[[QueueWrite], None]
 """Called after the commit of a turn that wrote into queues: claims that wait look again."""
@@ -133,7 +139,7 @@ def wake_no_claimers(write: QueueWrite) -> None:
     """Where there are no queues."""
 
 
-class PartsInFlight:
+class PartsInFlight(_InFlight):
     """Runs searches for instances and calls to them; delivers `InstancesResolved` and `CallEnded`.
 
     Each is alive from its start until its job has taken the outcome; what is alive is not started again.
@@ -149,22 +155,14 @@ class PartsInFlight:
         log: Log,
         wake_claimers: WakeClaimers,
     ) -> None:
+        super().__init__()
         self._sender = sender
         self._send_guard = send_guard
         self._wake_claimers = wake_claimers
         self._router = router
         self._redelivery = redelivery
         self._log = log
-        self._alive: dict[str, PartTasks] = {}
         self._tasks = Tasks()
-
-    def __len__(self) -> int:
-        """How many searches and calls are alive."""
-        return sum(map(len, self._alive.values()))
-
-    def alive(self, uid: str) -> tuple[Token, ...]:
-        """The searches and calls of this life of a job that are alive."""
-        return tuple(self._alive.get(uid, ()))
 
     def start(self, job_id: str, effect: Effect) -> None:
         """Starts an effect that concerns instances or queues. Raises AssertionError for another kind."""
@@ -236,14 +234,6 @@ class PartsInFlight:
             self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:
             self._forget(token)
-
-    def _forget(self, token: Token) -> None:
-        alive = self._alive.get(token.uid)
-        if alive is None:
-            return
-        alive.pop(token, None)
-        if not alive:
-            del self._alive[token.uid]
 
 
 async def send_once(sender: Sender, request: OutboundRequest, log: Log, may_go: MayGo = always) -> Outcome:

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import msgspec
 
@@ -207,18 +206,17 @@ class JobCache:
                     return
 
 
-class Definitions(Protocol):
-    """Where definitions are stored."""
-
-    async def definition(self, uid: str, revision: int) -> bytes | None:
-        """As in `ports.StateStore`."""
-
-
 class ProgramCache:
-    """Compiles each stored definition once, as long as it is among the `size` last used."""
+    """Compiles each definition that it reads once, as long as it is among the `size` last used."""
 
-    def __init__(self, *, store: Definitions, compiler: Compile, size: int = 10_000) -> None:
-        self._store = store
+    def __init__(
+        self,
+        *,
+        read: Callable[[str, int], Awaitable[bytes | None]],
+        compiler: Compile,
+        size: int = 10_000,
+    ) -> None:
+        self._read = read
         self._compile = compiler
         self._size = size
         self._known: OrderedDict[tuple[str, int], Program] = OrderedDict()
@@ -238,7 +236,7 @@ class ProgramCache:
         if known is not None:
             self._known.move_to_end((uid, revision))
             return known
-        text = await self._store.definition(uid, revision)
+        text = await self._read(uid, revision)
         if text is None:
             raise StoreUnavailable(
                 f"definition {revision} of job life {uid} is missing in the store: create the job again"

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -20,6 +20,7 @@ from scheduler_service.engine.notification_retry import (
 from scheduler_service.hosts.clock import Alarm, Timekeeper
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.in_flight import send_once
+from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log
@@ -66,7 +67,7 @@ class NotificationSender:
         self._first_tries: dict[FirstTries, deque[str]] = {}
         self._timers: dict[str, Alarm] = {}
         self._failed: OrderedDict[str, Delivery] = OrderedDict()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def __len__(self) -> int:
         """How many deliveries are pending."""
@@ -75,7 +76,7 @@ class NotificationSender:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being sent or waits for its first try; retries may wait."""
-        return not self._tasks
+        return len(self._tasks) == 0
 
     def take(self, delivery: Delivery) -> None:
         """A new delivery, committed with its turn; it is tried after those of its execution before it."""
@@ -145,10 +146,7 @@ class NotificationSender:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
     def _enqueue(self, delivery: Delivery) -> None:
         key = (delivery.uid, delivery.execute_number)
@@ -157,7 +155,7 @@ class NotificationSender:
             queue.append(delivery.delivery_id)
             return
         self._first_tries[key] = deque((delivery.delivery_id,))
-        self._spawn(self._run_first_tries(key))
+        self._tasks.start(self._run_first_tries(key))
 
     async def _run_first_tries(self, key: FirstTries) -> None:
         queue = self._first_tries[key]
@@ -212,7 +210,7 @@ class NotificationSender:
 
     def _retry(self, delivery_id: str) -> None:
         self._timers.pop(delivery_id, None)
-        self._spawn(self._try_pending(delivery_id))
+        self._tasks.start(self._try_pending(delivery_id))
 
     def _drop(self, delivery: Delivery) -> None:
         self._pending.drop(delivery.delivery_id)
@@ -265,11 +263,6 @@ class NotificationSender:
         if not records:
             return None
         return Batch(delivery.uid, delivery.job_id, delivery.tenant, _sequence(delivery), now.wall, records)
-
-    def _spawn(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _sequence(delivery: Delivery) -> int:

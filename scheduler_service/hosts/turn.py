@@ -64,7 +64,7 @@ class Turn:
         self._new_identity = parts.new_identity
         self._holder = holder
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
-        self._programs = ProgramCache(store=store, compiler=core.compile)
+        self._programs = ProgramCache(read=store.definition, compiler=core.compile)
 
     async def run(
         self,

@@ -17,7 +17,6 @@ from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.dapr.state_repair import LATEST_WRITE_MS, StateRepair
 from scheduler_service.persistence.common.actor_document import (
     ActorDocument,
-    as_batches,
     read_actor_document,
     write_actor_document,
 )
@@ -212,11 +211,10 @@ class ActorStore:
         """Brings to SQL what the writer of `document` may not have brought there."""
         if document.sequence >> EPOCH_BITS >= self._epoch:
             self._epoch = await self._next_epoch()
-        batches = as_batches(document.batches)
-        for batch in batches:
+        for batch in document.batches:
             self._await_history(state, batch)
         new = await self._store.keep(document.deliveries, document.remembered, self._holder)
-        self._take_over(batches, new)
+        self._take_over(document.batches, new)
 
     async def _save(self, state: CachedState, commit: Commit, raw: bytes) -> None:
         """Raises StoreUncertain, too, where this process stood still meanwhile and another node went on."""

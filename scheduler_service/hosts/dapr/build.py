@@ -49,7 +49,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
 
     tasks = Tasks()
     store = ActorStore(node=node, take_over=take_over)
-    programs = ProgramCache(store=store, compiler=parts.core.compile)
+    programs = ProgramCache(read=store.definition, compiler=parts.core.compile)
     client = ActorClient(node=node, programs=programs, tasks=tasks)
     redelivery = Redelivery(take=client.deliver, clock=node.clock, lease=parts.limits.lease)
     alarms = ReminderAlarms(sidecar=node.sidecar, clock=node.clock, ring=client.ring, log=node.log)

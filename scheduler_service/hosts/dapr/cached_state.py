@@ -5,8 +5,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.actor_document import (
     FORMAT,
     ActorDocument,
-    as_batches,
-    as_unwritten,
+    pack_batches,
 )
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
@@ -58,7 +57,7 @@ class CachedState:
             entry=commit.entry,
             due=commit.due,
             document=commit.document,
-            batches=as_unwritten((*self.batches.values(), *own)),
+            batches=pack_batches((*self.batches.values(), *own)),
             deliveries=(*self.deliveries, *commit.deliveries),
             remembered=(*self.answers, *(() if commit.remembered is None else (commit.remembered,))),
         )
@@ -69,7 +68,7 @@ class CachedState:
         A batch that is not in `document` belongs to a save that did not happen. True: a save whose result was
         unknown did happen, and SQL does not have its deliveries and answers yet.
         """
-        written = {(batch.uid, batch.sequence) for batch in as_batches(document.batches)}
+        written = {(batch.uid, batch.sequence) for batch in document.batches}
         self.batches = {key: batch for key, batch in before.batches.items() if key in written}
         self.deliveries, self.answers = before.deliveries, before.answers
         has_more = bool(document.deliveries or document.remembered)

@@ -45,7 +45,7 @@ class RemoteShard:
         self._worker = worker
         self.catalogue = RemoteCatalogue(worker=worker)
         self.queues = RemoteQueues(worker=worker)
-        self._programs = ProgramCache(store=self, compiler=compiler)
+        self._programs = ProgramCache(read=self.definition, compiler=compiler)
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
         """Takes the turn. The bytes that are kept under an Idempotency-Key are the reply as JSON."""

@@ -6,8 +6,8 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.records import AnyRecord
 from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.common.packing import PackedBatch
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
@@ -16,19 +16,11 @@ from scheduler_service.ports.state import Remembered
 FORMAT = 1
 
 
-class Unwritten(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A batch that the history has not confirmed."""
-
-    uid: str
-    job_id: str
-    tenant: str
-    sequence: int
-    at: int
-    records: tuple[AnyRecord, ...]
-
-
 class ActorDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A job's state after the turn `sequence` of `writer`. `document` None: the job is destroyed."""
+    """A job's state after the turn `sequence` of `writer`. `document` None: the job is destroyed.
+
+    `batches`: those that the history has not confirmed.
+    """
 
     format: int
     sequence: int
@@ -36,7 +28,7 @@ class ActorDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     entry: CatalogueEntry
     due: Due
     document: bytes | None = None
-    batches: tuple[Unwritten, ...] = ()
+    batches: tuple[PackedBatch, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     remembered: tuple[Remembered, ...] = ()
 
@@ -63,14 +55,6 @@ def read_actor_document(raw: bytes) -> ActorDocument:
     return actor
 
 
-def as_unwritten(batches: Iterable[Batch]) -> tuple[Unwritten, ...]:
+def pack_batches(batches: Iterable[Batch]) -> tuple[PackedBatch, ...]:
     """Batches as the document keeps them."""
-    return tuple(
-        Unwritten(one.uid, one.job_id, one.tenant, one.sequence, one.at, one.records)  # type: ignore[arg-type]
-        for one in batches
-    )
-
-
-def as_batches(found: Iterable[Unwritten]) -> list[Batch]:
-    """Batches as the history takes them."""
-    return [Batch(one.uid, one.job_id, one.tenant, one.sequence, one.at, one.records) for one in found]
+    return tuple(PackedBatch(*msgspec.structs.astuple(one)) for one in batches)

@@ -7,10 +7,18 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.parts import PartEnd, QueuedPart, QueueOptions
 from scheduler_service.domain.records import AnyRecord
+from scheduler_service.ports.history import Batch
 
 COMPLETION_KEPT_MS = 24 * HOUR
 MAX_COMPLETIONS = 100_000
 """How long, and how many, completed leases are known (ports.queues.Queues.complete)."""
+
+
+class PackedBatch(Batch, frozen=True, array_like=True, gc=False):
+    """A batch as an array."""
+
+    records: tuple[AnyRecord, ...]
+
 
 pack = msgspec.msgpack.Encoder().encode
 unpack_records = msgspec.msgpack.Decoder(tuple[AnyRecord, ...]).decode

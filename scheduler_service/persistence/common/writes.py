@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from scheduler_service.persistence.common.write_thread import Verdict
-from scheduler_service.ports.errors import StoreConflict, StoreError
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement
 
 CLOCK_SKEW = "clock_skew"
@@ -83,6 +83,16 @@ class StoreWrites(Generic[_Writer]):
 
     def save_clock_skew(self, skew: int) -> Awaitable[None]:
         return self.writer.put(Keep(CLOCK_SKEW, skew))
+
+
+def not_written(place: str, error: Exception) -> StoreUnavailable:
+    """A write to the store at `place` failed before it could have an effect."""
+    return StoreUnavailable(f"Nothing was written to {place}: {error}.")
+
+
+def outcome_unknown(place: str, error: Exception) -> StoreUncertain:
+    """A write failed after it may have been made durable."""
+    return StoreUncertain(f"Whether {place} holds the write is unknown: {error}. Load before you write.")
 
 
 def conflict(commit: Commit, stored: tuple[str, object] | None) -> StoreConflict:

@@ -7,6 +7,7 @@ groups of an older attachment: a group that is not there after a new attachment 
 import asyncio
 from collections.abc import Callable, Sequence
 
+from scheduler_service.persistence.common.writes import not_written, outcome_unknown
 from scheduler_service.persistence.redis.connection import Part, ServerConnection
 from scheduler_service.persistence.redis.encoding import unframe
 from scheduler_service.persistence.redis.errors import (
@@ -17,7 +18,7 @@ from scheduler_service.persistence.redis.errors import (
     Unreached,
 )
 from scheduler_service.persistence.redis.lease import Taken, describe
-from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreUnavailable
 
 FIRST_EPOCH = 1
 # With these errors the server refuses a script, or its first write: nothing was written.
@@ -64,7 +65,7 @@ class Session:
         try:
             return await self._send(arguments)
         except Unanswered as error:
-            raise self._uncertain(error) from error
+            raise outcome_unknown(self._place, error) from error
 
     async def settle(self) -> None:
         """Returns when the outcome of every group is known. Raises StoreUnavailable, LeaseLost."""
@@ -98,11 +99,11 @@ class Session:
         try:
             await self.settle()
         except StoreUnavailable:
-            raise self._uncertain(error) from error
+            raise outcome_unknown(self._place, error) from error
         if self._confirmed < number:
             return False
         if not self._said:  # the script stopped in the middle of the group
-            raise self._uncertain(error) from error
+            raise outcome_unknown(self._place, error) from error
         return True
 
     async def _send(self, arguments: Sequence[Part]) -> Verdicts:
@@ -122,7 +123,7 @@ class Session:
             return await self._connection.run("write", self._boot, self.epoch, *arguments)
         except Unreached as error:
             self._is_attached = False  # the next server may be another one, or have lost something
-            raise self._unavailable(error) from error
+            raise not_written(self._place, error) from error
         except Unanswered:
             self._is_attached = False
             raise
@@ -131,14 +132,14 @@ class Session:
                 await self._connection.close()  # another server is the master by now
             self._is_attached = False
             if error.code in NOTHING_DONE:
-                raise self._unavailable(error) from error
+                raise not_written(self._place, error) from error
             raise Unanswered(str(error)) from error
 
     async def _attach(self) -> None:
         try:
             answer = await self._connection.run("attach", self._boot)
         except CommandFailed as error:
-            raise self._unavailable(error) from error
+            raise not_written(self._place, error) from error
         if answer[0] == b"lost":
             self.lose(answer[1])
             raise LeaseLost(self._lost)
@@ -160,11 +161,3 @@ class Session:
             self._lost = message
             self._on_lost(message)
         return self._lost
-
-    def _unavailable(self, error: Exception) -> StoreUnavailable:
-        return StoreUnavailable(f"Nothing was written to {self._place}: {error}.")
-
-    def _uncertain(self, error: Exception) -> StoreUncertain:
-        return StoreUncertain(
-            f"Whether {self._place} holds the write is unknown: {error}. Load before you write."
-        )

@@ -9,7 +9,16 @@ from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.common.write_thread import Entry, Verdict, answer
-from scheduler_service.persistence.common.writes import Forget, Keep, Settle, StoreWrite, Written, conflict
+from scheduler_service.persistence.common.writes import (
+    Forget,
+    Keep,
+    Settle,
+    StoreWrite,
+    Written,
+    conflict,
+    not_written,
+    outcome_unknown,
+)
 from scheduler_service.persistence.redis.encoding import (
     DUE_STEADY,
     DUE_WALL,
@@ -113,7 +122,7 @@ class Writer:
             try:
                 group[place] = write_arguments(write)
             except (OverflowError, ValueError, TypeError) as error:
-                verdicts[place] = self._unavailable(error)
+                verdicts[place] = not_written(self._place, error)
                 continue
             weight += sum(map(len, group[place]))
             if len(group) >= self._size or weight > MAX_GROUP_BYTES:
@@ -129,7 +138,7 @@ class Writer:
             said = await self._send([part for arguments in group.values() for part in arguments])
             found: Sequence[Verdict] = self._read(writes, group, said)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each write
-            failed = error if isinstance(error, StoreError) else self._unavailable(error)
+            failed = error if isinstance(error, StoreError) else not_written(self._place, error)
             found = [failed] * len(group)
         for place, verdict in zip(group, found, strict=True):
             verdicts[place] = verdict
@@ -152,11 +161,8 @@ class Writer:
         try:
             self._faults.after(FaultPoint.COMMIT)
         except Exception as error:
-            raise StoreUncertain(f"Whether {self._place} holds the write is unknown: {error}.") from error
+            raise outcome_unknown(self._place, error) from error
         return said
-
-    def _unavailable(self, error: Exception) -> StoreUnavailable:
-        return StoreUnavailable(f"Nothing was written to {self._place}: {error}.")
 
 
 def _read_verdict(write: Write, said: bytes) -> Verdict:

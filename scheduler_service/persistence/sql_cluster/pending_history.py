@@ -6,13 +6,13 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.actor_document import Unwritten, as_batches, as_unwritten
-from scheduler_service.persistence.common.packing import pack
+from scheduler_service.persistence.common.actor_document import pack_batches
+from scheduler_service.persistence.common.packing import PackedBatch, pack
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import is_abandoned, untold
 from scheduler_service.ports.history import Batch
 
-_decode = msgspec.msgpack.Decoder(Unwritten).decode
+_decode = msgspec.msgpack.Decoder(PackedBatch).decode
 
 
 class PendingHistory:
@@ -23,7 +23,7 @@ class PendingHistory:
 
     def put(self, connection: sa.Connection, batches: Iterable[Batch], holder: Holder) -> None:
         """Within a transaction: `holder` brings these to the history."""
-        for batch in as_unwritten(batches):  # a repetition of an unconfirmed settlement replaces it
+        for batch in pack_batches(batches):  # a repetition of an unconfirmed settlement replaces it
             connection.execute(sa.delete(untold).where(_is(batch.uid, batch.sequence)))
             key = {"uid": batch.uid, "sequence": batch.sequence}
             row = {"content": pack(batch), "node": holder.node, "boot": holder.boot}
@@ -45,7 +45,7 @@ class PendingHistory:
             for uid, sequence, _ in found:
                 statement = sa.update(untold).where(_is(uid, sequence))
                 connection.execute(statement.values(node=holder.node, boot=holder.boot))
-            return as_batches(_decode(content) for _, _, content in found)
+            return [_decode(content) for _, _, content in found]
 
         return await self._database.write(work)
 

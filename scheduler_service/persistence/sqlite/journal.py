@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.records import AnyRecord
+from scheduler_service.persistence.common.packing import PackedBatch
 from scheduler_service.persistence.sqlite.row_versions import (
     Face,
     RowVersion,
@@ -38,12 +38,6 @@ class ListedEntry(CatalogueEntry, frozen=True, array_like=True, gc=False):
     """An entry as an array: the names of its members would be half of a page."""
 
 
-class ListedBatch(Batch, frozen=True, array_like=True, gc=False):
-    """A batch as an array."""
-
-    records: tuple[AnyRecord, ...]
-
-
 class Page(msgspec.Struct, frozen=True, array_like=True):
     """What one group appended: jobs after their turns, and records for the history.
 
@@ -51,7 +45,7 @@ class Page(msgspec.Struct, frozen=True, array_like=True):
     """
 
     turns: list[tuple[ListedEntry, int, bytes, int | None, int | None]]
-    batches: list[ListedBatch]
+    batches: list[PackedBatch]
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):

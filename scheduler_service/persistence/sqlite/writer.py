@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
+from scheduler_service.persistence.common.writes import not_written, outcome_unknown
 from scheduler_service.persistence.sqlite.commit_group import Fold, Group, Write
 from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.journal import Journal, unload
-from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 # Errors of one write's values, not of the file: the other writes of the group may go on.
 _ONE_WRITES_FAULT = (
@@ -73,7 +73,7 @@ class Writer:
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         with self._guard:
             error = self._prepare(writes)
-            return self._write(writes) if error is None else [self._unavailable(error) for _ in writes]
+            return self._write(writes) if error is None else [not_written(self._place, error) for _ in writes]
 
     def _prepare(self, writes: list[Write]) -> Exception | None:
         """Reads a journal in doubt again; unloads it if a write says so. Returns the error, if any."""
@@ -134,7 +134,7 @@ class Writer:
     def _refuse(self, writes: list[Write], error: Exception) -> list[Verdict]:
         hits_all = isinstance(error, sqlite3.Error) and not isinstance(error, _ONE_WRITES_FAULT)
         if hits_all or len(writes) == 1:
-            return [self._unavailable(error) for _ in writes]
+            return [not_written(self._place, error) for _ in writes]
         # One of them cannot be stored: halving finds it, and the others are written.
         half = len(writes) // 2
         return self._write(writes[:half]) + self._write(writes[half:])
@@ -152,8 +152,11 @@ class Writer:
             self._roll_back()
             if not known:
                 self._journal.doubt(group.batches)
-            fail = self._unavailable if known else self._uncertain
-            return [verdict if isinstance(verdict, Exception) else fail(error) for verdict in verdicts]
+            fail = not_written if known else outcome_unknown
+            return [
+                verdict if isinstance(verdict, Exception) else fail(self._place, error)
+                for verdict in verdicts
+            ]
         group.settle()
         self._written()
         return verdicts
@@ -162,14 +165,6 @@ class Writer:
         # SQLite may have rolled back by itself, as it does when the disk is full.
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-
-    def _unavailable(self, error: Exception) -> StoreUnavailable:
-        return StoreUnavailable(f"Nothing was written to {self._place}: {error}.")
-
-    def _uncertain(self, error: Exception) -> StoreUncertain:
-        return StoreUncertain(
-            f"Whether {self._place} holds the write is unknown: {error}. Load before you write."
-        )
 
     def _before(self, point: FaultPoint | None) -> None:
         if self._faults is not None and point is not None:
