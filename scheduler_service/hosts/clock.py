@@ -34,6 +34,7 @@ class Timekeeper(Clock, Protocol):
 class SystemClock:
     """The machine's time. `steady` is `wall - skew`, and runs on when the wall clock is set.
 
+    `Timekeeper` documents the methods.
     A step is taken over by `follow` alone, after `on_step` has made the new skew durable, so that no turn
     ever sees a steady moment that a restart would not continue.
     """
@@ -58,16 +59,13 @@ class SystemClock:
         return self._skew
 
     def now(self) -> Now:
-        """The present moment on both time lines."""
         moment = int((self._monotonic() + self._offset) * 1_000)
         return Now(moment, moment - self._skew)
 
     def call_after(self, pause: int, call: Callable[[], object]) -> Alarm:
-        """Calls `call` once, `pause` ms from now."""
         return asyncio.get_running_loop().call_later(max(pause, 0) / 1_000, call)
 
     async def sleep(self, pause: int) -> None:
-        """Returns `pause` ms from now."""
         await asyncio.sleep(max(pause, 0) / 1_000)
 
     async def follow(self) -> bool:

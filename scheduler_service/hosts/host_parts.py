@@ -45,11 +45,8 @@ class Redact(Protocol):
         """Masked and cut; `detail` is the job's `historyDetail`, None: the setting."""
 
 
-class Act(Protocol):
-    """Starts the effects of a turn; never waits, never raises."""
-
-    def __call__(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
-        """`programs` are those of the job after the turn."""
+Act = Callable[[str, tuple[Effect, ...], Mapping[int, Program]], None]
+"""Starts the effects of a job's turn with the programs after it; never waits, never raises."""
 
 
 class HostLimits(msgspec.Struct, frozen=True):

@@ -20,8 +20,7 @@ class OpenSendGuard:
     """For a single node: no other node can have taken the job over."""
 
     def admit(self, job_id: str) -> MayGo:
-        """Every call may be sent."""
         return always
 
     def turn_back(self, job_id: str, token: Token) -> None:
-        """Never called."""
+        return

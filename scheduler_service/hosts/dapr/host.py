@@ -15,9 +15,8 @@ from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.dapr.turns import ClusterTurns
-from scheduler_service.hosts.draining import close_history, wait_for_rest
 from scheduler_service.hosts.effects import EffectHandlers
-from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.hosts.tasks import Tasks, close_history, wait_for_rest
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable

@@ -10,7 +10,6 @@ from scheduler_service.domain.replies import Reply, Unchanged
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_store import ActorStore
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
-from scheduler_service.hosts.draining import STARTING, STOPPING
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.identity import KEY_BYTES
 from scheduler_service.hosts.job_cache import CachedJob
@@ -25,6 +24,7 @@ from scheduler_service.hosts.messages import (
     write_kept,
     write_reply,
 )
+from scheduler_service.hosts.tasks import STARTING, STOPPING
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable

@@ -1,4 +1,4 @@
-"""What the one writer of a state store writes, and the methods of a store that put it there."""
+"""What a store keeps, packed; what its one writer writes; and the methods of a store that put it there."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -6,11 +6,34 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.moments import HOUR
+from scheduler_service.domain.parts import PartEnd, QueuedPart, QueueOptions
+from scheduler_service.domain.records import AnyRecord
 from scheduler_service.persistence.common.write_thread import Verdict
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement
 
 CLOCK_SKEW = "clock_skew"
+COMPLETION_KEPT_MS = 24 * HOUR
+MAX_COMPLETIONS = 100_000
+"""How long, and how many, completed leases are known (ports.queues.Queues.complete)."""
+
+
+class PackedBatch(Batch, frozen=True, array_like=True, gc=False):
+    """A batch as an array."""
+
+    records: tuple[AnyRecord, ...]
+
+
+pack = msgspec.msgpack.Encoder().encode
+unpack_records = msgspec.msgpack.Decoder(tuple[AnyRecord, ...]).decode
+unpack_delivery = msgspec.msgpack.Decoder(Delivery).decode
+unpack_options = msgspec.msgpack.Decoder(QueueOptions).decode
+unpack_part = msgspec.msgpack.Decoder(QueuedPart).decode
+unpack_end = msgspec.msgpack.Decoder(PartEnd).decode
 
 
 class Settle(msgspec.Struct, frozen=True, gc=False):
@@ -107,3 +130,9 @@ def conflict(commit: Commit, stored: tuple[str, object] | None) -> StoreConflict
         f"Job {job_id} (life {uid}) is at sequence {sequence}, not at {expected} of life {commit.entry.uid}: "
         "another writer was first. Load it again."
     )
+
+
+def lost_part_end(instance: str, retries: int) -> PartEnd:
+    """The end of a part whose last lease expired."""
+    text = f"instance {instance} gave no sign of life within its lease, after {retries} unexpected retries"
+    return PartEnd(error="timeout", failure_type=FailureType.TIMEOUT, message=text, instance=instance)

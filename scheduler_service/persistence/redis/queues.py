@@ -20,7 +20,7 @@ from scheduler_service.domain.parts import (
     digest_said,
     write_part_id,
 )
-from scheduler_service.persistence.common.packing import (
+from scheduler_service.persistence.common.writes import (
     COMPLETION_KEPT_MS,
     MAX_COMPLETIONS,
     lost_part_end,

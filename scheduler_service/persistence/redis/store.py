@@ -8,8 +8,7 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.common.packing import unpack_delivery
-from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites
+from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, unpack_delivery
 from scheduler_service.persistence.redis.address import Address
 from scheduler_service.persistence.redis.catalogue import RedisCatalogue
 from scheduler_service.persistence.redis.connection import TIMEOUT_SECONDS, ServerConnection

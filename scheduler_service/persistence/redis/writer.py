@@ -7,7 +7,6 @@ from typing import Any
 
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.common.write_thread import Entry, Verdict, answer
 from scheduler_service.persistence.common.writes import (
     Forget,
@@ -18,6 +17,7 @@ from scheduler_service.persistence.common.writes import (
     conflict,
     not_written,
     outcome_unknown,
+    pack,
 )
 from scheduler_service.persistence.redis.encoding import (
     DUE_STEADY,

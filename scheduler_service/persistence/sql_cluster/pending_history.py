@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.actor_document import pack_batches
-from scheduler_service.persistence.common.packing import PackedBatch, pack
+from scheduler_service.persistence.common.writes import PackedBatch, pack
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import is_abandoned, untold
 from scheduler_service.ports.history import Batch

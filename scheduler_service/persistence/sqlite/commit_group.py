@@ -11,8 +11,15 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import DAY
-from scheduler_service.persistence.common.packing import pack
-from scheduler_service.persistence.common.writes import Forget, Keep, Settle, StoreWrite, Written, conflict
+from scheduler_service.persistence.common.writes import (
+    Forget,
+    Keep,
+    Settle,
+    StoreWrite,
+    Written,
+    conflict,
+    pack,
+)
 from scheduler_service.persistence.sqlite.journal import Journal, Pending, encode_page
 from scheduler_service.persistence.sqlite.queue_parts import write_parts
 from scheduler_service.persistence.sqlite.row_versions import (

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.common.packing import PackedBatch
+from scheduler_service.persistence.common.writes import PackedBatch
 from scheduler_service.persistence.sqlite.row_versions import (
     Face,
     RowVersion,

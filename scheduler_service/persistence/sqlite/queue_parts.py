@@ -21,7 +21,7 @@ from scheduler_service.domain.parts import (
     digest_said,
     write_part_id,
 )
-from scheduler_service.persistence.common.packing import (
+from scheduler_service.persistence.common.writes import (
     COMPLETION_KEPT_MS,
     lost_part_end,
     pack,

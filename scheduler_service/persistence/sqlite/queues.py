@@ -5,7 +5,7 @@ from functools import partial
 
 from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
 from scheduler_service.domain.parts import PartEnd
-from scheduler_service.persistence.common.packing import MAX_COMPLETIONS
+from scheduler_service.persistence.common.writes import MAX_COMPLETIONS
 from scheduler_service.persistence.sqlite.commit_group import Step
 from scheduler_service.persistence.sqlite.queue_parts import (
     claim_parts,

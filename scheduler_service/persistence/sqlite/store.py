@@ -7,8 +7,7 @@ from typing import Any, Self
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.common.packing import unpack_delivery
-from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites
+from scheduler_service.persistence.common.writes import CLOCK_SKEW, StoreWrites, unpack_delivery
 from scheduler_service.persistence.sqlite.catalogue import SqliteCatalogue
 from scheduler_service.persistence.sqlite.commit_group import Fold
 from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
