@@ -18,6 +18,7 @@ from scheduler_service.hosts.dapr.state_repair import LATEST_WRITE_MS, StateRepa
 from scheduler_service.persistence.common.actor_document import (
     ActorDocument,
     read_actor_document,
+    unpack_batches,
     write_actor_document,
 )
 from scheduler_service.ports.cluster import TurnClaim
@@ -211,10 +212,11 @@ class ActorStore:
         """Brings to SQL what the writer of `document` may not have brought there."""
         if document.sequence >> EPOCH_BITS >= self._epoch:
             self._epoch = await self._next_epoch()
-        for batch in document.batches:
+        batches = unpack_batches(document.batches)
+        for batch in batches:
             self._await_history(state, batch)
         new = await self._store.keep(document.deliveries, document.remembered, self._holder)
-        self._take_over(document.batches, new)
+        self._take_over(batches, new)
 
     async def _save(self, state: CachedState, commit: Commit, raw: bytes) -> None:
         """Raises StoreUncertain, too, where this process stood still meanwhile and another node went on."""

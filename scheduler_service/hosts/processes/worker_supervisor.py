@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.domain.backoff import doubling_pauses
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent_service import ParentService
@@ -204,8 +205,7 @@ class WorkerSupervisor:
         await self._cut.wait()
 
     async def _restart(self) -> None:
-        pause = FIRST_RESTART_PAUSE_SECONDS
-        while True:
+        for pause in doubling_pauses(FIRST_RESTART_PAUSE_SECONDS, LONGEST_RESTART_PAUSE_SECONDS):
             try:
                 self._process = await WorkerProcess.launch()
                 await self.open()
@@ -217,4 +217,3 @@ class WorkerSupervisor:
                 self._context.on_restart(self._worker.shard)
                 return
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_RESTART_PAUSE_SECONDS)

@@ -58,3 +58,8 @@ def read_actor_document(raw: bytes) -> ActorDocument:
 def pack_batches(batches: Iterable[Batch]) -> tuple[PackedBatch, ...]:
     """Batches as the document keeps them."""
     return tuple(PackedBatch(*msgspec.structs.astuple(one)) for one in batches)
+
+
+def unpack_batches(found: Iterable[PackedBatch]) -> list[Batch]:
+    """Batches as the history takes them."""
+    return [Batch(*msgspec.structs.astuple(one)) for one in found]

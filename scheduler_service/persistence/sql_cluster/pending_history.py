@@ -6,7 +6,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.actor_document import pack_batches
+from scheduler_service.persistence.common.actor_document import pack_batches, unpack_batches
 from scheduler_service.persistence.common.writes import PackedBatch, pack
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import is_abandoned, untold
@@ -45,7 +45,7 @@ class PendingHistory:
             for uid, sequence, _ in found:
                 statement = sa.update(untold).where(_is(uid, sequence))
                 connection.execute(statement.values(node=holder.node, boot=holder.boot))
-            return [_decode(content) for _, _, content in found]
+            return unpack_batches(_decode(content) for _, _, content in found)
 
         return await self._database.write(work)
 
