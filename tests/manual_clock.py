@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from scheduler_service.domain.moments import Now
-from scheduler_service.hosts.clock import Alarm
+from scheduler_service.ports.clock import Alarm
 
 
 class ManualClock:

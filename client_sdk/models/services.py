@@ -4,16 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from client_sdk.models.fields import (
-    LARGEST,
-    FilledText,
-    Flag,
-    PositiveCount,
-    Seconds,
-    Tags,
-    Text,
-    WireModel,
-)
+from client_sdk.models.fields import LARGEST, FilledText, Flag, PositiveCount, Seconds, Tags, Text, WireModel
 from client_sdk.models.step import Route
 
 SERVICE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"

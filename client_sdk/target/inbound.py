@@ -11,12 +11,7 @@ from typing import Any
 from client_sdk.client.connection import Connection
 from client_sdk.errors import Invalid, NotWanted, SdkError, SignatureRefused
 from client_sdk.signing import Verifier
-from client_sdk.target.declaration import (
-    FEEDBACK_HEADER,
-    SHARD_INDEX_HEADER,
-    SHARD_TOTAL_HEADER,
-    Declaration,
-)
+from client_sdk.target.declaration import FEEDBACK_HEADER, SHARD_INDEX_HEADER, SHARD_TOTAL_HEADER, Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.in_flight import AttemptName, AttemptsInFlight
 from client_sdk.target.invoke import INTERRUPTED, LOG, End, hold, refused, run

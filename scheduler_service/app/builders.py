@@ -17,7 +17,6 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.snapshot import decode, encode, needs_commit
 from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.cleanup import Cleanup, DestroyedJobs
-from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
 from scheduler_service.hosts.embedded.host import EmbeddedHost
@@ -26,6 +25,7 @@ from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender

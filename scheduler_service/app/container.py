@@ -26,7 +26,6 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
-from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes.build import Processes, build_processes
 from scheduler_service.hosts.processes.parent_service import ParentService
@@ -37,6 +36,7 @@ from scheduler_service.hosts.processes.worker_supervisor import WorkerContext, W
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import OpenStore
 from scheduler_service.services.pull_queues import PullQueues

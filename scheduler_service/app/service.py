@@ -13,10 +13,11 @@ from scheduler_service.app.sharding import check_workers, shard_of
 from scheduler_service.app.store_opening import StoreWatch, data_folder, open_store
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import install
-from scheduler_service.hosts.clock import SystemClock, Timekeeper
+from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.services.declared import Declarations
 from scheduler_service.services.drift import DriftReport

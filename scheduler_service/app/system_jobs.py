@@ -8,7 +8,7 @@ from scheduler_service.domain.events import Created, Updated
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.wire import Answer
-from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Command, Definition, Deliver
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log

@@ -15,12 +15,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from scheduler_service.app.builders import (
-    make_embedded_host,
-    make_host_parts,
-    make_sender,
-    open_writer,
-)
+from scheduler_service.app.builders import make_embedded_host, make_host_parts, make_sender, open_writer
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.surroundings import Compiler, make_surroundings

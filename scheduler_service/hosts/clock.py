@@ -3,32 +3,11 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.clock import Alarm
 
 STEP = SECOND
-
-
-class Alarm(Protocol):
-    """A call that is still to come."""
-
-    def cancel(self) -> None:
-        """The call will not come; does nothing when it has come."""
-
-
-class Timekeeper(Clock, Protocol):
-    """A clock by which one can also wait."""
-
-    def call_after(self, pause: int, call: Callable[[], object]) -> Alarm:
-        """Calls `call` once, `pause` ms from now on the steady line."""
-
-    async def sleep(self, pause: int) -> None:
-        """Returns `pause` ms from now on the steady line."""
-
-    async def follow(self) -> bool:
-        """Takes over a step of the wall clock since the last call; True when there was one."""
 
 
 class SystemClock:

@@ -17,10 +17,10 @@ from scheduler_service.engine.notification_retry import (
     may_be_superseded,
     record_of,
 )
-from scheduler_service.hosts.clock import Alarm, Timekeeper
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.in_flight import send_once
 from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log

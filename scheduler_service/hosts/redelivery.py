@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from scheduler_service.domain.events import Event
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Reply
-from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 

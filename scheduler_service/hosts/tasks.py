@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from scheduler_service.domain.events import Activated, Created, Released, Triggered, Updated
-from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.moments import SECOND, Due, Now
-from scheduler_service.hosts.clock import Timekeeper
+from scheduler_service.ports.clock import Timekeeper
 
 FARTHEST_MS = SECOND
 

@@ -16,11 +16,11 @@ from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.replies import Refusal, Unchanged
+from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
-from scheduler_service.services.wait_queues import PauseAlarm, PausingClock
 
 PAGE_SIZE = 500
 DRAINING_POLL_MS = SECOND
@@ -46,7 +46,7 @@ class PullQueues:
         self,
         *,
         table: Queues,
-        clock: PausingClock,
+        clock: Timekeeper,
         log: Log,
         new_lease: NewLease = lambda: secrets.token_urlsafe(18),
     ) -> None:
@@ -58,7 +58,7 @@ class PullQueues:
         self._wakeups = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._claiming: set[asyncio.Task[tuple[Leased, ...]]] = set()
-        self._alarm: PauseAlarm | None = None
+        self._alarm: Alarm | None = None
         self._next_sweep: int | None = None
 
     @property

@@ -17,9 +17,10 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Chosen
 from scheduler_service.domain.services import RateLimit
 from scheduler_service.domain.wire import Token
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.services.in_flight import InFlight
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.wait_queues import Key, PausingClock, WaitQueue, WaitQueues
+from scheduler_service.services.wait_queues import Key, WaitQueue, WaitQueues
 
 AVOID_MS = 10 * SECOND
 RANDOM, ROUND_ROBIN, LEAST_BUSY, HASH, FAILOVER = "random", "round_robin", "least_busy", "hash", "failover"
@@ -154,7 +155,7 @@ class MemoryRouter:
     """
 
     def __init__(
-        self, *, instances: Instances, terms: Callable[[str, str], Terms], clock: PausingClock
+        self, *, instances: Instances, terms: Callable[[str, str], Terms], clock: Timekeeper
     ) -> None:
         self._instances = instances
         self._terms = terms

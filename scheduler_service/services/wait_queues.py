@@ -4,9 +4,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from scheduler_service.domain.moments import Now
+from scheduler_service.ports.clock import Timekeeper
 
 POLL_MS = 250
 """How often the first waiter retries unprompted: a heartbeat triggers no retry."""
@@ -17,27 +17,10 @@ Found = TypeVar("Found")
 Waiter = asyncio.Future[None]
 
 
-class PausingClock(Protocol):
-    """A clock with timers."""
-
-    def now(self) -> Now:
-        """The present moment."""
-
-    def call_after(self, pause: int, call: Callable[[], object]) -> "PauseAlarm":
-        """Calls `call` once, `pause` ms from now on the steady clock."""
-
-
-class PauseAlarm(Protocol):
-    """A pending call."""
-
-    def cancel(self) -> None:
-        """Cancels the call."""
-
-
 class WaitQueues:
     """Any number of queues; `retry` wakes the first waiter of each queue of a key."""
 
-    def __init__(self, *, clock: PausingClock, poll_ms: int = POLL_MS) -> None:
+    def __init__(self, *, clock: Timekeeper, poll_ms: int = POLL_MS) -> None:
         self._clock = clock
         self._poll_ms = poll_ms
         self._queues: dict[WaitQueue, deque[Waiter]] = {}

@@ -2,11 +2,7 @@
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.actor_document import (
-    FORMAT,
-    ActorDocument,
-    pack_batches,
-)
+from scheduler_service.persistence.common.actor_document import FORMAT, ActorDocument, pack_batches
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
 

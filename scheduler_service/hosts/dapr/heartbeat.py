@@ -7,7 +7,6 @@ import msgspec
 
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.dapr.liveness import (
     GONE,
     HEARTBEAT_INTERVAL_MS,
@@ -16,6 +15,7 @@ from scheduler_service.hosts.dapr.liveness import (
     Liveness,
     is_alive,
 )
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterNodes, Node
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import msgspec
 
 from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.job_cache import JobCache
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterNodes, ClusterStore
 from scheduler_service.ports.log import Log
 

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from scheduler_service.domain.moments import SECOND, Due, Now
-from scheduler_service.hosts.clock import Alarm, Timekeeper
 from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 

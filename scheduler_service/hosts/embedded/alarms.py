@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from scheduler_service.domain.moments import SECOND, Due, Now
-from scheduler_service.hosts.clock import Timekeeper
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueWindow
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.embedded.wakeup import Wakeup
 from scheduler_service.hosts.light_tasks import LightTasks
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import StateStore

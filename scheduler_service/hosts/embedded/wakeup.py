@@ -3,7 +3,7 @@
 import asyncio
 
 from scheduler_service.domain.moments import Due, Now
-from scheduler_service.hosts.clock import Alarm, Timekeeper
+from scheduler_service.ports.clock import Alarm, Timekeeper
 
 
 class Wakeup:

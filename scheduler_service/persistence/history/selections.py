@@ -6,12 +6,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.persistence.common.pagination import read_cursor
-from scheduler_service.persistence.history.queries import (
-    DeliveryQuery,
-    ExecutionQuery,
-    FiringQuery,
-    Place,
-)
+from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery, Place
 from scheduler_service.persistence.history.schema import (
     NOT_SUCCEEDED,
     deliveries,

@@ -17,14 +17,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.dialect import Durability
-from scheduler_service.persistence.sql.expressions import (
-    IsIn,
-    JsonRows,
-    Like,
-    Member,
-    StoredSize,
-    Unindexed,
-)
+from scheduler_service.persistence.sql.expressions import IsIn, JsonRows, Like, Member, StoredSize, Unindexed
 from scheduler_service.persistence.sql.upserts import Row, Upsert
 
 IN_MEMORY = "sqlite://"

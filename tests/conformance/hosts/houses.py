@@ -24,13 +24,7 @@ from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
-from tests.conformance.hosts.process import (
-    Points,
-    Process,
-    ProcessDatabase,
-    ProcessSender,
-    ProcessStore,
-)
+from tests.conformance.hosts.process import Points, Process, ProcessDatabase, ProcessSender, ProcessStore
 from tests.conformance.hosts.standin import StandIn, StandInClient
 from tests.conformance.hosts.stillness import ProcessClock
 from tests.unit.hosts.house import CORE, Handles, House, MemoryHistory

@@ -12,9 +12,9 @@ from dapr.actor.runtime.manager import ActorManager
 from dapr.clients.base import DaprActorClientBase
 from dapr.clients.exceptions import DaprInternalError
 
-from scheduler_service.hosts.clock import Alarm
 from scheduler_service.hosts.dapr.actor import Turns, register
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
+from scheduler_service.ports.clock import Alarm
 from tests.conformance.hosts.stillness import Stillness
 from tests.manual_clock import ManualClock
 

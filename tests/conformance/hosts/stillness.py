@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from scheduler_service.domain.moments import Now
-from scheduler_service.hosts.clock import Alarm
+from scheduler_service.ports.clock import Alarm
 from tests.manual_clock import ManualClock
 
 

@@ -7,22 +7,8 @@ import msgspec
 
 from client_sdk.models import parse_definition
 from scheduler_service.domain.document import Context, Document, Open
-from scheduler_service.domain.effects import (
-    Call,
-    CallPart,
-    Delivery,
-    Effect,
-    Notify,
-    ResolveInstances,
-)
-from scheduler_service.domain.events import (
-    AlarmRang,
-    CallEnded,
-    Created,
-    Event,
-    InstancesResolved,
-    Resumed,
-)
+from scheduler_service.domain.effects import Call, CallPart, Delivery, Effect, Notify, ResolveInstances
+from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, InstancesResolved, Resumed
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import Chosen

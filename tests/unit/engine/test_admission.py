@@ -2,12 +2,7 @@
 
 from typing import Any
 
-from scheduler_service.domain.events import (
-    AlarmRang,
-    CancelRequested,
-    Triggered,
-    Updated,
-)
+from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState
 from tests.unit.engine.rig import EVERY_10, Rig, program, ticking
 

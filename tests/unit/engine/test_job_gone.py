@@ -2,16 +2,10 @@
 
 import pytest
 
-from scheduler_service.domain.events import (
-    Paused,
-    Triggered,
-)
+from scheduler_service.domain.events import Paused, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import Noted
-from tests.unit.engine.parts.service_rig import (
-    answer,
-    parted,
-)
+from tests.unit.engine.parts.service_rig import answer, parted
 from tests.unit.engine.rig import Rig
 
 S = ExecutionState

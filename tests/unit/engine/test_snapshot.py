@@ -4,16 +4,10 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.document import Context, Document
-from scheduler_service.domain.events import (
-    Triggered,
-)
+from scheduler_service.domain.events import Triggered
 from scheduler_service.engine.snapshot import FORMAT, SnapshotError, decode, encode, needs_commit
 from tests.unit.engine.chains import running
-from tests.unit.engine.parts.service_rig import (
-    SHARDED,
-    answer,
-    report,
-)
+from tests.unit.engine.parts.service_rig import SHARDED, answer, report
 from tests.unit.engine.rig import Rig
 
 

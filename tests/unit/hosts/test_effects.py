@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler_service.domain.events import (
-    Triggered,
-)
+from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.replies import Started
 from tests.unit.hosts.turn_rig import Bench
 

@@ -2,12 +2,7 @@
 
 import pytest
 
-from scheduler_service.domain.events import (
-    AlarmRang,
-    Destroyed,
-    Triggered,
-    Updated,
-)
+from scheduler_service.domain.events import AlarmRang, Destroyed, Triggered, Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken
 from tests.unit.hosts.house import describe
 from tests.unit.hosts.memory_store import head_of

@@ -3,11 +3,7 @@
 import pytest
 
 from scheduler_service.domain.effects import Inform, Retire
-from scheduler_service.domain.events import (
-    AlarmRang,
-    Destroyed,
-    Triggered,
-)
+from scheduler_service.domain.events import AlarmRang, Destroyed, Triggered
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import StepEnded

@@ -4,11 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler_service.domain.effects import Call, Effect
-from scheduler_service.domain.events import (
-    CallEnded,
-    Created,
-    Event,
-)
+from scheduler_service.domain.events import CallEnded, Created, Event
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Answer, Holder

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.execution import (
-    JobState,
-)
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.catalogue import JobQuery, JobSort

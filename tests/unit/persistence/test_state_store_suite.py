@@ -4,14 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.execution import (
-    DeliveryState,
-    JobState,
-)
+from scheduler_service.domain.execution import DeliveryState, JobState
 from scheduler_service.domain.moments import DAY, Due
-from scheduler_service.domain.records import (
-    Record,
-)
+from scheduler_service.domain.records import Record
 from scheduler_service.hosts.light_tasks import LightTasks
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable

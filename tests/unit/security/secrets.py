@@ -2,10 +2,7 @@
 
 from typing import Any
 
-from scheduler_service.domain.records import (
-    Exchange,
-    StepEnded,
-)
+from scheduler_service.domain.records import Exchange, StepEnded
 from scheduler_service.security.masking import Masking
 
 MASKING = Masking(headers=["X-Tenant-Secret"], members=["password", "apiKey"])

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_moment
-from scheduler_service.timing.durations import (
-    Duration,
-    as_text,
-    parse_duration,
-    parse_repeats,
-    shift,
-)
+from scheduler_service.timing.durations import Duration, as_text, parse_duration, parse_repeats, shift
 from scheduler_service.timing.times import parse_time
 from scheduler_service.timing.zones import load_zone
 

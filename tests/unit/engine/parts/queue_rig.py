@@ -3,10 +3,7 @@
 from typing import Any
 
 from scheduler_service.domain.effects import PublishParts
-from scheduler_service.domain.events import (
-    PartEnded,
-    Triggered,
-)
+from scheduler_service.domain.events import PartEnded, Triggered
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart
 from scheduler_service.domain.wire import OutboundRequest
 from tests.unit.engine.rig import Rig

@@ -2,16 +2,8 @@
 
 import json
 
-from scheduler_service.domain.effects import (
-    AbandonPart,
-    ResolveInstances,
-)
-from scheduler_service.domain.events import (
-    CancelRequested,
-    InstancesResolved,
-    Paused,
-    Triggered,
-)
+from scheduler_service.domain.effects import AbandonPart, ResolveInstances
+from scheduler_service.domain.events import CancelRequested, InstancesResolved, Paused, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.replies import Unchanged

@@ -4,16 +4,8 @@ import json
 
 import pytest
 
-from scheduler_service.domain.effects import (
-    MarkDraining,
-    ResolveInstances,
-)
-from scheduler_service.domain.events import (
-    CallEnded,
-    FeedbackArrived,
-    Triggered,
-    Unsent,
-)
+from scheduler_service.domain.effects import MarkDraining, ResolveInstances
+from scheduler_service.domain.events import CallEnded, FeedbackArrived, Triggered, Unsent
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import FeedbackSeen, Noted
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged

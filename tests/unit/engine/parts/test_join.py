@@ -2,15 +2,8 @@
 
 import msgspec
 
-from scheduler_service.domain.effects import (
-    AbandonPart,
-    Inform,
-    ResolveInstances,
-)
-from scheduler_service.domain.events import (
-    CallEnded,
-    InstancesResolved,
-)
+from scheduler_service.domain.effects import AbandonPart, Inform, ResolveInstances
+from scheduler_service.domain.events import CallEnded, InstancesResolved
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.replies import Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token

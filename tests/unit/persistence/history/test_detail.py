@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.records import (
-    StepEnded,
-)
+from scheduler_service.domain.records import StepEnded
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write, write_one_of_everything
 from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution

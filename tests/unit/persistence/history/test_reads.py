@@ -6,11 +6,7 @@ import pytest
 
 from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.records import (
-    DeliveryRecord,
-    FiringRecord,
-    Noted,
-)
+from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted
 from scheduler_service.persistence.common.pagination import CursorError, write_cursor
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from tests.unit.persistence.history.conftest import Room

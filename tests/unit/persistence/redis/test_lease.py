@@ -9,13 +9,7 @@ import pytest
 
 from scheduler_service.persistence.redis.connection import ServerConnection
 from scheduler_service.persistence.redis.errors import LeaseLost
-from scheduler_service.persistence.redis.lease import (
-    Claimant,
-    LeaseKeeper,
-    is_dead,
-    take_lease,
-    this_process,
-)
+from scheduler_service.persistence.redis.lease import Claimant, LeaseKeeper, is_dead, take_lease, this_process
 from scheduler_service.ports.errors import StoreLocked
 from tests.redis_server import RedisServer
 from tests.unit.persistence.crashing import start

@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.ports.errors import (
-    FolderUnusable,
-    StoreDamaged,
-    StoreLocked,
-)
+from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked
 from tests.unit.persistence.crashing import start
 
 pytestmark = pytest.mark.anyio

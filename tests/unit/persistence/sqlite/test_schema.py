@@ -7,10 +7,7 @@ import pytest
 
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.ports.errors import (
-    StoreDamaged,
-    StoreTooNew,
-)
+from scheduler_service.ports.errors import StoreDamaged, StoreTooNew
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio

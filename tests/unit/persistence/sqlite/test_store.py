@@ -7,9 +7,7 @@ import pytest
 
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.ports.errors import (
-    StoreUncertain,
-)
+from scheduler_service.ports.errors import StoreUncertain
 from scheduler_service.ports.state import NOTHING
 from tests.unit.persistence.samples import commit
 from tests.unit.persistence.sqlite.write_gate import Gate
