@@ -18,9 +18,7 @@ DEFINITION: dict[str, Any] = {
     "async": True,
     "timeoutSeconds": 600,
     "retry": [{"errorEquals": ["5xx", "timeout"], "intervalSeconds": 2, "maxAttempts": 3}],
-    "notification": [
-        {"url": "http://127.0.0.1:9000/notify", "stateEquals": ["finalSucceed", "finalFailed"]},
-    ],
+    "notification": [{"url": "http://127.0.0.1:9000/notify", "stateEquals": ["finalSucceed", "finalFailed"]}],
     "qos": 1,
 }
 DEFINITIONS: list[dict[str, Any]] = [{"jobId": "nightly-report", **DEFINITION}]

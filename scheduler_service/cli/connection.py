@@ -92,10 +92,7 @@ def connect(url: str | None, key: str | None) -> ApiConnection:
 
 def read_address(url: str | None, key: str | None) -> tuple[str, str | None]:
     """Address and key from the options, else from the environment."""
-    return (
-        url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL,
-        key or os.environ.get("PUNCTUAL_KEY"),
-    )
+    return (url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL, key or os.environ.get("PUNCTUAL_KEY"))
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -210,11 +210,7 @@ class ProgramCache:
     """Compiles each definition that it reads once, as long as it is among the `size` last used."""
 
     def __init__(
-        self,
-        *,
-        read: Callable[[str, int], Awaitable[bytes | None]],
-        compiler: Compile,
-        size: int = 10_000,
+        self, *, read: Callable[[str, int], Awaitable[bytes | None]], compiler: Compile, size: int = 10_000
     ) -> None:
         self._read = read
         self._compile = compiler

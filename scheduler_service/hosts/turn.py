@@ -66,12 +66,7 @@ class Turn:
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
         self._programs = ProgramCache(read=store.definition, compiler=core.compile)
 
-    async def run(
-        self,
-        cached: CachedJob,
-        command: Command,
-        moment: int | None = None,
-    ) -> Reply:
+    async def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Reply:
         """Takes one turn. Raises StoreError: no effect was started; `cached` is unchanged or in doubt.
 
         Where the wall `moment` is still to come, the turn is decided as of that moment and made durable now;

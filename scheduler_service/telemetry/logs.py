@@ -16,10 +16,7 @@ class EventLog:
             renderer = structlog.dev.ConsoleRenderer(colors=True)
         self._logger = structlog.wrap_logger(
             structlog.PrintLogger(stream),
-            processors=[
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                renderer,
-            ],
+            processors=[structlog.processors.TimeStamper(fmt="iso", utc=True), renderer],
             wrapper_class=structlog.make_filtering_bound_logger(
                 logging.getLevelNamesMapping()[level.upper()]
             ),

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable
 
-from scheduler_service.domain.document import Open, PartsAwaited, PartsOpen, PartsQueued, Phase, Resolving
+from scheduler_service.domain.document import Open, PartsOpen, PartsQueued, Phase, Resolving
 from scheduler_service.domain.effects import (
     AbandonPart,
     CallPart,
@@ -24,8 +24,6 @@ SERIALS = 1 << 20
 """How many serials for calls and searches each step of an attempt has."""
 FEEDBACK = "schedulingFeedbackUrl"
 _SERVICE = re.compile(r"service://([^{}/?#]+)", re.IGNORECASE)
-
-Parted = Resolving | PartsOpen | PartsQueued | PartsAwaited
 
 
 def dispatch_step(

@@ -50,12 +50,7 @@ class JobActor(Actor, Job, Remindable):
         return await self._turns.take(self.id.id, message)
 
     async def receive_reminder(
-        self,
-        name: str,
-        state: bytes,
-        due_time: timedelta,
-        period: timedelta,
-        ttl: timedelta | None = None,
+        self, name: str, state: bytes, due_time: timedelta, period: timedelta, ttl: timedelta | None = None
     ) -> None:
         """Takes the turn AlarmRang; errors of the job are not raised."""
         await self._turns.remind(self.id.id)

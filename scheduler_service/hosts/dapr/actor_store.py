@@ -155,7 +155,6 @@ class ActorStore:
         return self._store.settle(settlements, self._clock.now().steady, self._holder)
 
     async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
-        """The answer kept under this Idempotency-Key since `since` (wall ms). Raises StoreUnavailable."""
         return await self._store.recall(scope, key, since)
 
     async def remember(self, remembered: Remembered) -> None:

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-# How far ahead of its moment a firing is committed. A commit takes 1 or 2 ms, and 10 at times, beside a
-# checkpoint.
+# How far ahead of its moment a firing is committed. A commit takes 1 or 2 ms, beside a checkpoint up to 10.
 EARLY_COMMIT_MS = 20
 # How long of that it waits for others, to be committed together with them.
 BATCH_WINDOW_MS = 10

@@ -29,7 +29,6 @@ class MergedCatalogue:
         self._shard_of = shard_of
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
-        """The entry, of a destroyed job too, or None. Raises StoreUnavailable."""
         return await self._catalogues[self._shard_of(job_id)].get(job_id)
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
@@ -45,7 +44,6 @@ class MergedCatalogue:
         return await one_of([catalogue.find(uid) for catalogue in self._catalogues])
 
     async def list(self, query: JobQuery) -> JobPage:
-        """A page of jobs. Raises CursorError for a cursor of another list, StoreUnavailable."""
         pages = await all_of([catalogue.list(query) for catalogue in self._catalogues])
         filled = [page for page in pages if page.items]
         if len(filled) <= 1:
@@ -54,7 +52,6 @@ class MergedCatalogue:
         return cut_page(query, _arrange(query, (entry for page in filled for entry in page.items)))
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
-        """Definitions of one life with a revision above `after`, in order. Raises StoreUnavailable."""
         calls = [catalogue.revisions(uid, after=after, limit=limit) for catalogue in self._catalogues]
         return await one_of(calls)
 
@@ -73,7 +70,6 @@ class MergedCatalogue:
     async def upcoming(
         self, start: int, end: int, limit: int, *, tenant: str | None = "default"
     ) -> Sequence[CatalogueEntry]:
-        """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first."""
         answers = await all_of(
             [catalogue.upcoming(start, end, limit, tenant=tenant) for catalogue in self._catalogues]
         )

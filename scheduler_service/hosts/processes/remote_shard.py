@@ -95,7 +95,6 @@ class RemoteShard:
         return Job(document, programs, NO_HOLDER)
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
-        """A definition as posted, or None."""
         return await self._worker.call(rpc_methods.DEFINITION, (uid, revision))
 
     async def forget(self, job_id: str) -> bool:

@@ -13,7 +13,7 @@ from scheduler_service.domain.records import (
     FiringRecord,
 )
 from scheduler_service.persistence.history.detail_blob import DetailBlob, encode_entries
-from scheduler_service.persistence.sql.upserts import Row
+from scheduler_service.persistence.sql.expressions import Row
 from scheduler_service.ports.history import Batch
 
 Execution = tuple[str, int]

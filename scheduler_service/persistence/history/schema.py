@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.services import schema as services
-from scheduler_service.persistence.sql.columns import text
+from scheduler_service.persistence.services import table as services
+from scheduler_service.persistence.sql.expressions import text
 from scheduler_service.persistence.sql.migrations import Migrations
 
 metadata = sa.MetaData()

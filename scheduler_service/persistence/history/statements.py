@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from scheduler_service.persistence.history.coalesce import Rows
 from scheduler_service.persistence.history.schema import deliveries, entries, executions, firings
 from scheduler_service.persistence.sql.dialect import Dialect
-from scheduler_service.persistence.sql.upserts import Upsert, overwrite
+from scheduler_service.persistence.sql.expressions import Upsert, overwrite
 
 
 def insert_rows(dialect: Dialect, connection: sa.Connection, rows: Rows) -> None:

@@ -9,8 +9,8 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.services import Applied, RateLimit, Service
-from scheduler_service.persistence.services.schema import applied, services
 from scheduler_service.persistence.sql.database import Database
+from scheduler_service.persistence.sql.expressions import text
 
 T = TypeVar("T")
 KEEP, UPDATE = "keep", "update"
@@ -152,3 +152,41 @@ def _read_applied(row: sa.Row[Any]) -> Applied:
     values = {name: row._mapping[name] for name in Applied.__struct_fields__}
     flags = {"paused": bool(row.paused), "finished": bool(row.finished)}
     return Applied(**values | flags | {"digest": bytes(row.digest)})
+
+
+metadata = sa.MetaData()
+
+# Declared timers are kept as the JSON array that was posted; `digest` identifies it.
+services = sa.Table(
+    "manager_service",
+    metadata,
+    sa.Column("tenant", text(128), primary_key=True),
+    sa.Column("name", text(128), primary_key=True),
+    sa.Column("address", sa.Text),
+    sa.Column("route", text(16)),
+    sa.Column("tags", sa.Text, nullable=False),
+    sa.Column("timers", sa.LargeBinary, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("on_change", text(8), nullable=False),
+    sa.Column("grace", sa.BigInteger, nullable=False),
+    sa.Column("rate_limit", sa.Text),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("updated_at", sa.BigInteger, nullable=False),
+    sa.Column("removed_at", sa.BigInteger),
+)
+
+# What `check-timers` did about a declared job; a job has one owner.
+applied = sa.Table(
+    "declared_timers",
+    metadata,
+    sa.Column("tenant", text(128), primary_key=True),
+    sa.Column("job_id", text(260), primary_key=True),
+    sa.Column("service", text(128), nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("uid", text(64), nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("removed_at", sa.BigInteger),
+    sa.Column("paused", sa.SmallInteger, nullable=False),
+    sa.Column("finished", sa.SmallInteger, nullable=False),
+)
+sa.Index("declared_timers_of_service", applied.c.tenant, applied.c.service, applied.c.job_id)

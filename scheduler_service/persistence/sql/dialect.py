@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.sql.upserts import Row, Upsert
+from scheduler_service.persistence.sql.expressions import Row, Upsert
 from scheduler_service.ports.errors import StoreUnavailable
 
 Durability = Literal["full", "process"]

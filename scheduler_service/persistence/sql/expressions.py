@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.functions import FunctionElement
 
 
@@ -53,3 +55,38 @@ def json_rows(rows: sa.ColumnElement[str]) -> sa.TableValuedAlias:
     return JsonRows(rows).table_valued(
         sa.column("name", sa.Text), sa.column("number", sa.BigInteger), sa.column("other", sa.BigInteger)
     )
+
+
+def text(length: int) -> sa.types.TypeEngine[str]:
+    """A text in the order of its bytes and of any length, as SQLite has it, whatever the server's locale."""
+    return sa.String(length).with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
+
+
+def bounded_text(length: int) -> sa.types.TypeEngine[str]:
+    """The same, of at most `length` characters where the database checks that."""
+    return sa.String(length).with_variant(postgresql.VARCHAR(length, collation="C"), "postgresql")
+
+
+Row = tuple[object, ...]
+
+
+class Upsert(msgspec.Struct, frozen=True):
+    """An insert of any number of rows in one statement, in the syntax that SQLite and PostgreSQL share.
+
+    `rare` are columns that are NULL in most rows.
+    """
+
+    table: sa.Table
+    columns: tuple[str, ...]
+    conflict: str
+    rare: tuple[str, ...] = ()
+
+    def text(self, values: str) -> str:
+        """The statement for rows from `values`: `VALUES …`, or a query."""
+        columns = ",".join(f'"{name}"' for name in self.columns)
+        return f"INSERT INTO {self.table.name} ({columns}) {values} ON CONFLICT {self.conflict}"
+
+
+def overwrite(columns: tuple[str, ...]) -> str:
+    """For `ON CONFLICT … DO UPDATE SET`: the new row's values replace those of the old one."""
+    return ",".join(f'"{name}"=excluded."{name}"' for name in columns)

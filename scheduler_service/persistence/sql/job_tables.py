@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.sql.columns import bounded_text
+from scheduler_service.persistence.sql.expressions import bounded_text
 from scheduler_service.ports.catalogue import CatalogueEntry
 
 metadata = sa.MetaData()

@@ -18,11 +18,12 @@ from scheduler_service.persistence.sql.expressions import (
     JsonRows,
     Like,
     Member,
+    Row,
     StoredSize,
     Unindexed,
+    Upsert,
     json_rows,
 )
-from scheduler_service.persistence.sql.upserts import Row, Upsert
 from scheduler_service.ports.errors import StoreUnavailable
 
 DRIVER = "postgresql+psycopg"

@@ -17,8 +17,16 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.dialect import Durability
-from scheduler_service.persistence.sql.expressions import IsIn, JsonRows, Like, Member, StoredSize, Unindexed
-from scheduler_service.persistence.sql.upserts import Row, Upsert
+from scheduler_service.persistence.sql.expressions import (
+    IsIn,
+    JsonRows,
+    Like,
+    Member,
+    Row,
+    StoredSize,
+    Unindexed,
+    Upsert,
+)
 
 IN_MEMORY = "sqlite://"
 # To this size the write-ahead log shrinks again after a large transaction.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.sql.columns import bounded_text
+from scheduler_service.persistence.sql.expressions import bounded_text
 from scheduler_service.persistence.sql.job_tables import metadata
 from scheduler_service.persistence.sql.migrations import Migrations
 

@@ -11,10 +11,12 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.writes import pack, unpack_delivery
+from scheduler_service.persistence.sql.job_catalogue import JobCatalogue, Read
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_values, jobs, read_entry
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.pending_history import PendingHistory
 from scheduler_service.persistence.sql_cluster.schema import copies, is_abandoned, outbox, remembered
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.state import Remembered, Settlement
@@ -197,3 +199,29 @@ class SharedStore:
     def _add_delivery(self, connection: sa.Connection, delivery: Delivery, holder: Holder) -> bool:
         row = {"delivery_id": delivery.delivery_id, "content": pack(delivery), "done_at": None}
         return self._add(connection, outbox, row | {"node": holder.node, "boot": holder.boot})
+
+
+class SharedCatalogue(JobCatalogue):
+    """catalogue.Catalogue over the shared database."""
+
+    def __init__(self, *, database: SharedDatabase) -> None:
+        self._database = database
+
+    async def catch_up(self) -> None:
+        """Returns at once: turns are written to the tables directly."""
+
+    async def read_entries(self, reads: Sequence[Read], most: int) -> list[CatalogueEntry]:
+
+        def work(connection: sa.Connection) -> list[Sequence[Any]]:
+            rows: list[Sequence[Any]] = []
+            for statement, values in reads:
+                if len(rows) < most:
+                    rows += connection.execute(statement, {**values, "limit": most - len(rows)}).all()
+            return rows
+
+        return [read_entry(row) for row in await self._database.read(work)]
+
+    async def read_rows(self, reads: Sequence[Read]) -> list[Sequence[Any]]:
+        return await self._database.read(
+            lambda connection: [connection.execute(statement, values).all() for statement, values in reads]
+        )

@@ -251,9 +251,7 @@ class Group:
     def _flush_deliveries(self) -> None:
         items = self._deliveries.items()
         put_rows(
-            self._connection,
-            PUT_DELIVERIES,
-            [(key, pack(kept)) for key, kept in items if kept is not None],
+            self._connection, PUT_DELIVERIES, [(key, pack(kept)) for key, kept in items if kept is not None]
         )
         put_rows(self._connection, DROP_DELIVERIES, [(key,) for key, kept in items if kept is None])
 

@@ -37,10 +37,10 @@ def restore(client: Redis) -> None:
                 raise AssertionError(other)
 
 
-async def test_a_redis_of_0_1_0_goes_on(redis_server: RedisServer) -> None:
+async def test_a_redis_of_0_1_0_goes_on(server: RedisServer) -> None:
     """Jobs, alarms, deliveries, answers, records: all are read, and the next turn is written."""
-    restore(redis_server.client)
-    store = await open_at(redis_server)
+    restore(server.client)
+    store = await open_at(server)
     try:
         assert store.node_id == "old"
         assert await store.clock_skew() == 123
