@@ -11,4 +11,5 @@ RUN pip install --no-cache-dir --constraint constraints.txt ".[service,dapr,post
 USER punctual
 VOLUME /data
 EXPOSE 8000
+HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-c", "from os import environ as e; from urllib import request as r; r.urlopen(f\"http://127.0.0.1:{e.get('PUNCTUAL_SERVER__PORT', 8000)}/health/ready\")"]
 CMD ["punctual", "serve", "--host", "0.0.0.0", "--data", "/data"]

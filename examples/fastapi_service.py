@@ -1,6 +1,6 @@
 """A FastAPI service with two declared jobs: a nightly one, and an asynchronous one with progress.
 
-ADDRESS=http://127.0.0.1:9001 uvicorn examples.fastapi_service:app --port 9001
+uvicorn examples.fastapi_service:app --port 9001
 """
 
 import asyncio
@@ -13,9 +13,7 @@ from pydantic import Field
 from client_sdk import Client, Execution, JobFailed, Service
 
 client = Client(os.environ.get("PUNCTUAL_URL", "http://127.0.0.1:8000"), key=os.environ.get("PUNCTUAL_KEY"))
-service = Service(
-    "reports", client=client, address=os.environ.get("ADDRESS", "http://127.0.0.1:9001"), tags=["example"]
-)
+service = Service("reports", client=client, tags=["example"])
 app = FastAPI(title="Reports")
 app.add_middleware(service.wrap)
 removed: list[int] = []

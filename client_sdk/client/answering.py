@@ -5,7 +5,10 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from client_sdk.errors import BY_STATUS, Flaw, Problem, Unreadable
+from client_sdk.errors import BY_STATUS, Absent, Flaw, Problem, Unreadable
+
+NO_ROUTE = "no_route"
+"""The error code of a 404 of the scheduler for a path that is none of its routes."""
 
 
 class Envelope(NamedTuple):
@@ -16,16 +19,17 @@ class Envelope(NamedTuple):
 
 
 def read_envelope(answer: httpx.Response) -> Envelope:
-    """The envelope of a success. Raises Problem for a failure, Unreadable for another service's answer."""
+    """The envelope of a success. Raises Problem for a failure, Unreadable for another service's
+    answer, and for a 404 of a path that is no route: the url is wrong then."""
     body = _read_object(answer)
     if answer.is_success and body is not None and "data" in body:
         return Envelope(body["data"], body.get("warnings") or [])
     if answer.is_success or body is None or "resp_code" not in body:
-        raise Unreadable(
-            f"{answer.request.method} {answer.request.url} answered {answer.status_code}, but not as a "
-            "scheduler does: check the url, and proxies on the way"
-        )
-    raise read_problem(answer, body)
+        raise _unreadable(answer)
+    problem = read_problem(answer, body)
+    if isinstance(problem, Absent) and NO_ROUTE in problem.codes:
+        raise _unreadable(answer)
+    raise problem
 
 
 def read_problem(answer: httpx.Response, body: dict[str, Any]) -> Problem:
@@ -57,6 +61,14 @@ def read_retry_after(answer: httpx.Response) -> float | None:
         return max((until - now).total_seconds(), 0.0)
     except (ValueError, TypeError):
         return None
+
+
+def _unreadable(answer: httpx.Response) -> Unreadable:
+    url = answer.request.url.copy_with(query=None)  # it may hold the token of feedback
+    return Unreadable(
+        f"{answer.request.method} {url} answered {answer.status_code}, but not as a "
+        "scheduler does: check the url, and proxies on the way"
+    )
 
 
 def _read_object(answer: httpx.Response) -> dict[str, Any] | None:

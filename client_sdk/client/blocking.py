@@ -9,10 +9,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from client_sdk.client.client import DEFAULT_URL, Client
+from client_sdk.client.deliveries import Deliveries
 from client_sdk.client.executions import Executions
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
+from client_sdk.client.scheduler import Scheduler
 from client_sdk.client.services import Services
 from client_sdk.errors import SdkError
 
@@ -70,6 +72,7 @@ class BlockingJobs(_BlockingGroup):
     firings = _iterate(Jobs.firings)
     revisions = _iterate(Jobs.revisions)
     next = _call(Jobs.next)
+    retry_plan = _call(Jobs.retry_plan)
 
 
 class BlockingExecutions(_BlockingGroup):
@@ -100,9 +103,30 @@ class BlockingServices(_BlockingGroup):
 class BlockingQueues(_BlockingGroup):
     """`Queues`, blocking."""
 
+    list = _iterate(Queues.list)
+    get = _call(Queues.get)
+    held = _iterate(Queues.held)
     claim = _call(Queues.claim)
     renew = _call(Queues.renew)
     complete = _call(Queues.complete)
+
+
+class BlockingDeliveries(_BlockingGroup):
+    """`Deliveries`, blocking."""
+
+    list = _iterate(Deliveries.list)
+    resend = _call(Deliveries.resend)
+    dismiss = _call(Deliveries.dismiss)
+
+
+class BlockingScheduler(_BlockingGroup):
+    """`Scheduler`, blocking."""
+
+    statistics = _call(Scheduler.statistics)
+    nodes = _call(Scheduler.nodes)
+    upcoming = _iterate(Scheduler.upcoming)
+    preview_timer = _call(Scheduler.preview_timer)
+    preview_template = _call(Scheduler.preview_template)
 
 
 class BlockingClient:
@@ -113,16 +137,21 @@ class BlockingClient:
         url: str = DEFAULT_URL,
         *,
         key: str | None = None,
+        service: str | None = None,
         timeout: float = 30.0,
         patience: Patience | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._client = Client(url, key=key, timeout=timeout, patience=patience, transport=transport)
+        self._client = Client(
+            url, key=key, service=service, timeout=timeout, patience=patience, transport=transport
+        )
         self._loop = _Loop()
         self.jobs = BlockingJobs(self._client.jobs, self._loop)
         self.executions = BlockingExecutions(self._client.executions, self._loop)
         self.services = BlockingServices(self._client.services, self._loop)
         self.queues = BlockingQueues(self._client.queues, self._loop)
+        self.deliveries = BlockingDeliveries(self._client.deliveries, self._loop)
+        self.scheduler = BlockingScheduler(self._client.scheduler, self._loop)
         self.wait_for = self.executions.wait_for
 
     def __enter__(self) -> Self:

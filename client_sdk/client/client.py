@@ -6,10 +6,12 @@ from typing import Self
 import httpx
 
 from client_sdk.client.connection import Connection
+from client_sdk.client.deliveries import Deliveries
 from client_sdk.client.executions import Executions, SomeExecution
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
+from client_sdk.client.scheduler import Scheduler
 from client_sdk.client.services import Services
 from client_sdk.models import answers
 
@@ -17,12 +19,13 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class Client:
-    """The API of one scheduler: `jobs`, `executions`, `services`, `queues`.
+    """The API of one scheduler: `jobs`, `executions`, `deliveries`, `services`, `queues`, `scheduler`.
 
     Use it in `async with`, within one event loop. `key` is sent as given; nothing is read from the
-    environment: pass `os.environ.get("PUNCTUAL_KEY")` where that is intended. `timeout` is that of one HTTP
-    call in seconds. Calls are repeated as `patience` says if that is harmless: after a failed connection, 429
-    and 503 always (`Retry-After` is respected), after a lost answer if the call reads, replaces or carries an
+    environment: pass `os.environ.get("PUNCTUAL_KEY")` where that is intended. `service` owns the jobs that
+    are created or updated: their `service:/path` goes there. `timeout` is that of one HTTP call in seconds.
+    Calls are repeated as `patience` says if that is harmless: after a failed connection, 429 and 503 always
+    (`Retry-After` is respected), after a lost answer if the call reads, replaces or carries an
     `Idempotency-Key`; triggers and creations always carry one.
     """
 
@@ -34,6 +37,7 @@ class Client:
         url: str = DEFAULT_URL,
         *,
         key: str | None = None,
+        service: str | None = None,
         timeout: float = 30.0,
         patience: Patience | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -42,10 +46,12 @@ class Client:
             url=url, key=key, timeout=timeout, patience=patience or Patience(), transport=transport
         )
         self.url = url
-        self.jobs = Jobs(self.connection)
+        self.jobs = Jobs(self.connection, service)
         self.executions = Executions(self.connection)
         self.services = Services(self.connection)
         self.queues = Queues(self.connection)
+        self.deliveries = Deliveries(self.connection)
+        self.scheduler = Scheduler(self.connection)
 
     async def __aenter__(self) -> Self:
         return self

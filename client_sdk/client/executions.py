@@ -53,6 +53,7 @@ class Executions:
         *,
         job_id: str | None = None,
         state: str | None = None,
+        outcome: str | None = None,
         error: str | None = None,
         triggered_by: str | None = None,
         planned_from: datetime | None = None,
@@ -60,10 +61,14 @@ class Executions:
         labels: Mapping[str, str] | None = None,
         page: int = PAGE,
     ) -> AsyncIterator[answers.Execution]:
-        """All matching executions, the newest first, a page at a time."""
+        """All matching executions, the newest first, a page at a time.
+
+        `outcome` is how they ended: succeeded, failed (for good), cancelled or skipped.
+        """
         query = {
             "jobId": job_id,
             "state": state,
+            "outcome": outcome,
             "error": error,
             "triggeredBy": triggered_by,
             "from": write_moment(planned_from),

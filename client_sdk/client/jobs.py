@@ -1,5 +1,6 @@
 """`client.jobs`: creates, reads, changes and triggers jobs (SPEC section 10)."""
 
+import re
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
@@ -10,8 +11,10 @@ from client_sdk.client.answering import Envelope
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import JobDefinition, answers
+from client_sdk.models.services import SERVICE_NAME
 
 LONGEST_KEY = 255
+_SERVICE = re.compile(SERVICE_NAME[1:-1])
 Definition = JobDefinition | Mapping[str, Any]
 
 
@@ -22,10 +25,18 @@ class PostedJob(answers.Job):
 
 
 class Jobs:
-    """The jobs of one service. Every method raises SdkError; `Absent` if the job does not exist."""
+    """The jobs of one scheduler. Every method raises SdkError; `Absent` if the job does not exist.
 
-    def __init__(self, connection: Connection) -> None:
+    `service` owns the jobs that are created or updated here: their `service:/path` goes there
+    (SPEC section 9).
+    """
+
+    def __init__(self, connection: Connection, service: str | None = None) -> None:
+        if service is not None and _SERVICE.fullmatch(service) is None:
+            text = "use 1 to 128 of letters, digits, '.', '_' and '-', the first a letter or digit"
+            raise ValueError(f"service {service[:140]!r} is no name of a service; {text}")
         self._connection = connection
+        self._owner = {} if service is None else {"X-Service": service}
 
     async def create(
         self, definition: Definition, *, job_id: str | None = None, idempotency_key: str | None = None
@@ -38,7 +49,7 @@ class Jobs:
         name = job_id or body.get("jobId")
         if not name:
             raise ValueError("the definition has no jobId: write one, or give job_id")
-        headers = {"Idempotency-Key": write_key(idempotency_key)}
+        headers = {"Idempotency-Key": write_key(idempotency_key), **self._owner}
         return _posted(await self._connection.send("POST", _path(str(name)), body=body, headers=headers))
 
     async def create_many(
@@ -50,7 +61,7 @@ class Jobs:
             "/jobs",
             query={"onExisting": on_existing},
             body=[write_definition(one) for one in definitions],
-            headers={"Idempotency-Key": new_key()},
+            headers={"Idempotency-Key": new_key(), **self._owner},
             longer=60,
         )
         return parse(answers.Results, envelope.data).items
@@ -68,7 +79,7 @@ class Jobs:
         idempotency_key: str | None = None,
     ) -> PostedJob:
         """Replaces the definition. With `revision`, only if it is still current: raises Outdated."""
-        headers = {"Idempotency-Key": write_key(idempotency_key)}
+        headers = {"Idempotency-Key": write_key(idempotency_key), **self._owner}
         if revision is not None:
             headers["If-Match"] = f'"{revision}"'
         body = write_definition(definition)
@@ -151,11 +162,11 @@ class Jobs:
         )
 
     def executions(
-        self, job_id: str, *, state: str | None = None, page: int = PAGE
+        self, job_id: str, *, state: str | None = None, outcome: str | None = None, page: int = PAGE
     ) -> AsyncIterator[answers.Execution]:
-        """The executions of the job, the newest first."""
+        """The executions of the job, the newest first; `outcome` as in `executions.list`."""
         path = f"{_path(job_id)}/executions"
-        return iterate(self._connection, answers.Execution, path, page=page, state=state)
+        return iterate(self._connection, answers.Execution, path, page=page, state=state, outcome=outcome)
 
     def firings(self, job_id: str, *, page: int = PAGE) -> AsyncIterator[answers.FiringLine]:
         """The planned firings and their outcomes."""
@@ -168,6 +179,10 @@ class Jobs:
     async def next(self, job_id: str, *, count: int | None = None) -> answers.Preview:
         """The next firings, with the timer as text."""
         return await self._connection.read(answers.Preview, f"{_path(job_id)}/next", count=count)
+
+    async def retry_plan(self, job_id: str, *, error: str) -> answers.RetryPlan:
+        """The retries of an execution that fails with this code every time."""
+        return await self._connection.read(answers.RetryPlan, f"{_path(job_id)}/retry-plan", error=error)
 
     async def _switch(self, job_id: str, query: Mapping[str, Any]) -> answers.Job:
         envelope = await self._connection.send("PUT", _path(job_id), query=query)

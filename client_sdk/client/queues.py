@@ -1,9 +1,12 @@
-"""`client.queues`: claims, renews and completes parts of pull queues (SPEC section 13)."""
+"""`client.queues`: lists queues; claims, renews and completes parts of pull queues (SPEC section 13)."""
 
+import builtins
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
 from client_sdk.client.connection import Connection, parse
+from client_sdk.client.paging import PAGE, iterate
 from client_sdk.client.retrying import Patience, Repeat
 from client_sdk.client.services import write_wire
 from client_sdk.models import Claim, Completion, Renewal, answers
@@ -15,9 +18,21 @@ class Queues:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    def list(self, *, page: int = PAGE) -> AsyncIterator[answers.QueueLine]:
+        """The queues in which parts wait or are held, by name."""
+        return iterate(self._connection, answers.QueueLine, "/queues", page=page)
+
+    async def get(self, name: str) -> answers.Queue:
+        """The queue, with the first of its held parts; `held` iterates over all of them."""
+        return await self._connection.read(answers.Queue, _queue(name), limit=PAGE)
+
+    def held(self, name: str, *, page: int = PAGE) -> AsyncIterator[answers.HeldPart]:
+        """The parts of the queue that instances hold: which instance, and until when."""
+        return iterate(self._connection, answers.HeldPart, _queue(name), page=page)
+
     async def claim(
         self, name: str, *, instance_id: str, most: int = 1, wait_seconds: float = 0
-    ) -> list[answers.Work]:
+    ) -> builtins.list[answers.Work]:
         """Up to `most` parts, each under its own lease; empty if there is none within `wait_seconds`.
 
         A claim whose answer is lost is not repeated: its parts are free again when their leases end.
@@ -25,7 +40,7 @@ class Queues:
         body = write_wire(Claim(instance_id=instance_id, max=most, wait_seconds=wait_seconds))
         envelope = await self._connection.send(
             "POST",
-            f"/queues/{quote(name, safe='')}/claim",
+            f"{_queue(name)}/claim",
             body=body,
             repeat=Repeat.DOUBLE,
             longer=wait_seconds,
@@ -50,6 +65,10 @@ class Queues:
         """Reports the part's end; repeating it changes nothing. Raises Conflict if the lease is lost."""
         body: dict[str, Any] = write_wire(completion)
         await self._connection.send("POST", f"{_lease(lease)}/complete", body=body, patience=patience)
+
+
+def _queue(name: str) -> str:
+    return f"/queues/{quote(name, safe='')}"
 
 
 def _lease(lease: str) -> str:

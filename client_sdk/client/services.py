@@ -9,6 +9,18 @@ from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, WireModel, answers
 
 
+class RegisteredService(answers.Service):
+    """A service after its registration, and the warnings about its declared jobs."""
+
+    warnings: list[answers.ProblemError]
+
+
+class RegisteredInstance(answers.Instance):
+    """An instance after its registration, and the warnings about new or changed jobs that it declares."""
+
+    warnings: list[answers.ProblemError]
+
+
 class Services:
     """The services of one scheduler. Every method raises SdkError; `Absent` if it does not exist."""
 
@@ -17,11 +29,11 @@ class Services:
 
     async def put(
         self, name: str, declaration: ServiceDeclaration | Mapping[str, Any], *, force: bool | None = None
-    ) -> answers.Service:
+    ) -> RegisteredService:
         """Registers the service with its declared jobs; `force` applies the declaration at once."""
         path, body = f"/services/{_quote(name)}", write_wire(declaration)
         envelope = await self._connection.send("PUT", path, query={"force": force}, body=body)
-        return parse(answers.Service, envelope.data)
+        return parse(RegisteredService, {**envelope.data, "warnings": envelope.warnings})
 
     async def get(self, name: str) -> answers.Service:
         """The service, its declared jobs and its instances."""
@@ -41,11 +53,11 @@ class Services:
 
     async def register(
         self, name: str, instance_id: str, registration: InstanceRegistration | Mapping[str, Any]
-    ) -> answers.Instance:
+    ) -> RegisteredInstance:
         """Registers an instance; it takes work from now on."""
         body = write_wire(registration)
         envelope = await self._connection.send("PUT", _instance(name, instance_id), body=body)
-        return parse(answers.Instance, envelope.data)
+        return parse(RegisteredInstance, {**envelope.data, "warnings": envelope.warnings})
 
     async def heartbeat(
         self, name: str, instance_id: str, *, load: float | None = None, draining: bool | None = None

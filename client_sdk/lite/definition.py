@@ -1,5 +1,7 @@
 """Compiles a definition for a job without a server; refuses what needs one (SPEC section 16)."""
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,7 +13,7 @@ from client_sdk.lite.addresses import ServiceAddresses
 from client_sdk.models import ModelError, parse_definition
 from client_sdk.models.step import QUEUE_MEMBERS, ROUTING_MEMBERS
 from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.compile import Compiled, compile_definition
 from scheduler_service.engine.program import Program, Surroundings
 
 NEEDS_SERVER: Mapping[str, str] = {
@@ -22,8 +24,11 @@ NEEDS_SERVER: Mapping[str, str] = {
     "parentJob": "a job has no children here; leave it out",
     "parentJobExecution": "a job has no children here; leave it out",
 }
+UNSERVED = "nobody serves here"
+GIVE = "give feedback_url and hand what is posted there to LiteJob.feedback, or post the job to a service"
+FEEDBACK = re.compile(r"(?<!\$)\$\{\s*schedulingFeedbackUrl")
 STEP_NEEDS_SERVER = (*ROUTING_MEMBERS, *QUEUE_MEMBERS)
-DEFAULTS = {"jobId": "lite", "jobName": "lite", "creator": "lite", "creatorName": "lite"}
+DEFAULTS = {"jobId": "lite", "jobName": "lite"}
 
 
 class DefinitionRefused(SdkError):
@@ -34,23 +39,30 @@ class DefinitionRefused(SdkError):
         self.errors = errors
 
 
-def compile_lite(definition: Definition, surroundings: Surroundings, services: Mapping[str, str]) -> Program:
-    """The program of a definition without timer and qos. Raises DefinitionRefused."""
+def compile_lite(
+    definition: Definition, surroundings: Surroundings, services: Mapping[str, str], *, takes_feedback: bool
+) -> Compiled:
+    """A definition without timer and qos, compiled, with its warnings. Raises DefinitionRefused.
+
+    `takes_feedback`: the caller serves the address of feedback URLs.
+    """
     posted = {**DEFAULTS, **write_definition(definition)}
     addresses = ServiceAddresses(services)
     placed = addresses.put(posted)
-    refused = (*_refuse(posted), *addresses.missing)
+    waits = () if takes_feedback else _refuse_feedback(posted)
+    refused = (*_refuse(posted), *waits, *addresses.missing)
     if refused:
         raise DefinitionRefused(refused)
     # It fires by `run` only; a definition without a timer would fire once by itself.
     placed["timer"] = {"period": "external"}
     placed.pop("qos", None)
     try:
-        return _send_directly(compile_definition(parse_definition(placed), surroundings).program)
+        compiled = compile_definition(parse_definition(placed), surroundings)
     except (ModelError, DefinitionError) as error:
         raise DefinitionRefused(
             tuple(Flaw(one.pointer, one.code, one.message) for one in error.problems)
         ) from None
+    return msgspec.structs.replace(compiled, program=_send_directly(compiled.program))
 
 
 def _send_directly(program: Program) -> Program:
@@ -75,6 +87,20 @@ def _refuse(posted: Mapping[str, Any]) -> Iterable[Flaw]:
         if entry.get("guarantee") == "outbox":
             text = "an outbox needs a server: nothing outlives this process; remove it"
             yield Flaw(f"{pointer}/guarantee", "needs_server", text)
+
+
+def _refuse_feedback(posted: Mapping[str, Any]) -> Iterable[Flaw]:
+    """What waits for feedback, or hands out an address for it, that nobody serves."""
+    if posted.get("async") and posted.get("checkUrl") is None:
+        text = (
+            f"an asynchronous job without checkUrl waits for feedback, which {UNSERVED}: add checkUrl, {GIVE}"
+        )
+        yield Flaw("/async", "needs_server", text)
+    singles = ((f"/{name}", posted.get(name)) for name in ("checkUrl", "cancelUrl"))
+    for pointer, value in (*singles, *_objects_in(posted, "request"), *_objects_in(posted, "notification")):
+        if FEEDBACK.search(json.dumps(value, default=str)):
+            text = f"a feedback URL leads to an address that {UNSERVED}: leave it out, {GIVE}"
+            yield Flaw(pointer, "needs_server", text)
 
 
 def _objects_in(posted: Mapping[str, Any], name: str) -> Iterable[tuple[str, Mapping[str, Any]]]:

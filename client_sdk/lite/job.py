@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,7 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.engine.status import due
 
+LOG = logging.getLogger("client_sdk")
 REVISION = 1
 
 
@@ -72,9 +74,10 @@ class LiteJob:
 
     `timer`, `qos` and all else that needs a server are refused. `services` are the addresses behind
     `service://name`, `environment` the variables of templates. Nothing outlives the process. Use it in
-    `async with`: leaving it waits for notifications that are still retried. If the target reports by
-    feedback, `feedback_url` is the base of its feedback URLs, and what it posts there must be passed to
-    `feedback`. Raises DefinitionRefused.
+    `async with`: leaving it waits for notifications that are still retried. What waits for feedback is
+    refused, unless the caller serves it: `feedback_url` is then the base of feedback URLs, and what is posted
+    there must be passed to `feedback`. `warnings` are about its definition; they are logged, too. Raises
+    DefinitionRefused.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class LiteJob:
         services: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
         follow: Sequence[str] = (),
-        feedback_url: str = "http://127.0.0.1",
+        feedback_url: str | None = None,
         http_timeout_seconds: float = 60.0,
         response_bytes: int = 1 << 20,
         notification_retries: int = 3,
@@ -92,20 +95,25 @@ class LiteJob:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         surroundings = Surroundings(
-            internal_url=feedback_url,
-            external_url=feedback_url,
+            internal_url=feedback_url or "",
+            external_url=feedback_url or "",
             environment=dict(environment or {}),
             http_timeout=round(http_timeout_seconds * SECOND),
             response_bytes=response_bytes,
             follow=frozenset(follow),
             queues=False,
         )
-        program = compile_lite(definition, surroundings, services or {})
+        compiled = compile_lite(
+            definition, surroundings, services or {}, takes_feedback=feedback_url is not None
+        )
+        self.warnings = tuple(Flaw(one.pointer, one.code, one.message) for one in compiled.warnings)
+        for warning in self.warnings:
+            LOG.warning("%s: %s", warning.pointer, warning.message)
         self._sender = LiteSender(response_bytes=response_bytes, transport=transport)
         self._notifications = LiteNotifications(
             sender=self._sender, retries=notification_retries, interval=notification_interval_seconds
         )
-        self._job = Job(None, {REVISION: program}, Holder("lite", uuid.uuid4().hex))
+        self._job = Job(None, {REVISION: compiled.program}, Holder("lite", uuid.uuid4().hex))
         self._calls: dict[Token, asyncio.Task[None]] = {}
         self._informs = Tasks()
         self._steps: dict[int, list[LiteStep]] = {}

@@ -1,12 +1,17 @@
 """Sends the requests of a job without a server, by httpx."""
 
 import asyncio
+import logging
 import secrets
 import time
+from contextvars import ContextVar
 
 import httpx
 
+from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+
+_IS_OWN: ContextVar[bool] = ContextVar("is_own", default=False)
 
 
 class LiteSender:
@@ -24,6 +29,7 @@ class LiteSender:
     ) -> None:
         self._response_bytes = response_bytes
         self._http = httpx.AsyncClient(transport=transport, trust_env=False)
+        logging.getLogger("httpx").addFilter(_is_not_own)
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -45,6 +51,8 @@ class LiteSender:
         headers = [*request.headers]
         if not any(name.lower() == "traceparent" for name, _ in headers):
             headers.append(("traceparent", f"00-{request.trace}-{secrets.token_hex(8)}-01"))
+        until = round(time.time() * 1000) + (request.awaited or request.timeout)
+        headers.append(("X-Scheduling-Deadline", rfc3339(until)))
         following: httpx.Request | None = self._http.build_request(
             request.method,
             request.url,
@@ -54,7 +62,7 @@ class LiteSender:
         )
         for left in range(request.redirects, -1, -1):
             assert following is not None
-            answer = await self._http.send(following, stream=True, follow_redirects=False)
+            answer = await self._send_quietly(following)
             following = answer.next_request if left else None
             if following is None:
                 break
@@ -62,6 +70,13 @@ class LiteSender:
         body, truncated = await self._read(answer)
         fields = tuple((name, value) for name, value in answer.headers.multi_items())
         return Answer(answer.status_code, fields, body, truncated, _since(started), str(answer.url))
+
+    async def _send_quietly(self, request: httpx.Request) -> httpx.Response:
+        token = _IS_OWN.set(True)
+        try:
+            return await self._http.send(request, stream=True, follow_redirects=False)
+        finally:
+            _IS_OWN.reset(token)
 
     async def _read(self, answer: httpx.Response) -> tuple[bytes, bool]:
         body = bytearray()
@@ -73,6 +88,11 @@ class LiteSender:
         finally:
             await answer.aclose()
         return bytes(body), False
+
+
+def _is_not_own(_record: logging.LogRecord) -> bool:
+    """A filter of httpx's log, which has each URL at INFO: URLs of targets may hold tokens."""
+    return not _IS_OWN.get()
 
 
 def _since(started: float) -> int:

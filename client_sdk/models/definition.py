@@ -86,14 +86,18 @@ class RetryPolicy(WireModel):
 
 
 class JobDefinition(WireModel):
-    """A job as posted. `leadSeconds` None: 0, or 3 if a step goes to a queue."""
+    """A job as posted.
+
+    `creator` and `creatorName` None: the service names who posts it (SPEC section 2).
+    `leadSeconds` None: 0, or 3 if a step goes to a queue.
+    """
 
     job_id: JobId | None = None
     object_id: Text | None = None
     job_name: FilledText
     job_description: Text | None = None
-    creator: FilledText
-    creator_name: FilledText
+    creator: FilledText | None = None
+    creator_name: FilledText | None = None
     notification: list[Notification] = Field([], max_length=MAX_ENTRIES)
     active: Flag = True
     timer: Annotated[

@@ -1,7 +1,7 @@
 """The value types of the wire models; strict, so that no value is converted unexpectedly."""
 
 import re
-from typing import Annotated, Any, Literal, LiteralString
+from typing import Annotated, Any, ClassVar, Literal, LiteralString
 
 from pydantic import (
     AfterValidator,
@@ -35,6 +35,8 @@ class WireModel(BaseModel):
     A member that is `null` counts as absent, unless the model names it in `nullable`.
     """
 
+    nullable: ClassVar[frozenset[str]] = frozenset({"body"})
+
     model_config = ConfigDict(
         alias_generator=_write_alias,
         validate_by_name=True,
@@ -58,7 +60,7 @@ class WireModel(BaseModel):
 
 
 def _keeps_null(model: type[WireModel], known: dict[str | None, str], key: str) -> bool:
-    return key not in known or known[key] == "body"
+    return key not in known or known[key] in model.nullable
 
 
 def refuse(code: LiteralString, message: str, **context: str) -> PydanticCustomError:

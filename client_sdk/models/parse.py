@@ -46,6 +46,7 @@ PHRASES = {
     "too_short": "must have at least one entry",
     "string_too_short": "must not be empty",
 }
+DURATIONS = ("period", "dueTime", "ttl")
 _KIND = "the kind follows from dueTime and period"
 TIMER_HINTS: Mapping[str | int, str] = {
     "kind": _KIND,
@@ -178,10 +179,17 @@ def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) 
         return f"{name} must have at most {context['max_length']} characters, not {len(item['input'])}"
     if kind in PHRASES:
         said = "" if kind in ("missing", "too_short", "string_too_short") else f", not {_show(item['input'])}"
-        return f"{name} {PHRASES[kind]}{said}"
+        return f"{name} {PHRASES[kind]}{said}{_advise_unit(name, item['input'])}"
     if _name_code(kind) == "range" and context:
         return f"{name} must be {_bound(kind, context)}, not {_show(item['input'])}"
     return f"{name}: {item['msg']}"
+
+
+def _advise_unit(name: str, value: object) -> str:
+    """What to write for a number where a text with a unit is wanted, else an empty text."""
+    if name not in DURATIONS or type(value) not in (int, float):
+        return ""
+    return f'; name the unit: "{value}s", "{value}m", "{value}h" or "{value}d"'
 
 
 def _name_value(path: Path) -> str:

@@ -30,6 +30,7 @@ QUEUE_MEMBERS = (
     "renewSeconds",
     "maxUnexpectedRetries",
     "unexpectedRetryDelaySeconds",
+    "queueTimeoutSeconds",
 )
 """Members of a step for `service://` only, and for `queue://` only (SPEC section 13)."""
 SENT_MEMBERS = ("timeoutSeconds", "successCodes", "followRedirects")
@@ -109,6 +110,7 @@ class RequestStep(WireModel):
     renew_seconds: Annotated[float, Field(ge=SHORTEST_RENEWAL, le=LARGEST)] | None = None
     max_unexpected_retries: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = None
     unexpected_retry_delay_seconds: Seconds | None = None
+    queue_timeout_seconds: PositiveSeconds | None = None
 
     @property
     def has_body(self) -> bool:

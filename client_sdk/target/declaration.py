@@ -1,16 +1,18 @@
-"""`@job(...)`: a function as a declared job (SPEC sections 11, 16)."""
+"""`@job(...)`: a function or class as a declared job (SPEC sections 11, 16)."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Literal, Never, ParamSpec, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from client_sdk.errors import DeclarationError
 from client_sdk.models import JOB_ID_FORM, ModelError, Notification, RetryPolicy, Timer, parse_definition
-from client_sdk.target.options import check_options
+from client_sdk.target.classes import Provide, check_constructor, find_entry, signature_source
+from client_sdk.target.options import check_options, refuse_misplaced
 from client_sdk.target.parameters import Parameters
+from client_sdk.target.retry_time import time_for_retries
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,8 +28,9 @@ class JobOptions(TypedDict, total=False):
 
     `timer` absent: the job fires when it is triggered. `body`: a template for the function's arguments,
     instead of the trigger's parameters. `queue`: workers claim the work from this pull queue; no instance is
-    called. `sign`: the name of the scheduler's secret that signs calls. `step`: further members of the
-    request step (SPEC sections 4, 13), as `{"route": "shard"}`.
+    called, and `timeout_seconds` is by default what `time_for_retries` says. `sign`: the name of the
+    scheduler's secret that signs calls. `step`: further members of the request step (SPEC sections 4, 13), as
+    `{"route": "shard"}`.
     """
 
     job_id: str
@@ -58,8 +61,10 @@ class JobOptions(TypedDict, total=False):
 
 
 class Declaration(Generic[P, R]):
-    """A function with the definition of its job; it can still be called as a function.
+    """A function or class with the definition of its job; it can still be called.
 
+    A class does the work in its method `entry`, `run` or `__call__`, whose parameters are those of the job;
+    its constructor takes what the application injects. For a function `job_class` is None and `entry` empty.
     Raises DeclarationError for options that do not exist or would have no effect.
     """
 
@@ -67,7 +72,10 @@ class Declaration(Generic[P, R]):
         check_options(function.__qualname__, options, JobOptions.__annotations__)
         self.function = function
         self.options = options
-        self.parameters = Parameters(function)
+        self.job_class = function if isinstance(function, type) else None
+        self.entry = "" if self.job_class is None else find_entry(self.job_class)
+        source = function if self.job_class is None else signature_source(self.job_class, self.entry)
+        self.parameters = Parameters(source, function.__name__)
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -75,10 +83,21 @@ class Declaration(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
+    def check_constructor(self, provide: Provide | None) -> None:
+        """Raises DeclarationError for a class whose constructor takes what nothing provides."""
+        if self.job_class is not None and provide is None:
+            check_constructor(self.job_class)
+
     @property
     def is_asynchronous(self) -> bool:
         """Whether the outcome is reported by feedback."""
         return bool(self.options.get("asynchronous"))
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether the function is no coroutine function, and so runs in a thread."""
+        function = self.function if self.job_class is None else getattr(self.job_class, self.entry)
+        return not inspect.iscoroutinefunction(function)
 
     @property
     def queue(self) -> str | None:
@@ -117,16 +136,21 @@ class Declaration(Generic[P, R]):
             url = f"service://{service}{prefix}/jobs/{quote(job_id, safe=':')}/cancel"
             definition["cancelUrl"] = {"url": url, **signed}
         try:
-            parse_definition(definition)
+            parsed = parse_definition(definition)
         except ModelError as error:
             raise DeclarationError(f"job {job_id}: {error}") from error
+        if self.queue is not None and "timeout_seconds" not in self.options:
+            definition |= time_for_retries(parsed.request[0])
         return definition
 
     def _own(self) -> dict[str, Any]:
         return {name: value for name, value in self.options.items() if name not in OWN_STEP}
 
     def _describe(self) -> dict[str, Any]:
-        text = inspect.getdoc(self.function)
+        text = inspect.getdoc(self.function) if self.function.__doc__ else None
+        is_generated = text is not None and text.startswith(f"{self.__name__}(")  # of a dataclass
+        if self.job_class is not None and (text is None or is_generated):
+            text = inspect.getdoc(getattr(self.job_class, self.entry))
         return {"jobDescription": text} if text else {}
 
     def _describe_parameters(self, job_id: str) -> dict[str, Any]:
@@ -157,12 +181,14 @@ class Declaration(Generic[P, R]):
         return {**step, "headers": headers} if headers else step
 
 
-def job(**options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], Declaration[P, R]]:
-    """Declares a function as a job, to be added to a `Service` or a `Worker`.
+def job(*misplaced: Never, **options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], Declaration[P, R]]:
+    """Declares a function or class as a job, to be added to a `Service` or a `Worker`.
 
     Defaults: `jobId` is `service.module.qualname`, `jobName` the function's name, `jobDescription` its
-    docstring, `creator` the service; the job fires when it is triggered.
+    docstring, `creator` the service; the job fires when it is triggered. Raises DeclarationError for
+    arguments without a name, as where `@job` has no parentheses.
     """
+    refuse_misplaced("job", misplaced)
 
     def declare(function: Callable[P, R]) -> Declaration[P, R]:
         return Declaration(function, options)

@@ -21,8 +21,9 @@ class Execution:
 
     `idempotency_key` is the same whenever the same step is sent again: use it to recognise work that is
     already done. `scheduled_at`: the planned moment, if work may be handed out early. `shard_index` (from 0)
-    and `shard_total` identify the part of the work; None if there is one part. The SDK fills in a function's
-    parameter of this type; it is not a parameter of the job.
+    and `shard_total` identify the part of the work; None if there is one part. `deadline`: until when the
+    work is awaited. Then a coroutine is cancelled, and `is_wanted` is False: a thread cannot be cancelled.
+    The SDK fills in a function's parameter of this type; it is not a parameter of the job.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Execution:
         scheduled_at: datetime | None = None,
         shard_index: int | None = None,
         shard_total: int | None = None,
+        deadline: datetime | None = None,
         reporter: Reporter | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -46,6 +48,8 @@ class Execution:
         self.scheduled_at = scheduled_at
         self.shard_index = shard_index
         self.shard_total = shard_total
+        self.deadline = deadline
+        self.is_wanted = True
         self.loop = loop
         self._reporter = reporter or NoReporter()
         self._clock = clock
@@ -58,20 +62,30 @@ class Execution:
         """
         return Progress(self, total=total, message=message, clock=self._clock)
 
+    def __str__(self) -> str:
+        return f"execution {self.execute_number}, attempt {self.request_counts}"
+
     async def report(
         self, *, progress: str | None = None, message: str | None = None, data: Any = None
     ) -> None:
         """Reports progress. Raises NotWanted if the work is no longer awaited.
 
-        A report that cannot be delivered is logged and dropped; the next one replaces it. Does nothing in a
+        A report that cannot be delivered is logged and dropped; the next one replaces it. Sends nothing in a
         synchronous call, whose outcome is its answer.
         """
+        if not self.is_wanted:
+            raise NotWanted("the work is no longer awaited: it was cancelled, or its deadline has passed")
         try:
             await self._reporter.report(AttemptReport(progress=progress, message=message, data=data))
         except NotWanted:
             raise
         except SdkError as error:
             LOG.warning("progress of %s could not be reported: %s", self.job_id, error)
+
+    def extend(self, deadline: datetime | None) -> None:
+        """Sets the later deadline; None is no limit. A repeated call awaits the work that runs already."""
+        if self.deadline is not None and (deadline is None or deadline > self.deadline):
+            self.deadline = deadline
 
     async def conclude(self, verdict: AttemptReport) -> None:
         """Reports the end of the work; the SDK calls it after the function. Raises NotWanted, SdkError."""

@@ -2,20 +2,22 @@
 
 import asyncio
 import json
+import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
 from typing import Any
 
 from client_sdk.client.connection import Connection
 from client_sdk.errors import Invalid, NotWanted, SdkError, SignatureRefused
 from client_sdk.signing import Verifier
+from client_sdk.target.classes import Provide
+from client_sdk.target.deadline import is_too_late, run_until_deadline
 from client_sdk.target.declaration import FEEDBACK_HEADER, SHARD_INDEX_HEADER, SHARD_TOTAL_HEADER, Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.in_flight import AttemptName, AttemptsInFlight
 from client_sdk.target.invoke import INTERRUPTED, LOG, End, hold, refused, run
-from client_sdk.target.messages import InboundCall, OutboundAnswer, refuse
+from client_sdk.target.messages import DEADLINE_HEADER, InboundCall, OutboundAnswer, read_moment, refuse
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.target.reporting import FeedbackReporter, NoReporter, Reporter
 
@@ -33,12 +35,14 @@ class InboundCalls:
         declarations: Callable[[], Mapping[str, Declaration[..., Any]]],
         connection: Connection,
         verifier: Verifier | None,
+        provide: Provide | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._declarations = declarations
         self._connection = connection
         self._verifier = verifier
+        self._provide = provide
         self._clock = clock
         self._pause = pause
         self.running = AttemptsInFlight()
@@ -59,11 +63,14 @@ class InboundCalls:
             return refuse(422, f"the body does not fit {job_id}: {wrong}", flaws=wrong.flaws)
         except ValueError as error:
             return refuse(422, str(error))
+        late = is_too_late(execution, self._clock)
+        if late is not None:
+            return answer_end(late)
         name = AttemptName(job_id, execution.request_counts, execution.idempotency_key)
         if declaration.is_asynchronous:
-            self.running.start(name, lambda: self._report(declaration, arguments, execution))
+            self.running.start(name, execution, lambda: self._report(declaration, arguments, execution))
             return OutboundAnswer(202, b'{"status":""}')
-        task = self.running.start(name, lambda: self._work(declaration, arguments, execution))
+        task = self.running.start(name, execution, lambda: self._work(declaration, arguments, execution))
         return answer_end(await _join(task))
 
     def cancel(self, job_id: str, call: InboundCall) -> OutboundAnswer:
@@ -116,7 +123,8 @@ class InboundCalls:
             execute_number=_read_number(headers, "x-scheduling-execute-number"),
             request_counts=_read_number(headers, "x-scheduling-request-counts"),
             idempotency_key=headers.get("idempotency-key", ""),
-            scheduled_at=_read_moment(headers.get("x-scheduled-at")),
+            scheduled_at=read_moment(headers, "X-Scheduled-At"),
+            deadline=read_moment(headers, DEADLINE_HEADER),
             shard_index=_read_shard(headers, SHARD_INDEX_HEADER),
             shard_total=_read_shard(headers, SHARD_TOTAL_HEADER),
             reporter=self._reporter(declaration, headers),
@@ -134,8 +142,16 @@ class InboundCalls:
     async def _work(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
     ) -> End:
+        work = self._do(declaration, arguments, execution)
+        return await run_until_deadline(
+            execution, work, is_blocking=declaration.is_blocking, clock=self._clock, pause=self._pause
+        )
+
+    async def _do(
+        self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
+    ) -> End:
         await hold(execution.scheduled_at, self._clock, self._pause)
-        return await run(declaration, arguments, execution)
+        return await run(declaration, arguments, execution, self._provide)
 
     async def _report(
         self, declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution
@@ -151,7 +167,8 @@ class InboundCalls:
             async with asyncio.timeout(LAST_REPORT_SECONDS if self.is_stopping else None):
                 await _conclude(execution, end)
         except NotWanted as why:
-            LOG.info("the end of %s is not needed any more: %s", execution.job_id, why)
+            level = logging.DEBUG if end.is_unwanted else logging.INFO
+            LOG.log(level, "the end of %s is not needed any more: %s", execution.job_id, why)
         except (SdkError, TimeoutError) as error:
             LOG.error("the end of %s could not be reported: %s", execution.job_id, error)
 
@@ -186,20 +203,3 @@ def _read_number(headers: Mapping[str, str], name: str) -> int:
 
 def _read_shard(headers: Mapping[str, str], name: str) -> int | None:
     return _read_number(headers, name.lower()) if headers.get(name.lower()) else None
-
-
-def _read_moment(text: str | None) -> datetime | None:
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise _invalid_moment(text) from None
-    if moment.tzinfo is None:
-        raise _invalid_moment(text)
-    return moment
-
-
-def _invalid_moment(text: str) -> ValueError:
-    form = "RFC 3339 with a time zone, as in 2026-01-01T00:00:00.000Z"
-    return ValueError(f"X-Scheduled-At {text[:40]!r} is not a moment; write {form}")

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from client_sdk.errors import Invalid, JobFailed
+from client_sdk.errors import Invalid, JobFailed, NotWanted
+from client_sdk.target.classes import Provide, provided
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.parameters import write_data
@@ -29,7 +30,8 @@ TOO_LARGE, UNREADABLE = "response_too_large", "invalid_result"
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """The end of the work. `status` is its HTTP status, `error` None if it succeeded.
 
-    `is_unexpected`: the function raised another exception than JobFailed.
+    `is_unexpected`: the function raised another exception than JobFailed. `is_unwanted`: it
+    stopped since its work is no longer awaited.
     """
 
     status: int = 200
@@ -38,6 +40,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     data: Any = None
     retry_after: float | None = None
     is_unexpected: bool = False
+    is_unwanted: bool = False
 
     @property
     def report(self) -> AttemptReport:
@@ -62,21 +65,35 @@ def refused(refusal: Invalid) -> End:
     return End(status=500, error=error, message=f"the result was refused: {refusal.detail}"[:1000])
 
 
-async def run(declaration: Declaration[..., Any], arguments: Mapping[str, Any], execution: Execution) -> End:
-    """Runs the function; returns its end. Raises only CancelledError."""
+async def run(
+    declaration: Declaration[..., Any],
+    arguments: Mapping[str, Any],
+    execution: Execution,
+    provide: Provide | None = None,
+) -> End:
+    """Runs the function, or an object of the class; returns the end. Raises only CancelledError."""
     given = declaration.parameters.fill(arguments, execution)
+    LOG.debug("job %s begins, %s", execution.job_id, execution)
     try:
-        return await _end(declaration.function, given)
+        end = await _end(declaration, given, provide)
+        if end.error is None:
+            LOG.debug("job %s succeeded, %s", execution.job_id, execution)
+        else:
+            LOG.warning("job %s failed, %s, with %s: %s", execution.job_id, execution, end.error, end.message)
+        return end
+    except NotWanted as why:
+        LOG.info("job %s stops, %s: %s", execution.job_id, execution, why)
+        return End(status=500, error=UNEXPECTED, message=f"NotWanted: {why}"[:1000], is_unwanted=True)
     except Exception as error:  # whatever the function raises is the outcome of this job only
-        LOG.exception("job %s failed", execution.job_id)
+        LOG.exception("job %s failed, %s", execution.job_id, execution)
         text = f"{type(error).__name__}: {error}"[:1000]
         return End(status=500, error=UNEXPECTED, message=text, is_unexpected=True)
 
 
-async def _end(function: Any, given: Mapping[str, Any]) -> End:
+async def _end(declaration: Declaration[..., Any], given: Mapping[str, Any], provide: Provide | None) -> End:
     """The end by result or JobFailed. Raises all else, also for data that JSON cannot represent."""
     try:
-        return End(data=write_data(await _call(function, given)))
+        return End(data=await _work(declaration, given, provide))
     except JobFailed as failure:
         return End(
             status=failure.status,
@@ -85,6 +102,22 @@ async def _end(function: Any, given: Mapping[str, Any]) -> End:
             data=write_data(failure.data),
             retry_after=failure.retry_after,
         )
+
+
+async def _work(declaration: Declaration[..., Any], given: Mapping[str, Any], provide: Provide | None) -> Any:
+    """The result as JSON values; a context manager that provides the object sees every exception.
+
+    It cannot suppress one: work that failed has no result.
+    """
+    if declaration.job_class is None:
+        return write_data(await _call(declaration.function, given))
+    async with provided(declaration.job_class, provide) as made:
+        try:
+            return write_data(await _call(getattr(made, declaration.entry), given))
+        except BaseException as error:
+            failure = error
+            raise
+    raise failure
 
 
 async def _call(function: Any, given: Mapping[str, Any]) -> Any:

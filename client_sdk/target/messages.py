@@ -1,7 +1,8 @@
 """HTTP over ASGI: reads calls and sends answers."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+DEADLINE_HEADER = "X-Scheduling-Deadline"
 LARGEST_BODY = 16 << 20
 TITLES = {
     401: "Unauthorized",
@@ -83,6 +85,25 @@ def refuse(status: int, detail: str, *, flaws: Iterable[Flaw] = (), **headers: s
     }
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return OutboundAnswer(status, json.dumps(body).encode(), named, "application/problem+json")
+
+
+def read_moment(headers: Mapping[str, str], name: str) -> datetime | None:
+    """The moment in the header `name`; names of `headers` are in lower case. Raises ValueError."""
+    text = headers.get(name.lower())
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _invalid_moment(name, text) from None
+    if moment.tzinfo is None:
+        raise _invalid_moment(name, text)
+    return moment
+
+
+def _invalid_moment(name: str, text: str) -> ValueError:
+    form = "RFC 3339 with a time zone, as in 2026-01-01T00:00:00.000Z"
+    return ValueError(f"{name} {text[:40]!r} is not a moment; write {form}")
 
 
 def _decode(value: bytes) -> str:

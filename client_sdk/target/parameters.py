@@ -1,16 +1,19 @@
 """A function's parameters as those of a job: read from a call's body, described as JSON Schema."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 
 from client_sdk.errors import DeclarationError, Flaw
 from client_sdk.models import write_pointer
 from client_sdk.target.execution import Execution
 
+DEPENDENCIES = ("fastapi.params", "fast_depends")
+"""Modules whose objects, as a default or in Annotated, are resolved by another framework, and not here."""
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -23,13 +26,13 @@ class WrongParameters(Exception):
 
 
 class Parameters:
-    """The parameters of `function`, validated by pydantic according to its annotations.
+    """The parameters of `function`, of the job `name`, validated by pydantic according to its annotations.
 
     A parameter of type `Execution` is filled in. Raises DeclarationError for positional-only parameters,
     `*args` and annotations that cannot be resolved.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
         signature = _read_signature(function)
         self._execution = [name for name, one in signature.items() if one.annotation is Execution]
         self._open = next((name for name, one in signature.items() if one.kind is one.VAR_KEYWORD), None)
@@ -40,10 +43,12 @@ class Parameters:
             for index, name in enumerate(self._names)
         }
         config = ConfigDict(extra="allow" if self._open else "forbid", arbitrary_types_allowed=False)
+        for one in named.values():
+            _refuse_dependency(function, one)
         try:
-            self._model = create_model(function.__name__, __config__=config, **fields)
+            self._model = create_model(name or function.__name__, __config__=config, **fields)
         except (PydanticUserError, TypeError) as error:
-            raise DeclarationError(f"{function.__qualname__}: a parameter cannot be read: {error}") from error
+            raise _explain(function, [named[name] for name in self._names], error) from error
         self.required = [name for name in self._names if named[name].default is inspect.Parameter.empty]
 
     def read(self, body: bytes) -> dict[str, Any]:
@@ -100,6 +105,34 @@ def _read_signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parame
                 f"{function.__qualname__}: parameter {name} cannot be given by name; remove '/' or '*'"
             )
     return signature
+
+
+def _refuse_dependency(function: Callable[..., Any], one: inspect.Parameter) -> None:
+    """Raises DeclarationError: nothing here resolves it, and a caller could give it a value."""
+    described = getattr(one.annotation, "__metadata__", ())
+    # Query(ge=1) and the like in Annotated are constraints that pydantic reads.
+    for marker in (one.default, *(item for item in described if not isinstance(item, FieldInfo))):
+        if type(marker).__module__.startswith(DEPENDENCIES):
+            kind = type(marker).__name__
+            what = f"{function.__qualname__}: parameter {one.name} is {kind}(…), which nothing resolves here"
+            raise DeclarationError(
+                f"{what}: dependencies come by a class and provide=…, a default is a value"
+            )
+
+
+def _explain(
+    function: Callable[..., Any], parameters: Iterable[inspect.Parameter], error: Exception
+) -> DeclarationError:
+    """The parameter that pydantic cannot read, in a sentence; pydantic's own paragraphs are its cause."""
+    for one in parameters:
+        try:
+            TypeAdapter(_annotation(one))
+        except (PydanticUserError, TypeError):
+            kind = inspect.formatannotation(one.annotation)
+            what = f"parameter {one.name} of type {kind} cannot be read from JSON"
+            remedy = "make it a dataclass or a pydantic model; what the application injects comes by a class"
+            return DeclarationError(f"{function.__qualname__}: {what}: {remedy} and provide=…")
+    return DeclarationError(f"{function.__qualname__}: a parameter cannot be read: {error}")
 
 
 def _field(index: int) -> str:

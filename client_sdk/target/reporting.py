@@ -81,8 +81,13 @@ def read_feedback_url(url: str) -> tuple[str, dict[str, str]]:
     parts = urlsplit(url)
     segments = parts.path.rsplit("/", 4)[1:]
     if len(segments) != 4 or segments[0] != "jobs" or segments[2] != "feedback":
-        raise ValueError(f"{url[:200]!r} is not a feedback URL")
+        raise ValueError(f"{_without_token(url)!r} is not a feedback URL")
     job_id, counts = unquote(segments[1]), segments[3]
     if not (counts.isascii() and counts.isdigit()):
-        raise ValueError(f"{url[:200]!r} is not a feedback URL: it does not end with requestCounts")
+        text = "is not a feedback URL: it does not end with requestCounts"
+        raise ValueError(f"{_without_token(url)!r} {text}")
     return f"/jobs/{quote(job_id, safe=':')}/feedback/{counts}", dict(parse_qsl(parts.query))
+
+
+def _without_token(url: str) -> str:
+    return url.partition("?")[0][:200]

@@ -1,20 +1,26 @@
-"""`Service`: an application whose functions are jobs (SPEC sections 11, 13, 16)."""
+"""`Service`: an application whose functions and classes are jobs (SPEC sections 11, 13, 16)."""
 
+import asyncio
+import logging
 import os
 import re
 import secrets
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import Any, Never, ParamSpec, Self, TypeVar, Unpack, cast
 from urllib.parse import unquote
 
 from client_sdk.client import Client
+from client_sdk.client.jobs import Jobs
 from client_sdk.errors import DeclarationError
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
 from client_sdk.signing import Verifier
+from client_sdk.target.address import OwnAddress
 from client_sdk.target.asgi_wrap import Wrapped
+from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.inbound import InboundCalls
 from client_sdk.target.messages import (
@@ -28,32 +34,45 @@ from client_sdk.target.messages import (
     refuse,
     send_answer,
 )
-from client_sdk.target.registration import REGISTRATION_SECONDS, Registration
+from client_sdk.target.options import refuse_misplaced
+from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
 from client_sdk.target.signals import SignalDrain
+from client_sdk.tasks import cancel
 
 P = ParamSpec("P")
 R = TypeVar("R")
 PREFIX = "/punctual"
 END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LOG = logging.getLogger("client_sdk")
+OPEN = (
+    "the jobs of %s are open: they are called below %s without a signature, so let nobody but the scheduler "
+    "reach that port; calls that are signed by others are verified by verifier=Verifier(SECRET)"
+)
 ROUTE = re.compile(r"/jobs/(?P<job>[^/]+)(?P<cancel>/cancel)?")
 
 
 class Service:
     """One instance of a service: declares jobs, is registered while it runs, and takes their calls.
 
-    `address` is the scheduler's address of this process, `http://host:port`; calls come below `prefix`. With
-    a `verifier` only signed calls are accepted; `sign` names the scheduler's secret for them.
-    `grace_seconds`: how long running work may take when the process ends; then it is stopped. On `signals`
-    the instance is drained before their other handlers run; `()` leaves signals alone. `settings` are
-    registered for the service as a whole.
+    `address` is the scheduler's address of this process, `http://host:port`; without it, or with its `port`
+    alone, it is found as `OwnAddress` says. Calls come below `prefix`. With a `verifier` only signed calls
+    are accepted; `sign` names the scheduler's secret for them. `provide` makes the objects of jobs that are
+    classes; without it their constructors take nothing. `grace_seconds`: how long running work may take when
+    the process ends; then it is stopped. On `signals` the instance is drained before their other handlers
+    run; `()` leaves signals alone. `settings` are registered for the service as a whole.
+    `clock`, in seconds since 1970, is what the deadlines of calls are compared with.
     """
+
+    own_jobs: Jobs
+    """The jobs of the scheduler; those created or updated here call this service by `service:/path`."""
 
     def __init__(
         self,
         name: str,
         *,
         client: Client,
-        address: str,
+        address: str | None = None,
+        port: int | None = None,
         jobs: Iterable[Declaration[..., Any]] = (),
         instance_id: str | None = None,
         tags: Sequence[str] = (),
@@ -63,23 +82,33 @@ class Service:
         prefix: str = PREFIX,
         sign: str | None = None,
         verifier: Verifier | None = None,
+        provide: Provide | None = None,
         grace_seconds: float = 30.0,
         signals: Sequence[signal.Signals] = END_SIGNALS,
         heartbeat_seconds: float | None = None,
         registration_seconds: float = REGISTRATION_SECONDS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
         self.instance_id = instance_id or name_instance()
         self.prefix = prefix.rstrip("/")
+        self.own_jobs = Jobs(client.connection, name)
         self._about = InstanceRegistration(
             address=address, tags=list(tags) or None, capacity=capacity, description=description
         )
+        self._address = OwnAddress(name=name, given=address, port=port, scheduler=client.url)
         self._settings = settings
         self._sign = sign
+        self._provide = provide
         self._grace = grace_seconds
+        self._verifier = verifier
         self._declarations: dict[str, Declaration[..., Any]] = {}
         self._calls = InboundCalls(
-            declarations=lambda: self._declarations, connection=client.connection, verifier=verifier
+            declarations=lambda: self._declarations,
+            connection=client.connection,
+            verifier=verifier,
+            provide=provide,
+            clock=clock,
         )
         self._registration = Registration(
             services=client.services,
@@ -92,10 +121,14 @@ class Service:
         )
         self._signal_drain = SignalDrain(numbers=signals, stop=self.stop)
         self._is_running = False
+        self._starting: asyncio.Task[None] | None = None
         self.add(*jobs)
 
-    def job(self, **options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], Declaration[P, R]]:
-        """Declares a function as a job of this service; the options are those of `client_sdk.job`."""
+    def job(
+        self, *misplaced: Never, **options: Unpack[JobOptions]
+    ) -> Callable[[Callable[P, R]], Declaration[P, R]]:
+        """Declares a function or class as a job of this service, with the options of `client_sdk.job`."""
+        refuse_misplaced("service.job", misplaced)
 
         def declare(function: Callable[P, R]) -> Declaration[P, R]:
             declaration = job(**options)(function)
@@ -116,6 +149,7 @@ class Service:
             if one.queue is not None:
                 text = f"goes to queue {one.queue}, but a service does not claim: give it to a Worker"
                 raise DeclarationError(f"{job_id} {text} of that queue")
+            one.check_constructor(self._provide)
             self._define(one)
         self._declarations.update(found)
 
@@ -131,19 +165,32 @@ class Service:
         return Wrapped(app=app, service=self, owns=self._owns)
 
     async def start(self) -> None:
-        """Registers this instance and keeps it registered, also if the scheduler starts later."""
+        """Registers this instance and keeps it registered, also if the scheduler starts later.
+
+        An instance whose address is not known yet is registered as soon as that is found.
+        """
         if not self._is_running:
             self._is_running = True
+            if self._verifier is None:
+                LOG.warning(OPEN, self.name, self.prefix)
             self._signal_drain.install()
-            await self._registration.start()
+            if await self._address.find() is None:
+                self._starting = asyncio.create_task(self._start_when_found())
+            else:
+                await self._registration.start()
 
     async def stop(self) -> None:
         """Refuses new work, waits up to `grace_seconds` for running work, and deregisters."""
         if self._is_running:
             self._is_running = False
+            if self._starting is not None:
+                await cancel(self._starting)
             self._calls.is_draining = True
+            log_drain(self.name, self.instance_id, len(self._calls.running), self._grace)
             await self._registration.drain()
             await self._calls.drain(self._grace)
+            stopped = "; what still ran was stopped" if self._calls.is_stopping else ""
+            LOG.info("%s/%s has drained%s", self.name, self.instance_id, stopped)
             await self._registration.stop()
             self._signal_drain.remove()
 
@@ -164,7 +211,12 @@ class Service:
         if scope["type"] == "lifespan":
             await Wrapped(app=None, service=self, owns=self._owns)(scope, receive, send)
         elif scope["type"] == "http":
+            self._address.learn(scope)
             await send_answer(send, await self._answer(scope, receive))
+
+    async def _start_when_found(self) -> None:
+        await self._address.wait()
+        await self._registration.start()
 
     async def _answer(self, scope: Scope, receive: Receive) -> OutboundAnswer:
         route = ROUTE.fullmatch(self._below_prefix(scope))
@@ -182,6 +234,7 @@ class Service:
         return await self._calls.take(job_id, call)
 
     def _owns(self, scope: Scope) -> bool:
+        self._address.learn(scope)
         path = _local_path(scope)
         return path.startswith(f"{self.prefix}/")
 
@@ -193,7 +246,8 @@ class Service:
         return declaration.define(self.name, prefix=self.prefix, sign=self._sign)
 
     def _declare(self) -> tuple[ServiceDeclaration | None, InstanceRegistration]:
-        return self._settings, self._about.model_copy(update={"timers": self.definitions()})
+        now = {"address": self._address.known, "timers": self.definitions()}
+        return self._settings, self._about.model_copy(update=now)
 
 
 def name_instance() -> str:

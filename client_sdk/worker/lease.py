@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
@@ -22,6 +24,8 @@ RENEWALS_PER_LEASE = 3
 OVERDUE_SECONDS = 0.5
 """Between two renewals, at least, after the lease's end by this process's clock."""
 SERVER_ERROR = 500
+AFTER_DEADLINE_SECONDS = 0.25
+"""The scheduler has ended an attempt by then."""
 FALLBACK_SECONDS = 10.0
 """A lease's length if the clocks are too far apart to derive it from `leaseUntil`."""
 
@@ -30,7 +34,9 @@ class Lease:
     """The lease of one part. It is lost when the queue reports that.
 
     A scheduler that was down extends every lease to its full length again, so a lease may still be valid
-    while no scheduler answers; it is given up `outage` seconds after its end by this process's clock.
+    while no scheduler answers; it is given up `outage` seconds after its end by this process's clock. At the
+    `deadline` of its work it is renewed: the answer says whether the work is still awaited, as after a
+    downtime it may be.
     """
 
     def __init__(
@@ -38,6 +44,7 @@ class Lease:
         *,
         queues: Queues,
         work: answers.Work,
+        deadline: datetime | None = None,
         outage: float = OUTAGE_SECONDS,
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
@@ -53,6 +60,8 @@ class Lease:
         self._message: str | None = None
         self._every = 0.0
         self._length = 0.0
+        left = math.inf if deadline is None else deadline.timestamp() - wall()
+        self._deadline = steady() + left + AFTER_DEADLINE_SECONDS
         self._read_times(work)
 
     async def keep(self) -> None:
@@ -74,12 +83,12 @@ class Lease:
         await self._renew()
 
     async def complete(self, completion: Completion) -> None:
-        """Reports the part's end until it is accepted. Raises NotWanted: it cannot count; other SdkError."""
+        """Reports the part's end until it is accepted. Raises NotWanted: it has no effect; other SdkError."""
         while True:
             try:
                 await self._queues.complete(self._lease, completion, patience=COMPLETION)
             except (Conflict, Absent) as refusal:
-                raise NotWanted(f"the lease is lost: {refusal.detail}") from refusal
+                raise NotWanted(refusal.detail) from refusal
             except SdkError as error:
                 if not (_is_away(error) and self._may_hold(error)):
                     raise
@@ -106,10 +115,12 @@ class Lease:
         self._every = min(answer.renew_seconds or self._length / RENEWALS_PER_LEASE, self._length / 2)
 
     def _wait(self) -> float:
-        """Seconds until the next renewal: as requested, and sooner after a failed one."""
+        """Seconds until the next renewal: as requested, sooner after a failed one, and at the deadline."""
         left = self._left()
         soon = left / 2 if left > 0 else OVERDUE_SECONDS
-        return min(self._every, max(soon, self._every / 10))
+        wait = min(self._every, max(soon, self._every / 10))
+        until = self._deadline - self._steady()
+        return until if 0 < until < wait else wait
 
     def _may_hold(self, error: SdkError) -> bool:
         """Whether the lease may still be valid after a renewal failed with `error`."""

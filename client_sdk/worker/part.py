@@ -5,15 +5,18 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from client_sdk.errors import Flaw, Invalid, NotWanted, SdkError
 from client_sdk.models import Completion, answers
+from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration
 from client_sdk.target.execution import Execution
 from client_sdk.target.invoke import End, hold, refused, run
+from client_sdk.target.messages import DEADLINE_HEADER, read_moment
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.tasks import cancel
 from client_sdk.worker.lease import Lease
@@ -22,6 +25,7 @@ LOG = logging.getLogger("client_sdk")
 NO_FUNCTION = "no_function"
 """The error code of a part for which this worker has no function."""
 WRONG_PARAMETERS = "422"
+LONGEST_MESSAGE = 1000
 
 
 class LocalRetry(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,25 +40,53 @@ async def do_part(
     *,
     find: Callable[[str], Declaration[..., Any] | None],
     lease: Lease,
-    retry: LocalRetry,
+    retry: LocalRetry | None = None,
+    provide: Provide | None = None,
     clock: Callable[[], float] = time.time,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Does a part until it is completed or no longer wanted. Raises only CancelledError."""
-    doing = asyncio.create_task(_do(work, find=find, lease=lease, retry=retry, clock=clock, pause=pause))
+    """Does a part until it is completed or no longer wanted. Raises only CancelledError.
+
+    `retry` None: as the part says.
+    """
+    retry = retry or read_retry(work)
+    errors: list[str] = []
+    doing = asyncio.create_task(
+        _do(
+            work,
+            find=find,
+            lease=lease,
+            retry=retry,
+            provide=provide,
+            clock=clock,
+            pause=pause,
+            errors=errors,
+        )
+    )
     keeping = asyncio.create_task(lease.keep())
     try:
         await asyncio.wait([doing, keeping], return_when=asyncio.FIRST_COMPLETED)
         if doing.done():
-            await _complete(lease, doing.result())
+            await _report(work, lease, doing.result())
         else:
             await keeping
     except NotWanted as why:
-        LOG.info("work at %s stops: %s", work.execution_id, why)
+        deadline = read_deadline(work)
+        is_late = deadline is not None and clock() >= deadline.timestamp()
+        reason = "it ran over timeoutSeconds" if is_late else str(why)
+        reason += f"; its last error: {errors[-1]}" if errors else ""
+        LOG.info("job %s stops, execution %s: %s", _read_job_id(work), work.execution_id, reason)
     except SdkError as error:
         LOG.warning("the end of %s could not be reported: %s", work.execution_id, error)
     finally:
         await cancel(doing, keeping)
+
+
+async def _report(work: answers.Work, lease: Lease, end: End) -> None:
+    try:
+        await _complete(lease, end)
+    except NotWanted as why:
+        LOG.warning("the end of %s had no effect: %s", work.execution_id, why)
 
 
 async def _complete(lease: Lease, end: End) -> None:
@@ -77,11 +109,14 @@ async def _do(
     find: Callable[[str], Declaration[..., Any] | None],
     lease: Lease,
     retry: LocalRetry,
+    provide: Provide | None,
     clock: Callable[[], float],
     pause: Callable[[float], Awaitable[None]],
+    errors: list[str],
 ) -> End:
+    """The end of the work; what is tried again is noted in `errors`."""
     headers = {name.lower(): value for name, value in work.request.headers.items()}
-    job_id = headers.get("x-scheduling-job-id", "")
+    job_id = _read_job_id(work)
     declaration = find(job_id)
     if declaration is None:
         return End(status=404, error=NO_FUNCTION, message=f"this worker has no function for {job_id!r}")
@@ -91,24 +126,52 @@ async def _do(
         return End(status=422, error=WRONG_PARAMETERS, message=str(wrong))
     await hold(work.scheduled_at, clock, pause)
     execution = _describe_execution(work, job_id, headers, lease)
-    return await _run_with_retries(declaration, arguments, execution, retry, pause)
+
+    async def run_once() -> End:
+        return await run(declaration, arguments, execution, provide)
+
+    try:
+        return await _run_with_retries(run_once, execution.job_id, retry, pause, errors)
+    finally:
+        execution.is_wanted = False  # a thread that still runs sees it there
+
+
+def read_retry(work: answers.Work) -> LocalRetry:
+    """What the step says of unexpected exceptions; a queue of an earlier version does not say it."""
+    retries, delay = work.max_unexpected_retries, work.unexpected_retry_delay_seconds
+    if retries is None or delay is None:
+        return LocalRetry()
+    return LocalRetry(retries=retries, delay_seconds=delay)
 
 
 async def _run_with_retries(
-    declaration: Declaration[..., Any],
-    arguments: Mapping[str, Any],
-    execution: Execution,
+    run_once: Callable[[], Awaitable[End]],
+    job_id: str,
     retry: LocalRetry,
     pause: Callable[[float], Awaitable[None]],
+    errors: list[str],
 ) -> End:
-    """The first end that is not an unexpected exception, else the last one."""
-    for _ in range(retry.retries):
-        end = await run(declaration, arguments, execution)
+    """The first end that is not an unexpected exception, else the last one; its message counts the tries."""
+    tries = 1
+    while True:
+        end = await run_once()
         if not end.is_unexpected:
             return end
-        LOG.warning("%s is tried again in %g s: %s", execution.job_id, retry.delay_seconds, end.message)
+        if tries > retry.retries:
+            return end if tries == 1 else _count_tries(end, tries)
+        errors.append(end.message or "")
+        LOG.warning(
+            "%s is tried again in %g s (try %d of %d failed): %s",
+            job_id, retry.delay_seconds, tries, retry.retries + 1, end.message,
+        )  # fmt: skip
         await pause(retry.delay_seconds)
-    return await run(declaration, arguments, execution)
+        tries += 1
+
+
+def _count_tries(end: End, tries: int) -> End:
+    counted = f" (tried {tries} times)"
+    message = f"{(end.message or '')[: LONGEST_MESSAGE - len(counted)]}{counted}"
+    return msgspec.structs.replace(end, message=message)
 
 
 def _describe_execution(
@@ -123,9 +186,24 @@ def _describe_execution(
         scheduled_at=work.scheduled_at,
         shard_index=work.shard_index,
         shard_total=work.shard_total,
+        deadline=read_deadline(work),
         reporter=lease,
         loop=asyncio.get_running_loop(),
     )
+
+
+def _read_job_id(work: answers.Work) -> str:
+    headers = {name.lower(): value for name, value in work.request.headers.items()}
+    return headers.get("x-scheduling-job-id", "")
+
+
+def read_deadline(work: answers.Work) -> datetime | None:
+    """Until when the part is awaited; None: the queue does not say so."""
+    headers = {name.lower(): value for name, value in work.request.headers.items()}
+    try:
+        return read_moment(headers, DEADLINE_HEADER)
+    except ValueError:
+        return None
 
 
 def _read_body(body: Any) -> Mapping[str, Any]:

@@ -9,12 +9,13 @@ from typing import Any, ParamSpec, TypeVar, Unpack, cast
 from client_sdk.client import Client
 from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
+from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
-from client_sdk.target.registration import REGISTRATION_SECONDS, Registration
+from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
 from client_sdk.target.service import name_instance
 from client_sdk.tasks import Tasks, cancel
 from client_sdk.worker.lease import OUTAGE_SECONDS, Lease
-from client_sdk.worker.part import LocalRetry, do_part
+from client_sdk.worker.part import LocalRetry, do_part, read_deadline
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,10 +28,15 @@ class Worker:
 
     Its own jobs are registered as declared timers of `service` (by default the queue's name); parts of other
     jobs of this queue are done by `otherwise`. `wait_seconds`: how long one claim waits for work. An
-    unexpected exception of a function is retried locally, as `local_retry` says, before the part fails.
+    unexpected exception of a function is retried locally, as the step of the job says
+    (`maxUnexpectedRetries`), or as `local_retry` says if it is given, before the part fails.
     `grace_seconds`: how long running parts may take when the worker stops; others are cancelled, and go to
     another worker when their leases end. `outage_seconds`: how long after the end of its lease a part goes
-    on, and its end is reported, while no scheduler answers; 0: it stops at that end.
+    on, and its end is reported, while no scheduler answers; 0: it stops at that end. `provide` makes the
+    objects of jobs that are classes.
+
+    A restart of the scheduler, also a clean one, loses the work of a job with `qos` 0 (the default), even
+    what only waits in the queue; a job with `qos=1` keeps it.
     """
 
     def __init__(
@@ -45,6 +51,7 @@ class Worker:
         concurrency: int = 1,
         wait_seconds: float = 20.0,
         local_retry: LocalRetry | None = None,
+        provide: Provide | None = None,
         grace_seconds: float = 30.0,
         outage_seconds: float = OUTAGE_SECONDS,
         settings: ServiceDeclaration | None = None,
@@ -58,7 +65,8 @@ class Worker:
         self.instance_id = instance_id or name_instance()
         self.concurrency = concurrency
         self._wait = wait_seconds
-        self._retry = local_retry or LocalRetry()
+        self._retry = local_retry
+        self._provide = provide
         self._grace = grace_seconds
         self._outage = outage_seconds
         self._about = InstanceRegistration(
@@ -73,7 +81,11 @@ class Worker:
         self.add(*jobs)
 
     def job(self, **options: Unpack[JobOptions]) -> Callable[[Callable[P, R]], Declaration[P, R]]:
-        """Declares a function as a job whose work goes to this queue."""
+        """Declares a function as a job whose work goes to this queue.
+
+        `qos=1` keeps its work over a restart of the scheduler. `timeout_seconds` is by default long enough
+        for the retries of work whose worker died.
+        """
         options["queue"] = self.queue
 
         def declare(function: Callable[P, R]) -> Declaration[P, R]:
@@ -91,6 +103,7 @@ class Worker:
                 raise DeclarationError(f"{job_id} goes to queue {one.queue}, not to {self.queue}")
             if self._declarations.get(job_id, one) is not one:
                 raise DeclarationError(f"{job_id} is declared twice: give one of them another job_id")
+            one.check_constructor(self._provide)
             one.define(self.service)
         self._declarations.update(found)
 
@@ -112,6 +125,8 @@ class Worker:
         registration = self._register(client) if self._declarations else None
         if registration is not None:
             await registration.start()
+        text = "%s/%s claims from queue %s, %d at once"
+        LOG.info(text, self.service, self.instance_id, self.queue, self.concurrency)
         claiming = asyncio.create_task(self._claim(client))
         stopping = asyncio.create_task(self._stop.wait())
         try:
@@ -173,16 +188,21 @@ class Worker:
     def _begin(self, client: Client, work: answers.Work) -> None:
         if work.cancelled:
             return
-        lease = Lease(queues=client.queues, work=work, outage=self._outage)
-        self._parts.start(do_part(work, find=self._find, lease=lease, retry=self._retry))
+        lease = Lease(queues=client.queues, work=work, deadline=read_deadline(work), outage=self._outage)
+        self._parts.start(
+            do_part(work, find=self._find, lease=lease, retry=self._retry, provide=self._provide)
+        )
 
     def _find(self, job_id: str) -> Declaration[..., Any] | None:
         return self._declarations.get(job_id, self._otherwise)
 
     async def _finish(self, registration: Registration | None) -> None:
+        log_drain(self.service, self.instance_id, len(self._parts), self._grace)
         if registration is not None:
             await registration.drain()
         await self._parts.wait_for_all(self._grace)
+        stopped = "; what still ran was stopped" if len(self._parts) else ""
         await self._parts.cancel()
+        LOG.info("%s/%s has drained%s", self.service, self.instance_id, stopped)
         if registration is not None:
             await registration.stop()

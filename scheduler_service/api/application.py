@@ -36,7 +36,7 @@ def create_api(
     """
     operations = (*OPERATIONS, *further)
     document = cache(lambda: describe(operations, version=deps.version))
-    authenticate = Authentication(admin_key=deps.admin_key, tenant=deps.surroundings.tenant)
+    authenticate = Authentication(admin_key=deps.admin_key, tenant=deps.surroundings.tenant, user=deps.user)
     api = FastAPI(
         title="Punctual",
         version=deps.version,
@@ -125,7 +125,11 @@ def _description(document: Callable[[], dict[str, Any]]) -> Operation:
         return Response(ENCODER.encode(document()), media_type="application/json")
 
     return Operation(
-        route="GET /openapi.json", handler=show, role=Role.VIEWER, summary="Read this description"
+        route="GET /openapi.json",
+        handler=show,
+        role=Role.VIEWER,
+        summary="Read this description",
+        is_open=True,
     )
 
 

@@ -14,6 +14,8 @@ from scheduler_service.security.callers import Caller, Role
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER = "bearer "
+KEY_NAME = "admin"
+"""The name of the key in the settings."""
 
 Authenticate = Callable[[Scope, bool], Caller]
 """Takes a request's scope, and whether its operation is open. Raises ApiProblem (401, 403)."""
@@ -24,12 +26,13 @@ class Authentication:
 
     With `admin_key` every request carries it as `Authorization: Bearer …`; open operations need none.
     Without a key, the peer's address and the name in `Host` must be of this machine, and a request that
-    changes something must not come from a web page of another origin. Every caller is an admin of `tenant`.
+    changes something must not come from a web page of another origin. Every caller is an admin of `tenant`
+    and has the name of the key, or of this machine's `user`.
     """
 
-    def __init__(self, *, admin_key: str | None, tenant: str) -> None:
+    def __init__(self, *, admin_key: str | None, tenant: str, user: str) -> None:
         self._admin_key = None if admin_key is None else admin_key.encode()
-        self._admin = Caller(tenant, Role.ADMIN)
+        self._admin = Caller(tenant, Role.ADMIN, name=user if admin_key is None else KEY_NAME)
 
     def __call__(self, scope: Scope, is_open: bool) -> Caller:
         """The caller of the request. Raises ApiProblem (401, 403)."""

@@ -10,6 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from scheduler_service.api.bodies import read_each, read_items, read_json
+from scheduler_service.api.creators import keep_creator
 from scheduler_service.api.definitions import (
     CheckedDefinition,
     DefinitionChecks,
@@ -19,6 +20,8 @@ from scheduler_service.api.definitions import (
 )
 from scheduler_service.api.dependencies import Offload
 from scheduler_service.api.job_commands import run_command
+from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
+from scheduler_service.api.ownership import read_owner
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import (
     ApiProblem,
@@ -29,9 +32,9 @@ from scheduler_service.api.responses import (
     succeed,
     write_flaw,
 )
-from scheduler_service.domain.events import Updated
+from scheduler_service.domain.events import Created, Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
-from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 
 MAX_DEFINITIONS = 1_000
@@ -73,26 +76,35 @@ class _BulkJobs:
         self._deps = request.deps
         self._raw = raw
         self._texts = texts
+        self._owner = read_owner(request)
         self._may_update = request.query["onExisting"] == "update"
-        self._checks = DefinitionChecks(request.deps)
+        self._checks = DefinitionChecks(request.deps, request.creator)
         self._is_json = False
         self._results: dict[int, Result] = {}
 
     async def create(self) -> list[Result]:
         """Creates the jobs; the results are in order. Raises ApiProblem where nothing was created."""
         indexes = range(len(self._texts))
-        if self._deps.offload is None:
+        if self._deps.offload is None or self._owner:
             await self._create(indexes)
         else:
             await self._share(self._deps.offload)
+        await self._warn_of_names()
         return [self._results[index] for index in indexes]
+
+    async def _warn_of_names(self) -> None:
+        """Adds the warnings about host names, which are looked up once for the whole array."""
+        refused = await find_refused_names(self._deps, self._raw)
+        for index, result in self._results.items() if refused else ():
+            if result["status"] != "refused":
+                found = warn_of_names(self._texts[index], refused)
+                result["warnings"] = [*result["warnings"], *map(write_flaw, found)]
 
     async def _share(self, offload: Offload) -> None:
         """Offers other processes their jobs, and creates its own at the same time."""
         values = read_each(self._raw, self._texts)
-        found = [
-            read_unchecked(self._deps, text, value) for text, value in zip(self._texts, values, strict=True)
-        ]
+        by = self._request.creator
+        found = [read_unchecked(by, text, value) for text, value in zip(self._texts, values, strict=True)]
         self._is_json = True
         indexes = _find_others(found, offload)
         rest = sorted(set(range(len(found))).difference(indexes.values()))
@@ -101,8 +113,8 @@ class _BulkJobs:
 
     async def _offer(self, offload: Offload, texts: Mapping[str, bytes], indexes: Mapping[str, int]) -> None:
         for job_id, reply in (await offload.offer(texts)).items():
-            # An update needs the compiled definition, which `_create` makes.
-            if not self._is_update(reply):
+            # What follows a conflict needs the checked definition, which `_create` makes.
+            if not _is_conflict(reply):
                 self._results[indexes[job_id]] = _conclude(job_id, reply)
         await self._create([index for index in indexes.values() if index not in self._results])
 
@@ -115,13 +127,30 @@ class _BulkJobs:
             checked = self._check(index)
             if checked is not None:
                 valid.append((index, checked))
-        replies = await self._deps.create_all([checked.definition for _, checked in valid])
+        replies = await self._create_all([checked.definition for _, checked in valid])
         for (index, checked), reply in zip(valid, replies, strict=True):
             self._results[index] = (
-                await self._update(checked)
-                if self._is_update(reply)
+                await self._go_on(index, checked, reply)
+                if _is_conflict(reply)
                 else _conclude(checked.job_id, reply, checked.warnings)
             )
+
+    async def _create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
+        """All in one group; those of an owner each with a turn of its own, which names it."""
+        if not self._owner:
+            return await self._deps.create_all(definitions)
+        replies: list[Reply | StoreError] = []
+        for start in range(0, len(definitions), SLICE):
+            some = definitions[start : start + SLICE]
+            replies += await asyncio.gather(*map(self._create_owned, some))
+        return replies
+
+    async def _create_owned(self, definition: Definition) -> Reply | StoreError:
+        created = Created(uid="", key=b"", owner=self._owner)
+        try:
+            return await self._deps.deliver(definition.program.key, Command(created, definition))
+        except StoreError as error:
+            return error
 
     def _check(self, index: int) -> CheckedDefinition | None:
         """None: it is refused, and its result says why."""
@@ -140,12 +169,20 @@ class _BulkJobs:
             self._is_json = True
         return self._checks.check(text)
 
-    def _is_update(self, reply: Reply | StoreError) -> bool:
-        """Whether the job exists with another definition, which the request replaces."""
-        return self._may_update and isinstance(reply, Refusal) and reply.code is RefusalCode.CONFLICT
+    async def _go_on(self, index: int, checked: CheckedDefinition, reply: Reply | StoreError) -> Result:
+        """The job exists with another definition: perhaps only of another creator; else it is replaced."""
+        try:
+            kept = await keep_creator(self._request, checked.job_id, self._texts[index], checked)
+        except StoreError as error:
+            return _conclude(checked.job_id, error)
+        if kept is not checked:
+            (reply,) = await self._create_all([kept.definition])
+        if self._may_update and _is_conflict(reply):
+            return await self._update(kept)
+        return _conclude(checked.job_id, reply, kept.warnings)
 
     async def _update(self, checked: CheckedDefinition) -> Result:
-        event = Updated(revision=0, active=checked.active)
+        event = Updated(revision=0, active=checked.active, owner=self._owner or None)
         try:
             await run_command(self._request, checked.job_id, Command(event, checked.definition))
         except ApiProblem as problem:
@@ -153,6 +190,11 @@ class _BulkJobs:
         except StoreError as error:
             return _conclude(checked.job_id, error)
         return _accept(checked.job_id, "updated", checked.warnings)
+
+
+def _is_conflict(reply: Reply | StoreError) -> bool:
+    """Whether the job exists with another definition."""
+    return isinstance(reply, Refusal) and reply.code is RefusalCode.CONFLICT
 
 
 def _find_others(found: Sequence[UncheckedDefinition], offload: Offload) -> dict[str, int]:

@@ -18,41 +18,53 @@ from scheduler_service.engine.compile_cache import (
 )
 from scheduler_service.ports.delivery import Definition
 
-ADMIN = "admin"
+CREATOR = frozenset(("creator", "creatorName"))
+
+
+class Creator(msgspec.Struct, frozen=True, gc=False):
+    """The creator of a job whose definition names none (SPEC section 2)."""
+
+    creator: str
+    name: str
 
 
 class CheckedDefinition(msgspec.Struct, frozen=True, gc=False):
-    """A definition that may go into a turn, with its warnings. `active` None: not posted."""
+    """A definition that may go into a turn, with its warnings. `active` None: not posted.
+
+    `has_creator`: it names its creator itself, and both by name and by id.
+    """
 
     job_id: str
     definition: Definition
     warnings: tuple[Flaw, ...]
     active: bool | None
+    has_creator: bool
 
 
-def check_posted(deps: ApiDependencies, raw: bytes, job_id: str | None) -> CheckedDefinition:
+def check_posted(deps: ApiDependencies, raw: bytes, job_id: str | None, by: Creator) -> CheckedDefinition:
     """Checks `raw`, a definition in JSON; `job_id` is that of the path. Raises ApiProblem (400, 422).
 
-    The text is kept as it was posted; `jobId` and the caller's name are added where they were left out.
+    The text is kept as it was posted; `jobId` and the creator are added where they were left out.
     """
-    return DefinitionChecks(deps).check(raw, job_id)
+    return DefinitionChecks(deps, by).check(raw, job_id)
 
 
 class DefinitionChecks:
     """Checks the definitions of one request, all as of the same moment."""
 
-    def __init__(self, deps: ApiDependencies) -> None:
+    def __init__(self, deps: ApiDependencies, by: Creator) -> None:
         self._deps = deps
+        self._by = by
         self._lookup = BatchLookup(cache=deps.compile_cache, now=deps.clock.now().wall)
 
     def check(self, raw: bytes, job_id: str | None = None) -> CheckedDefinition:
         """As `check_posted`."""
-        posted = _read_posted(self._deps, raw, job_id)
+        posted = _read_posted(self._by, raw, job_id)
         return self._find(raw, posted) or self._compile(raw, posted)
 
     def find(self, raw: bytes) -> CheckedDefinition | None:
         """As `check`, for a definition whose shape is cached; else None."""
-        return self._find(raw, _read_posted(self._deps, raw, None))
+        return self._find(raw, _read_posted(self._by, raw, None))
 
     def _find(self, raw: bytes, posted: "_Posted") -> CheckedDefinition | None:
         found = self._lookup.find(posted.members)
@@ -86,11 +98,11 @@ class UncheckedDefinition(msgspec.Struct, frozen=True, gc=False):
     text: bytes
 
 
-def read_unchecked(deps: ApiDependencies, raw: bytes, value: object) -> UncheckedDefinition:
+def read_unchecked(by: Creator, raw: bytes, value: object) -> UncheckedDefinition:
     """The definition with the text `raw` and the value `value`, without checking it."""
     if not isinstance(value, dict):
         return UncheckedDefinition(None, raw)
-    added = _left_out(deps, None, lambda name: value.get(name) is None)
+    added = _left_out(by, None, lambda name: value.get(name) is None)
     return UncheckedDefinition(id_of(value), add_members(raw, added))
 
 
@@ -108,23 +120,18 @@ class _Posted(msgspec.Struct, frozen=True, gc=False):
     added: dict[str, bytes]
 
 
-def _read_posted(deps: ApiDependencies, raw: bytes, job_id: str | None) -> _Posted:
+def _read_posted(by: Creator, raw: bytes, job_id: str | None) -> _Posted:
     members = read_members(raw) or {}
-    added = _left_out(deps, job_id, lambda name: name not in members or bytes(members[name]) == b"null")
+    added = _left_out(by, job_id, lambda name: name not in members or bytes(members[name]) == b"null")
     if added:
         members |= {name: msgspec.Raw(text) for name, text in added.items()}
     return _Posted(job_id, members, added)
 
 
-def _left_out(
-    deps: ApiDependencies, job_id: str | None, is_absent: Callable[[str], bool]
-) -> dict[str, bytes]:
-    """The members that are absent and known from the path or the key, as JSON."""
-    if job_id is None and deps.admin_key is None:
-        return {}
+def _left_out(by: Creator, job_id: str | None, is_absent: Callable[[str], bool]) -> dict[str, bytes]:
+    """The members that are absent and known from the path or the caller, as JSON."""
     known: dict[str, str] = {} if job_id is None else {"jobId": job_id}
-    if deps.admin_key is not None:
-        known |= {"creator": ADMIN, "creatorName": ADMIN}
+    known |= {"creator": by.creator, "creatorName": by.name}
     return {name: msgspec.json.encode(text) for name, text in known.items() if is_absent(name)}
 
 
@@ -134,6 +141,7 @@ def _conclude(raw: bytes, posted: _Posted, found: CachedDefinition) -> CheckedDe
         Definition(add_members(raw, posted.added), found.program),
         _point(found.warnings, msgspec.json.decode(raw)) if found.warnings else (),
         found.active,
+        has_creator=CREATOR.isdisjoint(posted.added),
     )
 
 

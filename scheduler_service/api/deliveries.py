@@ -1,15 +1,14 @@
 """Notifications: the list, and commands on pending ones (SPEC section 7)."""
 
-import contextlib
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 from starlette.responses import Response
 
+from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
 from scheduler_service.persistence.history.queries import DeliveryQuery
-from scheduler_service.ports.errors import StoreError
 
 
 async def list_deliveries(request: ApiRequest) -> Response:
@@ -22,7 +21,8 @@ async def list_deliveries(request: ApiRequest) -> Response:
         limit=request.query["limit"],
         cursor=request.query["cursor"],
     )
-    return succeed((await request.deps.history.deliveries(query)).wire())
+    behind = await catch_up(request, query.job_id)
+    return succeed((await request.deps.history.deliveries(query)).wire(), warnings=behind)
 
 
 async def resend_delivery(request: ApiRequest) -> Response:
@@ -42,14 +42,14 @@ async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitabl
     async def work() -> object:
         if not await command(delivery_id):
             raise await _not_pending(request, delivery_id)
-        with contextlib.suppress(StoreError):  # so that lists show it at once (SPEC section 10)
-            await request.deps.flush()
+        await catch_up(request)  # for reads at another node
         return {"deliveryId": delivery_id}
 
     return succeed(await request.run_once(f"deliveries/{delivery_id[:255]}/{verb}", raw, work))
 
 
 async def _not_pending(request: ApiRequest, delivery_id: str) -> ApiProblem:
+    await catch_up(request)
     found = await request.deps.history.delivery(request.caller.tenant, delivery_id)
     if found is None:
         return absent("/deliveryId", f"there is no delivery {delivery_id[:200]!r}")

@@ -1,6 +1,6 @@
 """What the API uses of the rest of the service, and no more than it uses of each part."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Definition, Deliver
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import RequestStore
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
@@ -93,6 +94,20 @@ class NotificationOutbox(Protocol):
         """Gives it up. Raises StoreError."""
 
 
+class Flush(Protocol):
+    """Makes the history complete for a read."""
+
+    async def __call__(self, job_id: str | None = None) -> None:
+        """Returns when all that was recorded so far can be read, of the job or of all. Raises StoreError."""
+
+
+class CheckNames(Protocol):
+    """Looks up host names and judges their addresses by the egress policy."""
+
+    async def __call__(self, hosts: Collection[str]) -> Mapping[str, str]:
+        """The names that are refused today, with the reason; answers within a moment, and never raises."""
+
+
 class Clean(Protocol):
     """Removes old history (SPEC section 12)."""
 
@@ -107,16 +122,18 @@ class ApiDependencies:
     - `peek`: the catalogue entry of a job as of its latest commit, if it is in memory.
     - `read_job`: a job as of its latest turn, None where there is none. Raises StoreError.
     - `compile_definition`: raises DefinitionError with all errors.
-    - `flush`: returns when the records of all turns so far can be read. Raises StoreUnavailable.
     - `ready`: the names of what is not ready yet; empty when all is.
-    - `admin_key`: None: only loopback is served (SPEC section 14).
+    - `admin_key`: None: only loopback is served (SPEC section 14); callers are then this machine's `user`.
     - `options`: the defaults of a job's options by wire name, where they differ from SPEC section 2.
     - `settings`: the answer of `GET /settings`, without secrets; None: not available.
+    - `flush_seconds`: the longest wait of a read for records that are not written yet.
     - `heartbeat_seconds`: the interval that instances use for their heartbeats.
     - `admit`: checks the address of a service or instance, and raises TransportError; None: not checked,
       since callers have a key.
+    - `check_names`: None: names are not looked up before a request is made.
     - `nodes`: the scheduler processes; None: not available.
     - `queues`: None: this host has no pull queues.
+    - `log`: gets the warnings about declared jobs, which nobody may read in the answer.
     - `offload`: None: all jobs are in this process, or the host has no bulk offload.
     """
 
@@ -136,17 +153,21 @@ class ApiDependencies:
     registry: Registry
     reconcile: Reconcile
     drift: DriftReport
-    flush: Callable[[], Awaitable[None]]
+    flush: Flush
     ready: Callable[[], Awaitable[Sequence[str]]]
     version: str
+    log: Log
     admin_key: str | None = None
+    user: str = "local"
     body_bytes: int = 1 << 20
     array_bytes: int = 16 << 20
     options: Mapping[str, object] = field(default_factory=dict)
     settings: Callable[[], Mapping[str, Any]] | None = None
+    flush_seconds: float = 2
     heartbeat_seconds: float = 3
     queues: PullQueues | None = None
     admit: Callable[[str], Awaitable[None]] | None = None
+    check_names: CheckNames | None = None
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
     offload: Offload | None = None

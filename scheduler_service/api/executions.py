@@ -1,6 +1,6 @@
 """Executions: listed, read, cancelled, replayed, released (SPEC section 10)."""
 
-import asyncio
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 import msgspec
@@ -8,10 +8,11 @@ from starlette.responses import Response
 
 from client_sdk.models import Cancellation, ReplayRequest
 from scheduler_service.api.bodies import read_model
+from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, absent, invalid, refuse, succeed
+from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, refuse, succeed
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy, parse_execution_id
 from scheduler_service.domain.records import Exchange
@@ -22,8 +23,13 @@ from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 
 ALL_STATES = tuple(JobState)
-FLUSH_SECONDS = 1.0
-"""The longest wait of a reader of a live execution for records that are not written yet."""
+OUTCOMES: Mapping[str, ExecutionState] = {
+    "succeeded": ExecutionState.SUCCEEDED,
+    "failed": ExecutionState.TERMINATED,
+    "cancelled": ExecutionState.CANCELLED,
+    "skipped": ExecutionState.SKIPPED,
+}
+"""How an execution ended, in the words of those who ask, and the state that this is."""
 PAGE = 500
 
 
@@ -40,18 +46,19 @@ async def list_executions_of_job(request: ApiRequest) -> Response:
 
 async def read_execution(request: ApiRequest) -> Response:
     """`GET /executions/{executionId}`: every attempt, step, check, feedback and notification."""
-    return succeed(await find_execution(request, request.path["executionId"]))
+    behind = await catch_up(request)
+    return succeed(await find_execution(request, request.path["executionId"], behind), warnings=behind)
 
 
 async def read_log(request: ApiRequest) -> Response:
     """`GET /executions/{executionId}/log`."""
     execution_id, tenant = request.path["executionId"], request.caller.tenant
     limit, cursor = request.query["limit"], request.query["cursor"]
+    behind = await catch_up(request)
     page = await request.deps.history.log(tenant, execution_id, limit=limit, cursor=cursor)
     if page is None:
-        await find_execution(request, execution_id)
-        page = await request.deps.history.log(tenant, execution_id, limit=limit, cursor=cursor)
-    return succeed(None if page is None else page.wire())
+        raise _not_found(execution_id, behind)
+    return succeed(page.wire(), warnings=behind)
 
 
 async def cancel_execution(request: ApiRequest) -> Response:
@@ -82,7 +89,7 @@ async def replay_execution(request: ApiRequest) -> Response:
     raw, value = await request.json_object()
     posted = read_model(ReplayRequest, value)
     execution_id = request.path["executionId"]
-    execution = await find_execution(request, execution_id)
+    execution = await find_execution(request, execution_id, await catch_up(request))
     entry = await find_job(request, str(execution["jobId"]))
     await _check_step(request, entry, posted.from_step)
     responses = await _responses(request, posted.from_step)
@@ -94,28 +101,14 @@ async def replay_execution(request: ApiRequest) -> Response:
     return show_started(await run_command(request, entry.job_id, Command(event, remembered=remembered)))
 
 
-async def find_execution(request: ApiRequest, execution_id: str) -> Wire:
-    """One execution in full, as of now. Raises ApiProblem (404), StoreUnavailable.
+async def find_execution(request: ApiRequest, execution_id: str, behind: Sequence[Flaw]) -> Wire:
+    """One execution in full. `behind`: the warnings of `catch_up`. Raises ApiProblem (404), StoreUnavailable.
 
-    A turn may have been answered whose records are not written yet. So a live execution is read after a
-    flush, unless that takes longer than a second.
+    One that is not there may only be missing in a history that is behind: then it is not known.
     """
-    deps, tenant = request.deps, request.caller.tenant
-    found = await deps.history.execution(tenant, execution_id)
-    if found is not None and found["endedAt"] is not None:
-        return found
-    if found is None and parse_execution_id(execution_id) is None:
-        raise _no_execution(execution_id)
-    try:
-        async with asyncio.timeout(None if found is None else FLUSH_SECONDS):
-            await deps.flush()
-    except (StoreUnavailable, TimeoutError):
-        if found is None:
-            raise
-        return found
-    found = await deps.history.execution(tenant, execution_id)
+    found = await request.deps.history.execution(request.caller.tenant, execution_id)
     if found is None:
-        raise _no_execution(execution_id)
+        raise _not_found(execution_id, behind)
     return found
 
 
@@ -126,7 +119,7 @@ async def _list(request: ApiRequest, job_id: str | None) -> Response:
         tenant=request.caller.tenant,
         job_id=job_id,
         job_ids=await _jobs_with(request, labels) if labels else None,
-        state=None if filters["state"] is None else ExecutionState(filters["state"]),
+        state=_state_of(filters["state"], filters["outcome"]),
         error=filters["error"],
         triggered_by=None if filters["triggeredBy"] is None else TriggeredBy(filters["triggeredBy"]),
         planned_from=filters["from"],
@@ -134,7 +127,19 @@ async def _list(request: ApiRequest, job_id: str | None) -> Response:
         limit=filters["limit"],
         cursor=filters["cursor"],
     )
-    return succeed((await request.deps.history.executions(query)).wire())
+    behind = await catch_up(request, job_id)
+    return succeed((await request.deps.history.executions(query)).wire(), warnings=behind)
+
+
+def _state_of(state: str | None, outcome: str | None) -> ExecutionState | None:
+    """The state to look for. Raises ApiProblem (422) for a state and an outcome that exclude each other."""
+    ended = None if outcome is None else OUTCOMES[outcome]
+    if state is None or ended is None:
+        return ended if state is None else ExecutionState(state)
+    if state != ended:
+        message = f"outcome {outcome!r} is the state {ended.value!r}, not {state!r}; give one of the two"
+        raise invalid("/outcome", "contradiction", message)
+    return ended
 
 
 async def _jobs_with(request: ApiRequest, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
@@ -158,7 +163,7 @@ async def _find_life(request: ApiRequest) -> tuple[CatalogueEntry, int]:
     entry = await request.deps.catalogue.find(parsed[0])
     if entry is not None and entry.state is not JobState.DESTROYED:
         return entry, parsed[1]
-    await find_execution(request, execution_id)
+    await find_execution(request, execution_id, await catch_up(request))
     message = f"the execution {execution_id!r} has ended with its job"
     raise refuse(HTTPStatus.CONFLICT, "/executionId", "conflict", message)
 
@@ -205,6 +210,13 @@ def _response_of(exchanges: dict[int, Exchange], index: int) -> bytes:
 def _no_response(index: int, what: str) -> ApiProblem:
     """A later step could get wrong data, so the replay is refused."""
     return invalid("/fromStep", "no_response", f"step {index} {what}; replay from it or from an earlier one")
+
+
+def _not_found(execution_id: str, behind: Sequence[Flaw]) -> Exception:
+    """A 404, or a 503 where it may be that the history lacks an execution which is there."""
+    if behind and parse_execution_id(execution_id) is not None:
+        return StoreUnavailable(behind[0].message)
+    return _no_execution(execution_id)
 
 
 def _no_execution(execution_id: str) -> ApiProblem:

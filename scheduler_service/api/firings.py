@@ -8,9 +8,10 @@ from typing import Any
 
 from starlette.responses import Response
 
-from scheduler_service.api.jobs import find_job, no_job
+from scheduler_service.api.freshness import catch_up
+from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import succeed
+from scheduler_service.api.responses import no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.execution import JobState
@@ -50,7 +51,8 @@ async def list_firings(request: ApiRequest) -> Response:
         limit=request.query["limit"],
         cursor=request.query["cursor"],
     )
-    return succeed((await request.deps.history.firings(query)).wire())
+    behind = await catch_up(request, entry.job_id)
+    return succeed((await request.deps.history.firings(query)).wire(), warnings=behind)
 
 
 async def list_upcoming(request: ApiRequest) -> Response:

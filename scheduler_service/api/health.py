@@ -4,6 +4,7 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
+from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import absent, refuse, succeed
 
@@ -25,11 +26,12 @@ async def say_ready(request: ApiRequest) -> Response:
 async def show_statistics(request: ApiRequest) -> Response:
     """`GET /stats`."""
     deps, now, tenant = request.deps, request.deps.clock.now(), request.caller.tenant
+    behind = await catch_up(request)
     counts = await deps.catalogue.counts(now, tenant=tenant)
     figures = await deps.history.statistics(tenant, now.wall)
     jobs = {str(state): number for state, number in counts.by_state.items()}
     present = {"due": counts.due, "waiting": counts.waiting, "running": counts.running, "jobs": jobs}
-    return succeed({**present, **figures})
+    return succeed({**present, **figures}, warnings=behind)
 
 
 async def list_nodes(request: ApiRequest) -> Response:

@@ -2,11 +2,13 @@
 
 import msgspec
 
+from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.idempotency import key_reused
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ENCODER, refused
+from scheduler_service.api.responses import ENCODER, no_job, refused
 from scheduler_service.domain.execution import ExecutionState, write_execution_id
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
+from scheduler_service.engine.machine import NO_JOB
 from scheduler_service.engine.status import find_state
 from scheduler_service.ports.delivery import Command
 
@@ -32,7 +34,8 @@ async def run_command_once(request: ApiRequest, job_id: str, command: Command) -
     """As `run_command`; the execution of a known key has its present state (SPEC section 10)."""
     reply = await request.deps.deliver(job_id, msgspec.structs.replace(command, answer=ENCODER.encode))
     if isinstance(reply, Refusal):
-        raise refused(reply)
+        # A turn without a job does not know its name.
+        raise no_job(job_id) if reply == NO_JOB else refused(reply)
     if not isinstance(reply, Recalled):
         return CommandReply(reply, is_recalled=False)
     if not reply.same_digest:
@@ -50,7 +53,7 @@ async def _present_state(request: ApiRequest, job_id: str, known: Started) -> Ex
     state = None if job is None else find_state(job, known.uid, known.execute_number)
     if state is not None:
         return state
-    await deps.flush()
+    await catch_up(request, job_id)
     execution_id = write_execution_id(known.uid, known.execute_number)
     found = await deps.history.execution(request.caller.tenant, execution_id)
     return known.state if found is None else ExecutionState(str(found["state"]))

@@ -10,10 +10,13 @@ from starlette.responses import Response
 
 from client_sdk.models import Activation
 from scheduler_service.api.bodies import header, read_json, read_model
-from scheduler_service.api.definitions import check_posted
+from scheduler_service.api.creators import keep_creator
+from scheduler_service.api.definitions import CheckedDefinition, check_posted
 from scheduler_service.api.job_commands import run_command, run_command_once
+from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
+from scheduler_service.api.ownership import read_owner
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, absent, invalid, succeed
+from scheduler_service.api.responses import ApiProblem, Flaw, invalid, no_job, succeed
 from scheduler_service.api.shapes import job_in_full, job_line
 from scheduler_service.domain.events import (
     Activated,
@@ -43,15 +46,14 @@ async def create_job(request: ApiRequest) -> Response:
     """`POST /jobs/{jobId}`: 201; 200 where the job exists with the same definition."""
     job_id = request.job_id
     raw = await request.body()
-    posted = check_posted(request.deps, raw, job_id)
-    remembered = request.remembered(f"jobs/{job_id}", raw)
-    command = Command(Created(uid="", key=b""), posted.definition, remembered)
-    reply = await run_command(request, request.job_key, command)
+    posted = check_posted(request.deps, raw, job_id, request.creator)
+    reply = await _create(request, raw, posted)
+    warnings = await _warn(request, posted)
     if not isinstance(reply, Taken):
-        return succeed(*await _show_after(request, request.job_key), warnings=posted.warnings)
+        return succeed(*await _show_after(request, request.job_key), warnings=warnings)
     data, headers = await _show_after(request, request.job_key, text=posted.definition.text)
     headers = {"location": f"/jobs/{job_id}"} | headers
-    return succeed(data, headers, status=HTTPStatus.CREATED, warnings=posted.warnings)
+    return succeed(data, headers, status=HTTPStatus.CREATED, warnings=warnings)
 
 
 async def read_job(request: ApiRequest) -> Response:
@@ -101,12 +103,15 @@ async def update_job(request: ApiRequest) -> Response:
     """`POST /jobs/{jobId}/update`: replaces the definition, unless `If-Match` names another revision."""
     job_id = request.job_id
     raw = await request.body()
-    posted = check_posted(request.deps, raw, job_id)
+    posted = check_posted(request.deps, raw, job_id, request.creator)
+    posted = await keep_creator(request, request.job_key, raw, posted)
     if_match = _revisions_of(header(request.scope, b"if-match"))
-    event = Updated(revision=0, active=posted.active, if_match=if_match)
+    owner = read_owner(request) or None
+    event = Updated(revision=0, active=posted.active, if_match=if_match, owner=owner)
     remembered = request.remembered(f"jobs/{job_id}/update", raw)
     await run_command(request, request.job_key, Command(event, posted.definition, remembered))
-    return succeed(*await _show_after(request, request.job_key), warnings=posted.warnings)
+    warnings = await _warn(request, posted)
+    return succeed(*await _show_after(request, request.job_key), warnings=warnings)
 
 
 async def switch_job(request: ApiRequest) -> Response:
@@ -162,9 +167,11 @@ async def find_job(request: ApiRequest, job_key: str, *, or_destroyed: bool = Fa
     return entry
 
 
-def no_job(job_key: str) -> ApiProblem:
-    """A 404: there is no such job, or it is another tenant's."""
-    return absent("/jobId", f"there is no job {read_job_key(job_key)[1]!r}")
+async def _warn(request: ApiRequest, posted: CheckedDefinition) -> tuple[Flaw, ...]:
+    """The warnings about a definition that has just come into force, those about its host names last."""
+    text = posted.definition.text
+    refused = await find_refused_names(request.deps, text)
+    return (*posted.warnings, *warn_of_names(text, refused)) if refused else posted.warnings
 
 
 async def read_definition(request: ApiRequest, entry: CatalogueEntry) -> bytes:
@@ -181,6 +188,21 @@ def show_started(reply: Reply) -> Response:
     execution_id = write_execution_id(reply.uid, reply.execute_number)
     data = {"executionId": execution_id, "executeNumber": reply.execute_number, "state": reply.state}
     return succeed(data, {"location": f"/executions/{execution_id}"})
+
+
+async def _create(request: ApiRequest, raw: bytes, posted: CheckedDefinition) -> Reply:
+    """The reply to a creation; a job by another caller, who is not named in `raw` either, is the same."""
+    remembered = request.remembered(f"jobs/{request.job_id}", raw)
+    event = Created(uid="", key=b"", owner=read_owner(request))
+    try:
+        return await run_command(request, request.job_key, Command(event, posted.definition, remembered))
+    except ApiProblem as problem:
+        if problem.status is not HTTPStatus.CONFLICT:
+            raise
+        kept = await keep_creator(request, request.job_key, raw, posted)
+        if kept is posted:
+            raise
+    return await run_command(request, request.job_key, Command(event, kept.definition, remembered))
 
 
 async def _show_after(

@@ -6,9 +6,10 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from scheduler_service.api.executions import find_execution
+from scheduler_service.api.freshness import catch_up
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, absent, succeed
+from scheduler_service.api.responses import ApiProblem, Flaw, absent, succeed
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -19,24 +20,27 @@ PAGE = 500
 
 
 async def clean_history(request: ApiRequest) -> Response:
-    """`DELETE /main/schedule/clean`: the numbers of what was removed."""
+    """`DELETE /main/schedule/clean`: the numbers of what was removed, also of what ended just before."""
+    behind = await catch_up(request)
     removed = await request.deps.clean(
         destroyed=request.query["cleanDestroyJob"], retain=request.query["retainExecutionCount"]
     )
-    return succeed(removed)
+    return succeed(removed, warnings=behind)
 
 
 async def read_child_logs(request: ApiRequest) -> Response:
     """`GET /main/getChildJobLogs`: the newest execution of each child, in full."""
-    return await _show_children(request, request.query["parentJobId"], request.query["execution"])
+    behind = await catch_up(request)
+    return await _show_children(request, request.query["parentJobId"], request.query["execution"], behind)
 
 
 async def read_child_logs_by_execution(request: ApiRequest) -> Response:
     """`GET /main/getChildJobLogsByExecutionId`: the same by the parent's execution."""
-    parent = await find_execution(request, request.query["executionId"])
+    behind = await catch_up(request)
+    parent = await find_execution(request, request.query["executionId"], behind)
     number = parent["executeNumber"]
     assert isinstance(number, int)
-    return await _show_children(request, str(parent["jobId"]), number)
+    return await _show_children(request, str(parent["jobId"]), number, behind)
 
 
 async def destroy_family(request: ApiRequest) -> Response:
@@ -60,10 +64,12 @@ def half_done(error: StoreUnavailable, done: Sequence[str]) -> StoreError:
     return StoreUncertain(f"{len(done)} jobs are destroyed; then {error}") if done else error
 
 
-async def _show_children(request: ApiRequest, parent: str, execution: int) -> Response:
+async def _show_children(
+    request: ApiRequest, parent: str, execution: int, behind: Sequence[Flaw]
+) -> Response:
     children = [entry.job_id async for entry in _children(request, parent, execution)]
     items = await request.deps.history.children_latest(request.caller.tenant, children)
-    return succeed({"items": items, "nextCursor": None})
+    return succeed({"items": items, "nextCursor": None}, warnings=behind)
 
 
 async def _children(request: ApiRequest, parent: str, execution: int | None) -> AsyncIterator[CatalogueEntry]:

@@ -103,6 +103,7 @@ def _headers(operation: Operation) -> list[Schema]:
     schemas: Mapping[str, Schema] = {
         "Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
         "If-Match": {"type": "string", "examples": ['"1"']},
+        "X-Service": {"type": "string", "pattern": SERVICE_NAME},
     }
     return [{"name": name, "in": "header", "required": False, "schema": schemas[name]} for name in names]
 

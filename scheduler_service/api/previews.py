@@ -6,9 +6,9 @@ from starlette.responses import Response
 
 from client_sdk.models import PreviewRequest, TemplateRequest
 from scheduler_service.api.bodies import read_json, read_model
-from scheduler_service.api.jobs import find_job, no_job
+from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import invalid, invalid_all, succeed
+from scheduler_service.api.responses import invalid, invalid_all, no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType

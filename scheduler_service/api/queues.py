@@ -14,28 +14,59 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
 from scheduler_service.domain.execution import FailureType, write_execution_id
-from scheduler_service.domain.leases import Leased
+from scheduler_service.domain.job_key import read_job_key
+from scheduler_service.domain.leases import HeldPart, Leased, QueueFigures, QueueQuery
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd
-from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.language.values import as_json, parse_json
-from scheduler_service.services.pull_queues import PullQueues
+from scheduler_service.persistence.common.pagination import CursorError, read_cursor, write_cursor
+from scheduler_service.services.pull_queues import Completed, PullQueues
 
 MAX_CLAIMED = 100
 FAILED = "failed"
 RESERVED = frozenset(
-    {"cancelled", "check", "egress", "lease_lost", "lost", "no_instance", "partial", "template"}
+    {
+        "cancelled",
+        "check",
+        "egress",
+        "instance_lost",
+        "lease_lost",
+        "lost",
+        "no_instance",
+        "partial",
+        "queue_timeout",
+        "template",
+    }
 )
 """Error codes that Punctual alone sets; retry policies treat some of them specially (SPEC section 6)."""
 
 
+async def list_queues(request: ApiRequest) -> Response:
+    """`GET /queues`: the queues in which parts wait or are leased, by name."""
+    queues, limit = _queues(request.deps), request.query["limit"]
+    after = _read_place(request, "queues")
+    found = await queues.figures(QueueQuery(request.caller.tenant, None, after, limit + 1))
+    items = [_figures(one) for one in found[:limit]]
+    place = write_cursor(("queues", found[limit - 1].name)) if len(found) > limit else None
+    return succeed({"items": items, "nextCursor": place})
+
+
+async def read_queue_in_full(request: ApiRequest) -> Response:
+    """`GET /queues/{name}`: its figures, and a page of what is leased. A queue without parts is empty."""
+    queues, limit, name = _queues(request.deps), request.query["limit"], _read_name(request)
+    tenant, after = request.caller.tenant, _read_place(request, "held")
+    found = await queues.held(QueueQuery(tenant, name, after, limit + 1))
+    figures = await queues.figures(QueueQuery(tenant, name, "", 1)) or [QueueFigures(name)]
+    now = request.deps.clock.now()
+    items = [_held(one, now) for one in found[:limit]]
+    place = write_cursor(("held", found[limit - 1].part_id)) if len(found) > limit else None
+    return succeed({**_figures(figures[0]), "items": items, "nextCursor": place})
+
+
 async def claim_work(request: ApiRequest) -> Response:
     """`POST /queues/{name}/claim`: up to `max` items, after a wait of at most `waitSeconds`."""
-    name, queues = request.path["name"], _queues(request.deps)
-    if read_queue(f"queue://{name}") is None:
-        text = "use letters, digits, '.', '_' and '-'"
-        raise invalid("/name", "pattern", f"{name[:80]!r} is not a queue's name; {text}")
+    queues, name = _queues(request.deps), _read_name(request)
     _, value = await request.json_object()
     posted = read_model(Claim, value)
     if posted.max > MAX_CLAIMED:
@@ -66,15 +97,22 @@ async def renew_lease(request: ApiRequest) -> Response:
 
 
 async def complete_work(request: ApiRequest) -> Response:
-    """`POST /leases/{lease}/complete`: the end of the part; a second, different end is 409 `lease_lost`."""
+    """`POST /leases/{lease}/complete`: the end of the part; 409 where it has no effect.
+
+    `lease_lost`: the lease has ended, or had another end. `stale`: the job no longer waits for the part.
+    """
     lease, queues = request.path["lease"], _queues(request.deps)
     _, value = await request.json_object()
     posted = read_model(Completion, value)
     if posted.status == FAILED and posted.error in RESERVED:
         text = f"error {posted.error!r} is a code of Punctual; give a code of your own, or an HTTP status"
         raise invalid("/error", "reserved", text)
-    if not await queues.complete(lease, _end(posted, request.deps.clock.now().wall)):
+    completed = await queues.complete(lease, _end(posted, request.deps.clock.now().wall))
+    if completed is Completed.LOST:
         raise _lost(lease)
+    if completed is Completed.STALE:
+        text = "the execution has ended, or this attempt of it: the completion has no effect"
+        raise refuse(HTTPStatus.CONFLICT, "/lease", "stale", text)
     return succeed(None)
 
 
@@ -106,6 +144,50 @@ def _queues(deps: ApiDependencies) -> PullQueues:
     return deps.queues
 
 
+def _read_name(request: ApiRequest) -> str:
+    """The queue that the path names. Raises ApiProblem (422)."""
+    name = request.path["name"]
+    if read_queue(f"queue://{name}") is None:
+        text = "use letters, digits, '.', '_' and '-'"
+        raise invalid("/name", "pattern", f"{name[:80]!r} is not a queue's name; {text}")
+    return name
+
+
+def _read_place(request: ApiRequest, kind: str) -> str:
+    """Where the page before ended; empty: begin. Raises CursorError."""
+    cursor = request.query["cursor"]
+    if cursor is None:
+        return ""
+    found, place = read_cursor(cursor, tuple[str, str])
+    if found != kind:
+        raise CursorError(f"{cursor[:80]!r} is not a cursor of this list; begin again without a cursor")
+    return place
+
+
+def _figures(figures: QueueFigures) -> dict[str, object]:
+    return {
+        "name": figures.name,
+        "depth": figures.depth,
+        "oldestAt": None if figures.oldest is None else rfc3339(figures.oldest),
+        "held": figures.held,
+    }
+
+
+def _held(one: HeldPart, now: Now) -> dict[str, object]:
+    """A leased part. Its lease is not shown: the lease is all that is needed to complete the part."""
+    name = one.name
+    return {
+        "executionId": write_execution_id(name.uid, name.execute_number),
+        "jobId": read_job_key(one.job_id)[1],
+        "requestCounts": name.request_counts,
+        "step": name.step,
+        "shardIndex": name.index,
+        "shardTotal": one.total,
+        "instanceId": one.instance,
+        "leaseUntil": _wall(one.until, now),
+    }
+
+
 def _item(leased: Leased, now: Now) -> dict[str, object]:
     part = leased.part
     name = part.name
@@ -114,9 +196,11 @@ def _item(leased: Leased, now: Now) -> dict[str, object]:
         "leaseUntil": _wall(leased.until, now),
         "leaseSeconds": part.options.lease / SECOND,
         "renewSeconds": part.options.renew / SECOND,
+        "maxUnexpectedRetries": part.options.retries,
+        "unexpectedRetryDelaySeconds": part.options.delay / SECOND,
         "executionId": write_execution_id(name.uid, name.execute_number),
         "requestCounts": name.request_counts,
-        "request": _request(part.request),
+        "request": _request(leased, now),
         "shardIndex": name.index,
         "shardTotal": part.total,
         "scheduledAt": rfc3339(part.scheduled_at),
@@ -124,8 +208,12 @@ def _item(leased: Leased, now: Now) -> dict[str, object]:
     }
 
 
-def _request(request: OutboundRequest) -> dict[str, object]:
+def _request(leased: Leased, now: Now) -> dict[str, object]:
+    """The request with until when its work is awaited; an earlier version did not keep that."""
+    request, first = leased.part.request, leased.first_claim
     headers = dict(request.headers)
+    if request.awaited and first is not None:
+        headers["X-Scheduling-Deadline"] = _wall(first + request.awaited, now)
     if not any(name.lower() == "traceparent" for name in headers):
         headers["traceparent"] = f"00-{request.trace}-{os.urandom(8).hex()}-01"
     return {

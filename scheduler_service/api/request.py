@@ -14,6 +14,7 @@ from client_sdk.models import JOB_ID_FORM
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.bodies import header, read_body, read_json
+from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
 from scheduler_service.api.responses import invalid
@@ -72,6 +73,11 @@ class ApiRequest:
             message = f"{name} {value[:140]!r} is not well formed; use 1 to 128 of {form}"
             raise invalid(f"/{name}", "pattern", message)
         return value
+
+    @property
+    def creator(self) -> Creator:
+        """The creator of the jobs for which the caller names none."""
+        return Creator(self.caller.name, self.caller.name)
 
     async def body(self, limit: int | None = None) -> bytes:
         """The raw body. Raises ApiProblem (413, 415)."""

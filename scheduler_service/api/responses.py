@@ -8,6 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.replies import Refusal, RefusalCode
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 
@@ -122,6 +123,11 @@ def invalid_all(flaws: Iterable[Flaw]) -> ApiProblem:
 def absent(pointer: str, message: str) -> ApiProblem:
     """A 404: it does not exist, or belongs to another tenant."""
     return refuse(HTTPStatus.NOT_FOUND, pointer, "absent", message)
+
+
+def no_job(job_key: str) -> ApiProblem:
+    """A 404: there is no such job, or it is another tenant's."""
+    return absent("/jobId", f"there is no job {read_job_key(job_key)[1]!r}")
 
 
 def refused(refusal: Refusal) -> ApiProblem:

@@ -3,7 +3,6 @@
 Each declared timer is checked like a job, with its problems below `/timers/INDEX`.
 """
 
-from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -12,36 +11,32 @@ from starlette.responses import Response
 
 from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration
 from scheduler_service.api.bodies import read_json, read_model
-from scheduler_service.api.definitions import add_members, check_posted
+from scheduler_service.api.declared_timers import (
+    add_name_warnings,
+    log_warnings,
+    read_declaration,
+    size_of_timers,
+)
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, invalid_all, refuse, succeed
+from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, refuse, succeed
 from scheduler_service.api.shapes import instance_line, service_line
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.services import GRACE, RateLimit, Service
 from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
 from scheduler_service.services.instances import Instance
-from scheduler_service.services.registry import TimerDeclaration, digest_of
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.errors import RefusedTarget, TransportError
 
 _ServicePlace = tuple[Literal["services"], str]
 _DriftPlace = tuple[Literal["drift"], str]
-MAX_TIMERS = 1_000
-
-
-class _Body(msgspec.Struct):
-    timers: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_BODY = msgspec.json.Decoder(_Body)
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 async def put_service(request: ApiRequest) -> Response:
     """`PUT /services/{name}`: replaces the registration; 201 where the service is new.
 
-    Without `timers` the declared ones stay; `[]` declares that there are none any more.
+    Without `timers` the declared ones stay; `[]` declares that there are none any more. Its jobs are as
+    declared when it is answered.
     """
     deps, name = request.deps, request.service
     raw, value = await read_registration(request)
@@ -60,9 +55,15 @@ async def put_service(request: ApiRequest) -> Response:
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
     )
     timers, warnings = read_declaration(deps, name, raw, posted.timers)
+    known = deps.registry.find(service.tenant, name)
+    warnings = await add_name_warnings(deps, timers, warnings)
     registered, is_new = await deps.registry.register(service, timers)
+    if known is None or known.digest != registered.digest:
+        log_warnings(deps, name, warnings)
     if request.query["force"]:
         await deps.reconcile.apply(registered, force=True)
+    elif timers is not None:
+        warnings += await _settle(request, name)
     return await _show(request, registered, is_new=is_new, warnings=warnings)
 
 
@@ -102,7 +103,8 @@ async def show_drift(request: ApiRequest) -> Response:
 async def put_instance(request: ApiRequest) -> Response:
     """`PUT /services/{name}/instances/{instanceId}`: the whole registration, repeated every 30 s.
 
-    A service that is not registered yet is created by its first instance.
+    A service that is not registered yet is created by its first instance. New or changed jobs are as
+    declared when it is answered.
     """
     deps, name, instance_id = request.deps, request.service, request.instance_id
     raw, value = await read_registration(request)
@@ -121,7 +123,12 @@ async def put_instance(request: ApiRequest) -> Response:
     service = deps.registry.find(tenant, name)
     digest = None if service is None else service.digest
     timers, warnings = read_declaration(deps, name, raw, posted.timers, current_digest=digest)
+    warnings = await add_name_warnings(deps, timers, warnings)
     registered, is_new = await deps.registry.announce(instance, timers)
+    log_warnings(deps, name, warnings)
+    warnings += _warn_of_shared_address(deps, registered)
+    if timers is not None:
+        warnings += await _settle(request, name)
     data = instance_line(registered, now, is_online=True) | {
         "heartbeatSeconds": deps.heartbeat_seconds,
         "offlineSeconds": deps.registry.instances.offline_after / SECOND,
@@ -132,7 +139,7 @@ async def put_instance(request: ApiRequest) -> Response:
 async def remove_instance(request: ApiRequest) -> Response:
     """`DELETE /services/{name}/instances/{instanceId}`: the instance gets no more calls."""
     name, instance_id = request.service, request.instance_id
-    if not request.deps.registry.instances.remove(request.caller.tenant, name, instance_id):
+    if not request.deps.registry.deregister(request.caller.tenant, name, instance_id):
         raise _no_instance(name, instance_id)
     return succeed({"instanceId": instance_id})
 
@@ -168,6 +175,28 @@ def find_service(request: ApiRequest) -> Service:
     if service is None:
         raise _no_service(name)
     return service
+
+
+def _warn_of_shared_address(deps: ApiDependencies, given: Instance) -> tuple[Flaw, ...]:
+    """A call to an address that several instances have reaches any of their processes."""
+    online = deps.registry.instances.online(given.tenant, given.service, given.seen)
+    shared = [one for one in online if one.address == given.address and one.instance_id != given.instance_id]
+    others = [one.instance_id for one in shared if given.address and not one.draining]
+    if not others:
+        return ()
+    message = (
+        f"instance {others[0]!r} is online at {given.address!r} too, so a call reaches either process, and "
+        "the loss of one counts for the other; give each process a port of its own, or run one worker"
+    )
+    return (Problem("/address", "address_shared", message),)
+
+
+async def _settle(request: ApiRequest, name: str) -> tuple[Flaw, ...]:
+    """Makes the jobs that a registration declares, before it is answered (SPEC section 13)."""
+    if await request.deps.reconcile.settle(request.caller.tenant, name):
+        return ()
+    message = "the store did not take all declared jobs; the next registration or check-timers makes the rest"
+    return (Problem("/timers", "not_scanned", message),)
 
 
 def _read_place(cursor: str | None, kind: Any) -> str:
@@ -217,36 +246,13 @@ async def read_registration(request: ApiRequest) -> tuple[bytes, dict[str, objec
     """
     deps = request.deps
     raw = await request.body(deps.array_bytes) or b"{}"
-    if len(raw) > deps.body_bytes and len(raw) - _size_of_timers(raw) > deps.body_bytes:
+    if len(raw) > deps.body_bytes and len(raw) - size_of_timers(raw) > deps.body_bytes:
         text = f"the body without its timers is larger than {deps.body_bytes:,} bytes; shorten it"
         raise refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", "too_large", text)
     value = read_json(raw)
     if not isinstance(value, dict):
         raise invalid("", "type", "the body must be a JSON object")
     return raw, value
-
-
-def read_declaration(
-    deps: ApiDependencies,
-    service: str,
-    raw: bytes,
-    values: Sequence[object] | None,
-    *,
-    current_digest: bytes | None = None,
-) -> tuple[TimerDeclaration | None, tuple[Flaw, ...]]:
-    """The timers in the body `raw`, whose values are `values`, and their warnings; None: it has no timers.
-
-    Timers with `current_digest` are not checked again: that was done when they were declared. Where a
-    definition has no creator, the service is its creator. Raises ApiProblem (422) with all problems.
-    """
-    text = bytes(_BODY.decode(raw).timers)
-    if text == b"null" or values is None:
-        return None, ()
-    digest = digest_of(text)
-    if digest == current_digest:
-        return TimerDeclaration(digest), ()
-    kept, warnings = _check_timers(deps, text, values, service)
-    return TimerDeclaration(digest, kept), warnings
 
 
 async def check_address(deps: ApiDependencies, address: str | None) -> str:
@@ -258,6 +264,8 @@ async def check_address(deps: ApiDependencies, address: str | None) -> str:
     if address is None:
         return ""
     try:
+        if not address.lower().startswith(("http://", "https://")):
+            raise RefusedTarget("it begins with neither http:// nor https://")
         read_url(address)
         if "?" in address or "#" in address:
             raise RefusedTarget("a base address has neither query nor fragment: leave them out")
@@ -267,50 +275,3 @@ async def check_address(deps: ApiDependencies, address: str | None) -> str:
         message = f"address {address[:140]!r} is refused: {error}"
         raise invalid("/address", "invalid", message) from None
     return address.rstrip("/")
-
-
-def _check_timers(
-    deps: ApiDependencies, text: bytes, values: Sequence[object], service: str
-) -> tuple[bytes, tuple[Flaw, ...]]:
-    """The text to keep, and the warnings."""
-    if len(values) > MAX_TIMERS:
-        message = f"{len(values)} timers are too many; declare at most {MAX_TIMERS}"
-        raise invalid("/timers", "range", message)
-    kept: list[bytes] = []
-    warnings: list[Flaw] = []
-    errors: list[Flaw] = []
-    seen: set[str] = set()
-    for index, (value, item) in enumerate(zip(values, _ITEMS.decode(text), strict=True)):
-        try:
-            checked = check_posted(deps, _add_creator(bytes(item), value, service), None)
-        except ApiProblem as problem:
-            errors.extend(_below(index, (Problem(**error) for error in problem.errors)))
-            continue
-        if checked.job_id in seen:
-            message = f"jobId {checked.job_id!r} is declared twice; a job is declared once"
-            errors.append(Problem(f"/timers/{index}/jobId", "duplicate", message))
-        seen.add(checked.job_id)
-        kept.append(checked.definition.text)
-        warnings.extend(_below(index, checked.warnings))
-    if errors:
-        raise invalid_all(errors)
-    return b"[" + b",".join(kept) + b"]", tuple(warnings)
-
-
-def _size_of_timers(raw: bytes) -> int:
-    """The bytes of `timers` in `raw`, which need not be valid JSON."""
-    try:
-        return len(_BODY.decode(raw).timers)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return 0
-
-
-def _add_creator(item: bytes, value: object, service: str) -> bytes:
-    if not isinstance(value, dict):
-        return item
-    left_out = [name for name in ("creator", "creatorName") if value.get(name) is None]
-    return add_members(item, dict.fromkeys(left_out, msgspec.json.encode(service)))
-
-
-def _below(index: int, flaws: Iterable[Flaw]) -> list[Flaw]:
-    return [Problem(f"/timers/{index}{flaw.pointer}", flaw.code, flaw.message) for flaw in flaws]

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import pwd
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +27,7 @@ from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.ports.clock import Timekeeper
+from scheduler_service.ports.clock import Clock, Timekeeper
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
@@ -37,9 +39,12 @@ from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.literal_targets import judge_literal
+from scheduler_service.transport.name_check import NameCheck
 from scheduler_service.transport.resolver import Guard, Route, SystemResolver
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory
+from scheduler_service.transport.spare_resolver import SpareResolver
 
 Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
 """Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
@@ -141,7 +146,7 @@ def open_writer(confirm: Confirm, database: HistoryDatabase, log: Log) -> Histor
 
     def note(trouble: str | None) -> None:
         if trouble is None:
-            log("history_writes_again")
+            log("history_written_again")
         else:
             log("history_not_written", error=trouble)
 
@@ -178,9 +183,9 @@ def system_functions(
 
 
 def make_sender(
-    loaded: Loaded, served: str, *, directory: Directory, system: Mapping[str, SystemFunction]
+    loaded: Loaded, served: str, *, directory: Directory, system: Mapping[str, SystemFunction], clock: Clock
 ) -> HttpSender:
-    """The sender; `directory` has the addresses of services."""
+    """The sender; `directory` has the addresses of services, `clock` is the host's."""
     settings = loaded.settings
     return HttpSender(
         policy=egress_of(loaded),
@@ -190,6 +195,7 @@ def make_sender(
         owner_url=served,
         gateway=settings.services.gateway,
         system=system,
+        clock=clock,
     )
 
 
@@ -208,9 +214,31 @@ def log_egress(loaded: Loaded, log: Log) -> None:
     """The first log line: which addresses jobs may reach."""
     egress = loaded.settings.egress
     if egress is None and not loaded.has_file:
-        log("egress", allow=list(LOOPBACK), note="no configuration: loopback is allowed; set egress.allow")
+        log(
+            "egress_set", allow=list(LOOPBACK), note="no configuration: loopback is allowed; set egress.allow"
+        )
     else:
-        log("egress", allow=list(egress.allow if egress else ()), deny=list(egress.deny if egress else ()))
+        log(
+            "egress_set", allow=list(egress.allow if egress else ()), deny=list(egress.deny if egress else ())
+        )
+
+
+def judge_of(loaded: Loaded) -> Callable[[str], str | None]:
+    """Judges the host of a literal URL of a definition by the egress policy."""
+    return partial(judge_literal, egress_of(loaded))
+
+
+def name_check_of(loaded: Loaded) -> NameCheck:
+    """Judges host names of definitions that are posted."""
+    return NameCheck(policy=egress_of(loaded), resolver=SpareResolver())
+
+
+def machine_user() -> str:
+    """The name of the user that runs this process, or the number of one without a name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def admit_of(loaded: Loaded) -> Callable[[str], Awaitable[None]] | None:

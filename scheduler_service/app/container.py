@@ -10,10 +10,12 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.builders import (
     Outbox,
     admit_of,
+    machine_user,
     make_cleanup,
     make_embedded_host,
     make_host_parts,
     make_sender,
+    name_check_of,
     open_writer,
     system_functions,
 )
@@ -71,6 +73,7 @@ class Container:
         self.database = base.database
         self.store = base.store
         self.watch = base.watch
+        self._began = rfc3339(base.clock.now().wall)
         self._outbox = Outbox()
 
     async def attach(self) -> None:
@@ -99,7 +102,9 @@ class Container:
         """Sends requests, and runs what system jobs name."""
         base = self._base
         system = system_functions(self._cleaner, self._outbox, self.services)
-        return make_sender(base.loaded, base.served, directory=self.services.directory, system=system)
+        return make_sender(
+            base.loaded, base.served, directory=self.services.directory, system=system, clock=base.clock
+        )
 
     @cached_property
     def host(self) -> EmbeddedHost:
@@ -156,6 +161,7 @@ class Container:
             settings=base.loaded.settings.services,
             clock=base.clock,
             tenant=DEFAULT_TENANT,
+            log=base.log,
             queues=self._queues,
         )
 
@@ -186,9 +192,12 @@ class Container:
             nodes=self._list_nodes,
             offload=self.processes.offload,
             version=__version__,
+            log=base.log,
             admit=admit_of(base.loaded),
+            check_names=name_check_of(base.loaded),
             heartbeat_seconds=settings.services.heartbeat_seconds,
             admin_key=settings.server.key,
+            user=machine_user(),
             body_bytes=settings.limits.body_bytes,
             options=self.compiler.options,
             settings=self._show_settings,
@@ -202,10 +211,6 @@ class Container:
     def _cleaner(self) -> Cleanup:
         base = self._base
         return make_cleanup(base.loaded.settings, self.processes.store, self.writer, base.clock)
-
-    @cached_property
-    def _began(self) -> str:
-        return rfc3339(self._base.clock.now().wall)
 
     def _recover_queues(self, shard: int) -> None:
         self._queues.recover(self.processes.remotes[shard - 1].queues)

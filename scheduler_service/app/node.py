@@ -17,9 +17,12 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.app.builders import (
     Outbox,
     admit_of,
+    judge_of,
+    machine_user,
     make_cleanup,
     make_host_parts,
     make_sender,
+    name_check_of,
     open_writer,
     system_functions,
 )
@@ -96,7 +99,7 @@ class NodeService:
     """One running node: `api` is its ASGI application; the actors have a listener of their own."""
 
     def __init__(self, *, loaded: Loaded, parts: NodeParts, log: Log) -> None:
-        self.api = create_api(_api_parts(loaded, parts))
+        self.api = create_api(_api_parts(loaded, parts, log))
         self._loaded = loaded
         self._parts = parts
         self._log = log
@@ -153,7 +156,8 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     database = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
-    surroundings = msgspec.structs.replace(make_surroundings(settings, served), queues=False)
+    judged = make_surroundings(settings, served, judge_target=judge_of(loaded))
+    surroundings = msgspec.structs.replace(judged, queues=False)
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )
@@ -162,12 +166,19 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     outbox, jobs = Outbox(), ClusterJobs(database=shared)
     cleaner = make_cleanup(settings, jobs, writer, clock)
     services = ServiceRegistry(
-        database=database, settings=settings.services, clock=clock, tenant=DEFAULT_TENANT
+        database=database,
+        settings=settings.services,
+        clock=clock,
+        tenant=DEFAULT_TENANT,
+        log=log,
+        knows_all=False,
     )
     directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
     services.fall_back_to(directory.address)
     system = system_functions(cleaner, outbox, services)
-    sender = InvocationSender(sender=make_sender(loaded, served, directory=directory, system=system))
+    sender = InvocationSender(
+        sender=make_sender(loaded, served, directory=directory, system=system, clock=clock)
+    )
     host_parts = make_host_parts(
         settings, compiler, history=writer, sender=sender, router=services.router, clock=clock, log=log
     )
@@ -211,12 +222,15 @@ async def _ignore_step(skew: int) -> None:
     """Steady time is the database's: each start reads anew how far this machine's clock is from it."""
 
 
-def _api_parts(loaded: Loaded, parts: NodeParts) -> ApiDependencies:
+def _api_parts(loaded: Loaded, parts: NodeParts, log: Log) -> ApiDependencies:
     host = parts.host
 
     async def missing() -> Sequence[str]:
         own = [] if host.is_ready else ["host"]
         return [*own, *parts.watch.missing]
+
+    async def flush(job_id: str | None = None) -> None:
+        await parts.writer.flush()
 
     async def list_nodes() -> Sequence[Mapping[str, object]]:
         now, skew = parts.clock.now().steady, parts.clock.skew
@@ -240,12 +254,15 @@ def _api_parts(loaded: Loaded, parts: NodeParts) -> ApiDependencies:
         reconcile=parts.services.scan,
         drift=parts.services.drift,
         admit=admit_of(loaded),
+        check_names=name_check_of(loaded),
         heartbeat_seconds=loaded.settings.services.heartbeat_seconds,
-        flush=parts.writer.flush,
+        flush=flush,
         ready=missing,
+        log=log,
         nodes=list_nodes,
         version=__version__,
         admin_key=loaded.settings.server.key,
+        user=machine_user(),
         body_bytes=loaded.settings.limits.body_bytes,
         options=parts.compiler.options,
         settings=lambda: {

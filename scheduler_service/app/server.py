@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import signal
 import socket
 import sys
@@ -17,6 +16,7 @@ from fastapi import FastAPI
 from scheduler_service.api.authentication import is_loopback
 from scheduler_service.app.builders import log_egress
 from scheduler_service.app.gc_tuning import freeze_memory
+from scheduler_service.app.own_address import find_own_address, is_wildcard
 from scheduler_service.app.service import open_service
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.persistence.common.fault_points import FaultPoints
@@ -86,7 +86,7 @@ async def serve(
     check_exposure(settings)
     log_egress(loaded, log)
     listener = listen(settings.server.host, settings.server.port)
-    served = address_of(settings, listener)
+    served = address_of(settings, listener, log=log)
     embedded = partial(open_service, decorators=decorators, faults=faults)
     service = await _open(opening or embedded, loaded, served, log, listener)
     server = make_server(service.api)
@@ -134,13 +134,26 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def address_of(settings: Settings, listener: socket.socket) -> str:
-    """The base address under which the service is reached."""
+def address_of(settings: Settings, listener: socket.socket, *, log: Log) -> str:
+    """The base address under which the service is reached.
+
+    Where it listens on all addresses and no setting names one, the log says which one is taken.
+    """
     if settings.server.external_url:
         return settings.server.external_url
     host, port = listener.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:
-        host = "127.0.0.1"
+    if not is_wildcard(host):
+        return _write_base(host, port)
+    found = find_own_address(listener)
+    served = _write_base(found or "127.0.0.1", port)
+    if found:
+        log("address_assumed", url=served, note="if targets need another one, set server.external_url")
+    else:
+        log("address_not_found", url=served, note="only this machine can report: set server.external_url")
+    return served
+
+
+def _write_base(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from fastapi import FastAPI
 
 from scheduler_service.api.application import create_api
+from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.sharding import check_workers, shard_of
@@ -116,7 +117,7 @@ async def _open_base(
 ) -> ContainerBase:
     """What has to be opened before anything can be built."""
     settings = loaded.settings
-    surroundings = make_surroundings(settings, served)
+    surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )

@@ -10,9 +10,12 @@ from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile, Deliver
+from scheduler_service.ports.log import Log
+from scheduler_service.services.claim_rate import ClaimRate
 from scheduler_service.services.declared import Declarations
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.losses import Losses
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.reconcile_inputs import ReconcileInputs
@@ -26,7 +29,7 @@ Read = Callable[[str, int], Awaitable[bytes | None]]
 
 class ServiceRegistry:
     """The room of one process. Before `attach` there is nobody to deliver to: the host needs the sender, the
-    sender the directory.
+    sender the directory. `knows_all`: every instance registers with this process.
     """
 
     scan: Reconcile
@@ -39,7 +42,9 @@ class ServiceRegistry:
         settings: Services,
         clock: Timekeeper,
         tenant: str,
+        log: Log,
         queues: PullQueues | None = None,
+        knows_all: bool = True,
     ) -> None:
         self.queues = queues
         self._table = SqlServiceTable(database=database)
@@ -48,9 +53,17 @@ class ServiceRegistry:
         self._fallback: Callable[[str], str | None] = lambda _: None
         instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
         self.registry = Registry(table=self._table, instances=instances, clock=clock)
+        self._losses = Losses(
+            instances=instances,
+            clock=clock,
+            lost_after=_lost_after(settings),
+            complete_at=lambda: self.registry.complete_at if knows_all else None,
+            log=log,
+        )
+        instances.on_change = self._losses.look_after
         static = {name: bases[0] for name, bases in settings.static.items() if bases}
         self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
-        self.router = MemoryRouter(instances=instances, terms=self._terms, clock=clock)
+        self.router = MemoryRouter(instances=instances, terms=self._terms, clock=clock, losses=self._losses)
         self.directory = RegistryDirectory(registry=self.registry, static=static, clock=clock, tenant=tenant)
 
     async def attach(
@@ -95,7 +108,8 @@ class ServiceRegistry:
     async def start_queues(self, deliver: Deliver) -> None:
         """Takes up what an earlier process left in them. Raises StoreError."""
         if self.queues is not None:
-            await self.queues.start(deliver, self._allowance)
+            rate = ClaimRate(router=self.router, clock=self._clock)
+            await self.queues.start(deliver, self._allowance, rate)
 
     def stop_claims(self) -> None:
         """The node stops: leases are renewed and completed, but nothing is claimed any more."""
@@ -130,6 +144,13 @@ class ServiceRegistry:
 
     async def close(self) -> None:
         """Ends the table's thread, and what is on its way out of the queues."""
+        self._losses.close()
         if self.queues is not None:
             await self.queues.stop()
         await self._table.close()
+
+
+def _lost_after(settings: Services) -> int:
+    """In ms: how long an instance is offline before its work is ended; 0: for ever."""
+    seconds = settings.lost_after_seconds
+    return round((settings.offline_seconds if seconds is None else seconds) * SECOND)

@@ -56,7 +56,7 @@ class StoreWatch:
 
     def warn(self, message: str) -> None:
         """The store may lose what it has confirmed."""
-        self._log("store_may_lose", warning=message)
+        self._log("store_unsafe", warning=message)
 
 
 def data_folder(settings: Settings) -> Path | None:
@@ -104,7 +104,7 @@ async def _open_redis(
         from scheduler_service.persistence.redis.store import Hooks, RedisStateStore
     except ModuleNotFoundError as error:
         raise SettingsError(
-            f"store.url needs the package {error.name}; install punctual[service,redis]"
+            f"store.url needs the package {error.name}; pip install 'punctual-scheduler[service,redis]'"
         ) from error
     # The history lies in the folder all the same.
     release = _keep_nothing if folder is None else (await asyncio.to_thread(FolderLock.claim, folder)).release

@@ -1,14 +1,19 @@
 """What settings say to the core."""
 
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
 from client_sdk.models import JobDefinition, parse_definition
+from scheduler_service.api.authentication import is_loopback
+from scheduler_service.app.own_address import is_wildcard
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.compile import Compiled, compile_definition
+from scheduler_service.engine.compile import Compiled, compile_definition, compile_stored
 from scheduler_service.engine.compile_cache import CompileCache, posted_active, read_members
+from scheduler_service.engine.posting import find_refused
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.settings import Settings
 from scheduler_service.settings.model import Defaults
@@ -18,7 +23,9 @@ from scheduler_service.settings.sources import read_env_file
 NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds"})
 
 
-def make_surroundings(settings: Settings, served: str) -> Surroundings:
+def make_surroundings(
+    settings: Settings, served: str, *, judge_target: Callable[[str], str | None] | None = None
+) -> Surroundings:
     """The frozen value that every program carries; `served` is the base address of this service."""
     feedback = settings.feedback
     external = feedback.external_url or settings.server.external_url or served
@@ -36,7 +43,15 @@ def make_surroundings(settings: Settings, served: str) -> Surroundings:
         hold_recurring=settings.debug.hold_recurring,
         hold_triggered=settings.debug.hold_triggered,
         tenant=DEFAULT_TENANT,
+        judge_target=judge_target,
+        unreachable=served if _is_only_here(settings, served) else None,
     )
+
+
+def _is_only_here(settings: Settings, served: str) -> bool:
+    """Whether no address was found by which others reach a service that listens to them."""
+    name = urlsplit(served).hostname or ""
+    return settings.server.external_url is None and is_wildcard(settings.server.host) and is_loopback(name)
 
 
 class Compiler:
@@ -57,15 +72,18 @@ class Compiler:
         return compile_definition(self._fill(definition), surroundings)
 
     def stored(self, text: bytes) -> Program:
-        """A definition from the store. Raises DefinitionError, ModelError: it is refused by this version."""
+        """A definition from the store, perhaps of an earlier version.
+
+        Raises DefinitionError, ModelError: it is refused by this version.
+        """
         members = read_members(text) or {}
         cached = self.compile_cache.find(members)
         if cached is not None:
             return cached.program
         definition = parse_definition(msgspec.json.decode(text))
         system = any(step.url.startswith("system://") for step in definition.request)
-        compiled = compile_definition(self._fill(definition), self._surroundings, system=system)
-        if not system:
+        compiled = compile_stored(self._fill(definition), self._surroundings, system=system)
+        if not system and not any(find_refused(definition, self._surroundings)):
             self.compile_cache.add(members, compiled, active=posted_active(definition))
         return compiled.program
 

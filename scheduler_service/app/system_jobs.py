@@ -53,7 +53,7 @@ async def install_patiently(
         except StoreError as error:
             if clock.now().steady >= end:
                 raise
-            log("start_waits", error=str(error))
+            log("start_delayed", error=str(error))
             await clock.sleep(SECOND)
         else:
             return

@@ -15,7 +15,13 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from scheduler_service.app.builders import make_embedded_host, make_host_parts, make_sender, open_writer
+from scheduler_service.app.builders import (
+    judge_of,
+    make_embedded_host,
+    make_host_parts,
+    make_sender,
+    open_writer,
+)
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -135,6 +141,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     surroundings = msgspec.structs.replace(
         make_surroundings(settings.model_copy(update={"env_file": None}), config.served),
         environment=config.environment,
+        judge_target=judge_of(loaded),
     )
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
@@ -143,11 +150,12 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
     directory = ParentDirectory(connection=connection)
+    clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
     sender = LookupSender(
-        sender=make_sender(loaded, config.served, directory=directory, system={}), directory=directory
+        sender=make_sender(loaded, config.served, directory=directory, system={}, clock=clock),
+        directory=directory,
     )
     writer = open_writer(store.written, database, log)
-    clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
     parts = make_host_parts(
         settings,
         compiler,

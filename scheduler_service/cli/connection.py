@@ -1,13 +1,14 @@
 """The command line's connection to a service: the SDK's, with its errors as messages and exit codes."""
 
-import asyncio
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from scheduler_service.cli.wording import Part, describe
 
 if TYPE_CHECKING:
     from client_sdk.client.answering import Envelope
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 TIMEOUT_SECONDS = 30.0
+COMMAND_LINE_OF_HTTPX = "httpx._main"
+"""Imported by httpx where it can be: rich, click and pygments, a third of the time that a command needs."""
 _open_connections: ContextVar[ExitStack] = ContextVar("open_connections")
 
 
@@ -23,6 +26,8 @@ class ApiConnection:
     """One service, called once per request: every failure becomes a CommandError."""
 
     def __init__(self, connection: "Connection") -> None:
+        import asyncio
+
         self._connection = connection
         self._runner = asyncio.Runner()
 
@@ -35,19 +40,27 @@ class ApiConnection:
         return self.exchange(method, path, query=query, body=body).data
 
     def exchange(
-        self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+        part: Part | None = None,
     ) -> "Envelope":
-        """The `data` of an answer and its warnings. Raises CommandError."""
+        """The `data` of an answer and its warnings. Raises CommandError.
+
+        `part` says from which file the body is: its errors are shown with their places in it.
+        """
         from client_sdk.errors import Problem, Unreachable, Unreadable
 
         try:
             return self._runner.run(self._connection.send(method, path, query=query, body=body))
         except Problem as problem:
-            raise _describe_refusal(problem) from problem
+            raise _refusal(problem, part) from problem
         except Unreachable as error:
-            cause = _innermost(error)
             raise CommandError(
-                f"no service answers at {self._connection.url} ({str(cause) or type(cause).__name__}); start "
+                f"no service answers at {self._connection.url} ({_describe_cause(error)}); start "
                 "one with 'punctual serve', or name another with --url or PUNCTUAL_URL",
                 Exit.UNREACHABLE,
             ) from error
@@ -75,8 +88,9 @@ def connect(url: str | None, key: str | None) -> ApiConnection:
 
     `closing_connections` closes it. Raises CommandError.
     """
-    from client_sdk.client.connection import Connection
-    from client_sdk.client.retrying import Patience
+    with _importing_without(COMMAND_LINE_OF_HTTPX):
+        from client_sdk.client.connection import Connection
+        from client_sdk.client.retrying import Patience
 
     url, key = read_address(url, key)
     try:
@@ -90,9 +104,31 @@ def connect(url: str | None, key: str | None) -> ApiConnection:
     return api
 
 
+@contextmanager
+def _importing_without(module: str) -> Iterator[None]:
+    """Inside, `import module` fails as if it were not installed, unless it was imported before."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+
+
 def read_address(url: str | None, key: str | None) -> tuple[str, str | None]:
     """Address and key from the options, else from the environment."""
     return (url or os.environ.get("PUNCTUAL_URL") or DEFAULT_URL, key or os.environ.get("PUNCTUAL_KEY"))
+
+
+def _describe_cause(error: BaseException) -> str:
+    """The first cause, in the words of the operating system where it has some."""
+    cause = _innermost(error)
+    number = cause.errno if isinstance(cause, OSError) else None
+    if number is not None and number > 0:
+        return os.strerror(number)
+    return str(cause) or type(cause).__name__
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -103,12 +139,10 @@ def _innermost(error: BaseException) -> BaseException:
     return error if cause is None else _innermost(cause)
 
 
-def _describe_refusal(problem: "Problem") -> CommandError:
+def _refusal(problem: "Problem", part: Part | None) -> CommandError:
     from client_sdk.errors import Absent, Unavailable
 
-    lines = [str(problem)]
-    lines += [f"  {flaw.pointer or '/'}: {flaw.message} [{flaw.code}]" for flaw in problem.errors]
-    text = "\n".join(lines)
+    text = describe(problem, part)
     if isinstance(problem, Absent):
         return AbsentError(text)
     return CommandError(text, Exit.UNREACHABLE if isinstance(problem, Unavailable) else Exit.REFUSED)

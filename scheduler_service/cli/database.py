@@ -1,7 +1,9 @@
-"""`punctual db …`: checks and migrates the formats of the data folder."""
+"""`punctual db …`: the formats of the data folder, and its backups."""
 
+import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,9 +12,11 @@ from scheduler_service.cli.options import Config
 from scheduler_service.cli.output import note
 from scheduler_service.cli.serving import read_settings
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Check and migrate the data folder.")
+if TYPE_CHECKING:
+    from scheduler_service.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Check, migrate, back up and restore the data folder.")
 Data = Annotated[str | None, typer.Option(help="The data folder; else the setting store.data.")]
 
 
@@ -55,7 +59,81 @@ def check(data: Data = None, config: Config = None) -> None:
     note(f"{folder} is up to date")
 
 
-def _settings(data: str | None, config: Path | None) -> tuple[Settings, Path]:
+@app.command("backup")
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR")], data: Data = None, config: Config = None
+) -> None:
+    """Copy the data folder to DIR, which is made or empty; the service may be running.
+
+    All files are copied as of one moment.
+
+    Example: punctual db backup backups/monday --data data
+    """
+    settings, source = _settings(data, config)
+    _refuse_redis(settings, source)
+    from scheduler_service.app.backup import back_up
+    from scheduler_service.app.data_folder import history_address
+
+    history = history_address(settings, source)
+    now = round(time.time() * 1000)
+    try:
+        made = back_up(source, history, folder, now=now, on_progress=Progress())
+    except PunctualError as error:
+        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    note(f"{source} is copied to {folder} ({_megabytes(sum(made.files.values()))})")
+    if history.startswith("postgresql:"):
+        note("the history is in the database server of database.url: dump it now, with pg_dump")
+
+
+@app.command("restore")
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="DIR")], data: Data = None, config: Config = None
+) -> None:
+    """Copy the backup in DIR to a data folder that is empty or does not exist.
+
+    Example: punctual db restore backups/monday --data restored
+    """
+    settings, target = _settings(data, config)
+    _refuse_redis(settings, target)
+    from scheduler_service.app.backup import restore as restore_backup
+    from scheduler_service.app.data_folder import history_address
+
+    history = history_address(settings, target)
+    try:
+        found = restore_backup(folder, target, history, on_progress=Progress())
+    except PunctualError as error:
+        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    note(f"{folder} is restored to {target}: the state of {found.made_at}")
+
+
+class Progress:
+    """Says on a terminal, once a second, how far a copy is."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + 1
+
+    def __call__(self, name: str, done: int, size: int) -> None:
+        """`done` of `size` bytes of the file are copied."""
+        if sys.stderr.isatty() and time.monotonic() >= self._next:
+            self._next = time.monotonic() + 1
+            note(f"{name}: {_megabytes(done)} of {_megabytes(size)}")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB"
+
+
+def _refuse_redis(settings: "Settings", folder: Path) -> None:
+    if settings.store.url is not None:
+        raise CommandError(
+            "the jobs' state is in Redis (store.url), which is backed up by its own means: run "
+            "'redis-cli BGREWRITEAOF', copy its append-only files, then copy the history with "
+            f"sqlite3 {folder}/history.db '.backup history.db'",
+            Exit.USAGE,
+        )
+
+
+def _settings(data: str | None, config: Path | None) -> tuple["Settings", Path]:
     """The settings, and the data folder that they name."""
     settings = read_settings({"store.data": data}, config).settings
     if settings.store.data == ":memory:":

@@ -2,20 +2,12 @@
 
 import difflib
 import json
-from pathlib import Path
 from typing import Any
 
 from scheduler_service.cli.errors import CommandError, Exit
 
 FILLED_IN = ("creator", "creatorName")
 """The members that the service fills in where a definition leaves them out."""
-
-
-def read_value(file: Path) -> Any:
-    """The value of a JSON, JSON5 or YAML file. Raises CommandError."""
-    from scheduler_service.cli.documents import read_document
-
-    return read_document(file).value
 
 
 def read_definitions(value: Any) -> list[dict[str, Any]]:
@@ -41,6 +33,14 @@ def read_declaration(value: Any) -> dict[str, Any]:
         return value
     others = {name: member for name, member in value.items() if name != "timer"}
     return {"timers": value["timer"], **others}
+
+
+def point_to_timers(value: Any) -> str:
+    """Where the definitions of a declaration are in its file, as a JSON Pointer."""
+    if isinstance(value, list):
+        return ""
+    is_short = isinstance(value, dict) and isinstance(value.get("timer"), list)
+    return "/timer" if is_short else "/timers"
 
 
 def compare(stored: dict[str, Any], given: dict[str, Any], name: str) -> list[str]:

@@ -35,6 +35,20 @@ class DefinitionFile(NamedTuple):
         line, column = self.places.get(pointer, (1, 1))
         return f"{line}:{column}"
 
+    def find_repeated(self, pointer: str) -> dict[int, str]:
+        """The wrong jobIds of the array at `pointer`, by index: those that an earlier definition has."""
+        value = self.value if not pointer else self.value.get(pointer[1:])
+        first: dict[str, str] = {}
+        found = {}
+        for index, one in enumerate(value if isinstance(value, list) else []):
+            job_id = one.get("jobId") if isinstance(one, dict) else None
+            if not isinstance(job_id, str):
+                continue
+            if job_id in first:
+                found[index] = f"jobId {job_id!r} is given at {first[job_id]} already; choose another one"
+            first.setdefault(job_id, f"{self.name}:{self.place_of(f'{pointer}/{index}/jobId')}")
+        return found
+
 
 def read_document(source: Path) -> DefinitionFile:
     """Reads a file, or standard input if `source` is `-`; its suffix decides the format, by default JSON.

@@ -10,16 +10,37 @@ import typer
 
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Timeout, Url, Wait, read_pairs
-from scheduler_service.cli.output import Format, note, show, show_page
+from scheduler_service.cli.execution_page import EXECUTIONS, reference, show_execution
+from scheduler_service.cli.job_reads import path_of as path_of_job
+from scheduler_service.cli.options import (
+    Cursor,
+    Key,
+    Limit,
+    Output,
+    Since,
+    Timeout,
+    Until,
+    Url,
+    Wait,
+    read_ago,
+    read_pairs,
+)
+from scheduler_service.cli.output import Column, Format, note, show, show_page
 from scheduler_service.engine.states import TERMINAL
 
 app = typer.Typer(no_args_is_help=True, help="List, watch, cancel and replay executions.")
-ExecutionId = Annotated[str, typer.Argument(help="The execution's id.")]
-COLUMNS = ("executionId", "jobId", "state", "error", "plannedAt", "endedAt", "attemptCount")
+ExecutionId = Annotated[
+    str, typer.Argument(help="The execution: JOB_ID#NUMBER, or its executionId.", metavar="EXECUTION")
+]
+LOG = (
+    Column("at", lambda row: row["at"].replace("T", " ")),
+    Column("kind", lambda row: row["kind"] if row["step"] is None else f"{row['kind']} {row['step']}"),
+    Column("text", free=True),
+    Column("requestCounts", spare=True),
+)
 POLL_SECONDS = 0.2
 RECORDED_SECONDS = 2.0
-"""How long a started execution may be missing in the history (SPEC section 10: up to a second)."""
+"""How long a started execution may be missing in the history: that of 0.1.0 is a second behind."""
 
 
 @app.command("list")
@@ -31,14 +52,29 @@ def list_executions(
     cursor: Cursor = None,
     job: Annotated[str | None, typer.Option(help="Only of this job.")] = None,
     state: Annotated[str | None, typer.Option(help="Only in this state.")] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Only those that ended so: succeeded, failed, cancelled, skipped.")
+    ] = None,
     error: Annotated[str | None, typer.Option(help="Only with this error code.")] = None,
+    since: Since = None,
+    until: Until = None,
 ) -> None:
-    """List executions, the newest first.
+    """List executions, the newest first; --since and --until compare with the planned moment.
 
-    Example: punctual executions list --job nightly --state terminated
+    Example: punctual executions list --job nightly --since 24h
     """
-    query = {"limit": limit, "cursor": cursor, "jobId": job, "state": state, "error": error}
-    show_page(connect(url, key).get("/executions", **query), output, COLUMNS)
+    filters = {
+        "jobId": job,
+        "state": state,
+        "outcome": outcome,
+        "error": error,
+        "from": read_ago(since),
+        "to": read_ago(until),
+    }
+    page = connect(url, key).get("/executions", **filters, limit=limit, cursor=cursor)
+    has_filters = any(value is not None for value in filters.values())
+    empty = "no executions match" if has_filters else "no executions yet; jobs start them as their timers say"
+    show_page(page, output, EXECUTIONS, empty=empty)
 
 
 @app.command("get")
@@ -47,9 +83,28 @@ def get_execution(
 ) -> None:
     """Show an execution with its attempts, steps, checks, feedback and notifications.
 
-    Example: punctual executions get 0f3c…-7 -o json
+    Example: punctual executions get nightly#1
     """
-    show(connect(url, key).get(path_of(execution_id)), output)
+    connection = connect(url, key)
+    present(connection.get(path_of(connection, execution_id)), output)
+
+
+@app.command("log")
+def show_log(
+    execution_id: ExecutionId,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 500,
+    cursor: Cursor = None,
+) -> None:
+    """Show what happened to an execution, in order of time.
+
+    Example: punctual executions log nightly#1
+    """
+    connection = connect(url, key)
+    page = connection.get(f"{path_of(connection, execution_id)}/log", limit=limit, cursor=cursor)
+    show_page(page, output, LOG, empty="the log is empty")
 
 
 @app.command("watch")
@@ -62,9 +117,10 @@ def watch(
 ) -> None:
     """Wait until an execution has ended, and show it; exit code 5 unless it succeeded.
 
-    Example: punctual executions watch 0f3c…-7 --timeout 60
+    Example: punctual executions watch nightly#1 --timeout 1h
     """
-    show_end(connect(url, key), execution_id, timeout, output)
+    connection = connect(url, key)
+    show_end(connection, find_id(connection, execution_id), timeout, output)
 
 
 @app.command("cancel")
@@ -76,10 +132,11 @@ def cancel(
 ) -> None:
     """Cancel a running or waiting execution.
 
-    Example: punctual executions cancel 0f3c…-7 --reason "wrong input"
+    Example: punctual executions cancel nightly#1 --reason "wrong input"
     """
     body = {} if reason is None else {"reason": reason}
-    connect(url, key).send("POST", f"{path_of(execution_id)}/cancel", body=body)
+    connection = connect(url, key)
+    connection.send("POST", f"{path_of(connection, execution_id)}/cancel", body=body)
     note(f"{execution_id} is cancelled")
 
 
@@ -96,13 +153,13 @@ def replay(
 ) -> None:
     """Run an execution again, from the start or from a step, with its parameters or edited ones.
 
-    Example: punctual executions replay 0f3c…-7 --from-step 1 --wait
+    Example: punctual executions replay nightly#1 --from-step 0 --wait
     """
     body: dict[str, object] = {"fromStep": from_step}
     if parameters:
         body["params"] = read_pairs(parameters)
     connection = connect(url, key)
-    started = connection.send("POST", f"{path_of(execution_id)}/replay", body=body)
+    started = connection.send("POST", f"{path_of(connection, execution_id)}/replay", body=body)
     if wait:
         show_end(connection, started["executionId"], timeout, output)
     else:
@@ -112,7 +169,7 @@ def replay(
 def show_end(connection: ApiConnection, execution_id: str, timeout: float, output: Format) -> None:
     """Waits for the execution and shows it. Raises CommandError: timed out, or it did not succeed."""
     ended = wait_for(connection, execution_id, timeout)
-    show(ended, output)
+    present(ended, output)
     check_success(ended)
 
 
@@ -126,7 +183,9 @@ def wait_for(connection: ApiConnection, execution_id: str, timeout: float) -> di
         shown = _show_progress(execution, shown)
         if time.monotonic() >= deadline:
             state = execution["state"] if execution else "not recorded yet"
-            text = f"{execution_id} is {state} after {timeout:g} s; ask again with 'punctual executions get'"
+            text = (
+                f"{execution_id} is {state} after {timeout:g} s; see 'punctual executions get {execution_id}'"
+            )
             raise CommandError(text, Exit.TIMED_OUT)
     raise AssertionError("polling does not end by itself")
 
@@ -135,13 +194,35 @@ def check_success(execution: dict[str, Any]) -> None:
     """Raises CommandError unless the execution succeeded."""
     if execution["state"] != "succeeded":
         cause = execution.get("error") or execution.get("reason") or ""
-        text = f"{execution['executionId']} ended {execution['state']} {cause}".rstrip()
+        text = f"{reference(execution)} ended {execution['state']} {cause}".rstrip()
         raise CommandError(text, Exit.FAILED)
 
 
-def path_of(execution_id: str) -> str:
-    """The path of an execution."""
-    return f"/executions/{quote(execution_id, safe='')}"
+def present(execution: dict[str, Any], output: Format) -> None:
+    """Prints an execution in full: as a page for people, or whole for programs."""
+    if output is Format.TABLE:
+        show_execution(execution)
+    else:
+        show(execution, output)
+
+
+def find_id(connection: ApiConnection, given: str) -> str:
+    """The executionId of `JOB_ID#NUMBER`; any other text is one already. Raises CommandError.
+
+    The number is that of the job's present life: executions of earlier lives have their executionId alone.
+    """
+    job_id, sign, number = given.rpartition("#")
+    if not sign:
+        return given
+    if not (job_id and number.isascii() and number.isdigit()):
+        raise CommandError(f"{given!r} is not JOB_ID#NUMBER, as nightly#7", Exit.USAGE)
+    uid = connection.get(path_of_job(job_id))["uid"]
+    return f"{uid}-{int(number)}"
+
+
+def path_of(connection: ApiConnection, given: str) -> str:
+    """The path of an execution. Raises CommandError."""
+    return f"/executions/{quote(find_id(connection, given), safe='')}"
 
 
 def _poll(connection: ApiConnection, execution_id: str) -> Iterator[dict[str, Any] | None]:
@@ -149,10 +230,10 @@ def _poll(connection: ApiConnection, execution_id: str) -> Iterator[dict[str, An
 
     Raises CommandError for one that does not appear.
     """
-    recorded = time.monotonic() + RECORDED_SECONDS
+    recorded, path = time.monotonic() + RECORDED_SECONDS, path_of(connection, execution_id)
     while True:
         try:
-            yield connection.get(path_of(execution_id))
+            yield connection.get(path)
         except AbsentError:
             if time.monotonic() >= recorded:
                 raise

@@ -1,67 +1,59 @@
-"""`punctual jobs …`: create, read, change and trigger jobs."""
+"""`punctual jobs …`: create, change, trigger and watch jobs; `cli.job_reads` shows them."""
 
 import contextlib
-import json
 import time
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from scheduler_service.cli import job_reads
+from scheduler_service.cli.applying import apply_definitions, create_definition
 from scheduler_service.cli.connection import ApiConnection, connect
-from scheduler_service.cli.declarations import compare, read_definitions, read_value
-from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from scheduler_service.cli.declarations import compare, read_definitions
+from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import show_end
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Source, Timeout, Url, Wait, read_pairs
-from scheduler_service.cli.output import Format, note, note_warnings, show, show_page
+from scheduler_service.cli.job_page import show_job
+from scheduler_service.cli.job_reads import JobId, path_of
+from scheduler_service.cli.options import (
+    Key,
+    Output,
+    Source,
+    Timeout,
+    Url,
+    Wait,
+    read_pairs,
+    read_seconds,
+)
+from scheduler_service.cli.output import Format, moment_text, note, show, show_fields, text_of
 
 app = typer.Typer(no_args_is_help=True, help="Create, read, change and trigger jobs.")
-JobId = Annotated[str, typer.Argument(help="The job's id.")]
-COLUMNS = ("jobId", "state", "kind", "nextFireTime", "executeNumber", "revision")
-FIRINGS = ("utc", "local", "note")
+app.command("list")(job_reads.list_jobs)
+app.command("get")(job_reads.get_job)
 WATCH_POLL_SECONDS = 1.0
-
-
-@app.command("list")
-def list_jobs(
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    state: Annotated[str | None, typer.Option(help="active, paused or finished.")] = None,
-    text: Annotated[str | None, typer.Option(help="Part of an id or a name.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="Only with this label, KEY:VALUE.")] = None,
-    system: Annotated[bool, typer.Option("--system", help="List the system's own jobs instead.")] = False,
-) -> None:
-    """List jobs.
-
-    Example: punctual jobs list --state active -o json
-    """
-    query = {"limit": limit, "cursor": cursor, "state": state, "text": text, "label": label}
-    found = connect(url, key).get("/jobs", **query, system="true" if system else None)
-    show_page(found, output, COLUMNS)
-
-
-@app.command("get")
-def get_job(job_id: JobId, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
-    """Show a job.
-
-    Example: punctual jobs get nightly -o yaml
-    """
-    show(connect(url, key).get(path_of(job_id)), output)
+WATCH_BACKLOG = 10
+"""How many executions that have ended before are shown first."""
 
 
 @app.command("create")
-def create_job(file: Source, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+def create_job(
+    file: Source,
+    job_id: Annotated[
+        str | None, typer.Argument(help="The job's id, where the file has none.", metavar="[JOB_ID]")
+    ] = None,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+) -> None:
     """Create the job of a file; refused if it exists with another definition.
 
     Example: punctual jobs create -f nightly.json
     """
-    definition = _require_one(read_value(file))
-    envelope = connect(url, key).exchange("POST", path_of(definition["jobId"]), body=definition)
-    note_warnings(envelope.warnings)
-    show(envelope.data, output)
+    connection = connect(url, key)
+    job = create_definition(connection, file, job_id)
+    if output is Format.TABLE:
+        show_job(job, preview=connection.get(f"{path_of(job['jobId'])}/next", count=1))
+    else:
+        show(job, output)
 
 
 @app.command("apply")
@@ -70,17 +62,7 @@ def apply_jobs(file: Source, url: Url = None, key: Key = None, output: Output = 
 
     Example: punctual jobs apply -f jobs.json
     """
-    given = read_value(file)
-    body = given if isinstance(given, list) else [_require_one(given)]
-    answer = connect(url, key).exchange("POST", "/jobs", query={"onExisting": "update"}, body=body)
-    note_warnings(answer.warnings)
-    items = answer.data["items"]
-    show(items, output, ("jobId", "status"))
-    refused = [item for item in items if item["status"] == "refused"]
-    for item in refused:
-        note(f"{item['jobId']}: {json.dumps(item['problem'], ensure_ascii=False)}")
-    if refused:
-        raise CommandError(f"{len(refused)} of {len(items)} jobs were refused")
+    apply_definitions(connect(url, key), file, output)
 
 
 @app.command("diff")
@@ -91,9 +73,11 @@ def diff_jobs(file: Source, url: Url = None, key: Key = None) -> None:
 
     Example: punctual jobs diff -f nightly.json
     """
+    from scheduler_service.cli.documents import read_document
+
     connection = connect(url, key)
     differing = 0
-    for given in read_definitions(read_value(file)):
+    for given in read_definitions(read_document(file).value):
         lines = _diff_one(connection, given, str(file))
         differing += bool(lines)
         print("\n".join(lines), end="\n" if lines else "")
@@ -153,7 +137,10 @@ def trigger_job(
     output: Output = Format.TABLE,
     wait: Wait = False,
     timeout: Timeout = 60,
-    delay: Annotated[float | None, typer.Option(help="Seconds from now.", min=0)] = None,
+    delay: Annotated[
+        float | None,
+        typer.Option(help="How long from now: 90, 90s, 5m, 1h.", parser=read_seconds, metavar="DURATION"),
+    ] = None,
 ) -> None:
     """Start one execution, also of a paused or finished job.
 
@@ -164,24 +151,10 @@ def trigger_job(
     started = connection.send("POST", f"{path_of(job_id)}/trigger", query={"delaySeconds": delay}, body=body)
     if wait:
         show_end(connection, started["executionId"], timeout, output)
+    elif output is Format.TABLE:
+        show_fields([("execution", f"{job_id}#{started['executeNumber']}"), *started.items()])
     else:
         show(started, output)
-
-
-@app.command("next")
-def next_firings(
-    job_id: JobId,
-    count: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 10,
-    url: Url = None,
-    key: Key = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """Show a job's next firings.
-
-    Example: punctual jobs next nightly --count 3
-    """
-    found = connect(url, key).get(f"{path_of(job_id)}/next", count=count)
-    show(found if output is not Format.TABLE else found["firings"], output, FIRINGS)
 
 
 @app.command("watch")
@@ -189,11 +162,14 @@ def watch_job(
     job_id: JobId,
     url: Url = None,
     key: Key = None,
-    timeout: Annotated[float | None, typer.Option(help="Stop after this many seconds.", min=0)] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(help="Stop after this time: 90, 90s, 5m, 1h.", parser=read_seconds, metavar="DURATION"),
+    ] = None,
 ) -> None:
     """Print a line for each of a job's executions as it ends; stop with Ctrl-C.
 
-    Example: punctual jobs watch nightly --timeout 60
+    Example: punctual jobs watch nightly --timeout 1s
     """
     connection = connect(url, key)
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -207,25 +183,25 @@ def watch_job(
             time.sleep(WATCH_POLL_SECONDS)
 
 
-def path_of(job_id: str) -> str:
-    """The path of a job."""
-    return f"/jobs/{quote(job_id, safe=':')}"
+app.command("next")(job_reads.next_firings)
+app.command("firings")(job_reads.list_firings)
+app.command("revisions")(job_reads.list_revisions)
+app.command("retry-plan")(job_reads.show_retry_plan)
 
 
 def _describe_ended(connection: ApiConnection, job_id: str, seen: set[str]) -> list[str]:
-    items = connection.get(f"{path_of(job_id)}/executions", limit=50)["items"]
+    """A line for each execution that has ended and is not in `seen`; at first for the newest ones."""
+    limit = 50 if seen else WATCH_BACKLOG
+    items = connection.get(f"{path_of(job_id)}/executions", limit=limit)["items"]
     new = [item for item in reversed(items) if item["endedAt"] and item["executionId"] not in seen]
     seen.update(item["executionId"] for item in new)
-    return [
-        f"{item['endedAt']}  #{item['executeNumber']}  {item['state']}  {item['error'] or ''}".rstrip()
-        for item in new
-    ]
+    return [_describe_end(item) for item in new]
 
 
-def _require_one(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict) or not isinstance(value.get("jobId"), str):
-        raise CommandError("the file must hold one definition with a jobId", Exit.USAGE)
-    return value
+def _describe_end(execution: dict[str, Any]) -> str:
+    cause = execution["error"] or execution["reason"] or ""
+    parts = (moment_text(execution["endedAt"]), f"#{execution['executeNumber']}", execution["state"], cause)
+    return "  ".join(map(text_of, parts)).rstrip()
 
 
 def _diff_one(connection: ApiConnection, given: dict[str, Any], name: str) -> list[str]:

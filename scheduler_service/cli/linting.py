@@ -31,28 +31,18 @@ def lint(
     is_list = isinstance(document.value, list)
     definitions = document.value if is_list else [document.value]
     wrong = 0
-    seen: set[str] = set()
+    repeated = document.find_repeated("")
     for index, definition in enumerate(definitions):
         errors, warnings = check(definition)
-        errors.extend(_check_repeated(definition, seen))
-        wrong += bool(errors)
         prefix = f"/{index}" if is_list else ""
+        if index in repeated:
+            errors.append(("/jobId", "duplicate", repeated[index]))
+        wrong += bool(errors)
         _print_all(document, prefix, "error", errors)
         _print_all(document, prefix, "warning", warnings)
     if wrong:
         raise CommandError(f"{wrong} of {len(definitions)} definitions are wrong", Exit.REFUSED)
     note(f"{len(definitions)} definition{'s' if len(definitions) != 1 else ''} OK")
-
-
-def _check_repeated(definition: Any, seen: set[str]) -> list[Found]:
-    """A jobId may occur once in a file; `seen` holds the ids of the earlier definitions."""
-    job_id = definition.get("jobId") if isinstance(definition, dict) else None
-    if not isinstance(job_id, str):
-        return []
-    if job_id in seen:
-        return [("/jobId", "duplicate", f"jobId {job_id!r} is given to two definitions; choose another")]
-    seen.add(job_id)
-    return []
 
 
 def _print_all(document: "DefinitionFile", prefix: str, grade: str, found: list[Found]) -> None:
@@ -72,10 +62,11 @@ def check(definition: Any) -> tuple[list[Found], list[Found]]:
     from scheduler_service.engine.compile import compile_definition
     from scheduler_service.engine.program import Surroundings
 
-    if isinstance(definition, dict) and "jobId" not in definition:
-        definition = {"jobId": UNNAMED, **definition}
+    filled_in = definition
+    if isinstance(definition, dict) and definition.get("jobId") is None:
+        filled_in = {**definition, "jobId": UNNAMED}
     try:
-        compiled = compile_definition(parse_definition(definition), Surroundings())
+        compiled = compile_definition(parse_definition(filled_in), Surroundings())
     except (ModelError, DefinitionError) as error:
         return _point(error.problems, definition), []
     return [], _point(compiled.warnings, definition)

@@ -2,18 +2,19 @@
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
 from scheduler_service import __version__
-from scheduler_service.cli import executions, jobs, services, timers
+from scheduler_service.cli import deliveries, executions, jobs, queues, services, templates, timers
 from scheduler_service.cli.connection import closing_connections
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.linting import lint
+from scheduler_service.cli.operation import list_nodes, list_upcoming, show_statistics
 from scheduler_service.cli.options import Output
 from scheduler_service.cli.output import Format, show
-from scheduler_service.cli.services import list_nodes
 from scheduler_service.cli.serving import demo, serve, show_settings
 from scheduler_service.cli.working import work
 
@@ -33,23 +34,33 @@ def make_app() -> typer.Typer:
     app = typer.Typer(
         name="punctual",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
-        help="Jobs as REST resources: timers, chains of HTTP requests, retries, and nothing lost in a crash.",
     )
+    app.callback()(_punctual)
     app.command("serve")(serve)
     app.command("demo")(demo)
     app.command("worker")(work)
     app.add_typer(jobs.app, name="jobs")
     app.add_typer(executions.app, name="executions")
     app.add_typer(services.app, name="services")
+    app.add_typer(deliveries.app, name="deliveries")
+    app.add_typer(queues.app, name="queues")
+    app.command("upcoming")(list_upcoming)
+    app.command("stats")(show_statistics)
     app.command("nodes")(list_nodes)
     app.add_typer(timers.app, name="timers")
+    app.add_typer(templates.app, name="templates")
     app.command("lint")(lint)
     app.add_typer(database, name="db")
     app.command("settings")(show_settings)
     app.command("version")(version)
     return app
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"punctual {__version__}")
+        raise typer.Exit
 
 
 def version(output: Output = Format.TABLE) -> None:
@@ -58,6 +69,14 @@ def version(output: Output = Format.TABLE) -> None:
     Example: punctual version
     """
     show({"punctual": __version__, "python": sys.version.split()[0]}, output)
+
+
+def _punctual(
+    is_version_asked: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Jobs as REST resources: timers, chains of HTTP requests, retries, and nothing lost in a crash."""
 
 
 def run(arguments: list[str]) -> int:
@@ -75,7 +94,8 @@ def run(arguments: list[str]) -> int:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        return _end(f"this command needs the extra {extra}: pip install 'punctual[{extra}]'", Exit.USAGE)
+        remedy = f"pip install 'punctual-scheduler[{extra}]'"
+        return _end(f"this command needs the extra {extra}: {remedy}", Exit.USAGE)
     return Exit.DONE
 
 

@@ -9,6 +9,32 @@ import typer
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format
 
+
+def read_seconds(given: str | float) -> float:
+    """Seconds from `90`, `1.5`, `90s`, `1h30m` or `PT1H`. Raises typer.BadParameter."""
+    if isinstance(given, int | float):
+        return float(given)
+    text = given.strip()
+    if text.replace(".", "", 1).isdecimal() and text.isascii():
+        return float(text)
+    seconds = find_seconds(text)
+    if seconds is None:
+        raise typer.BadParameter(f"{given!r} is not a duration; write seconds as 90, or 90s, 5m, 1h30m, PT1H")
+    return seconds
+
+
+def find_seconds(text: str) -> float | None:
+    """The seconds of a duration with units; None if `text` is none. Months and years have no fixed length."""
+    from scheduler_service.domain.errors import ExpressionError
+    from scheduler_service.timing.durations import parse_duration
+
+    try:
+        found = parse_duration(text)
+    except ExpressionError:
+        return None
+    return None if found.months else found.days * 86_400 + found.ms / 1000
+
+
 Url = Annotated[
     str | None, typer.Option("--url", help="The service; else PUNCTUAL_URL, else http://127.0.0.1:8000.")
 ]
@@ -18,10 +44,45 @@ Source = Annotated[
     Path, typer.Option("-f", "--file", help="A file (.json, .json5, .yaml), or - for standard input.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the execution has ended.")]
-Timeout = Annotated[float, typer.Option("--timeout", help="Seconds that --wait waits.", min=0)]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", help="How long to wait: 90, 90s, 5m, 1h.", parser=read_seconds, metavar="DURATION"
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", help="Only from here on: a duration ago, as 1h, or a moment.", metavar="MOMENT"),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", help="Only up to here: a duration ago, as 1h, or a moment.", metavar="MOMENT"),
+]
 Cursor = Annotated[str | None, typer.Option("--cursor", help="nextCursor of the previous page.")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file with settings; else PUNCTUAL_CONFIG.")]
 Limit = Annotated[int, typer.Option("--limit", help="The greatest number of items.", min=1, max=500)]
+
+
+def read_ago(given: str | None) -> str | None:
+    """A moment as the API reads it: a duration is that long ago, anything else stays as it is."""
+    return _moment_away(given, -1)
+
+
+def read_ahead(given: str | None) -> str | None:
+    """A moment as the API reads it: a duration is that long from now, anything else stays as it is."""
+    return _moment_away(given, 1)
+
+
+def _moment_away(given: str | None, direction: int) -> str | None:
+    seconds = None if given is None else find_seconds(given)
+    if seconds is None:
+        return given
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        return (datetime.now(UTC) + direction * timedelta(seconds=seconds)).isoformat()
+    except OverflowError as error:
+        raise CommandError(f"{given!r} leads out of the calendar; give a shorter one", Exit.USAGE) from error
 
 
 def read_pairs(pairs: list[str]) -> dict[str, Any]:

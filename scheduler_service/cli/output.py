@@ -1,10 +1,22 @@
-"""Shows results: a table for people, JSON or YAML for programs; colours on a terminal only."""
+"""Shows results: tables and pages for people, JSON or YAML for programs; colours on a terminal only."""
 
 import json
+import re
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
+
+from scheduler_service.cli.wording import Part, describe_flaws, read_flaws
+
+MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
+GAP = 2
+COMFORT = 30
+"""The width that a free column may take before spare columns are left out."""
+
+Row = Mapping[str, Any]
 
 
 class Format(StrEnum):
@@ -15,7 +27,28 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
-def show(data: Any, form: Format, columns: Sequence[str] = ()) -> None:
+class Column(NamedTuple):
+    """A column of a table: its heading, and what it shows of a row (by default the member of this name).
+
+    A cell of a `free` column may be folded; a `spare` column is left out where the terminal is too narrow.
+    """
+
+    name: str
+    cell: Callable[[Row], Any] | None = None
+    free: bool = False
+    spare: bool = False
+
+    def text(self, row: Row) -> str:
+        """The cell of a row."""
+        return text_of(row.get(self.name) if self.cell is None else self.cell(row))
+
+
+def at(name: str, *, spare: bool = False) -> Column:
+    """A column of moments, in UTC to the second."""
+    return Column(name, lambda row: moment_text(row.get(name)), spare=spare)
+
+
+def show(data: Any, form: Format, columns: Sequence[str | Column] = ()) -> None:
     """Prints `data`; as a table, `columns` of a list's items, or a single value's members."""
     if form is Format.JSON:
         print(json.dumps(data, ensure_ascii=False, indent=2))
@@ -29,25 +62,37 @@ def show(data: Any, form: Format, columns: Sequence[str] = ()) -> None:
         show_members(data)
 
 
-def show_page(page: dict[str, Any], form: Format, columns: Sequence[str]) -> None:
-    """Prints a page of a list; after a table, a note names the next cursor."""
+def show_page(
+    page: dict[str, Any], form: Format, columns: Sequence[str | Column], *, empty: str = "nothing"
+) -> None:
+    """Prints a page of a list. Notes follow a table: `empty` if it has no rows, or the next cursor."""
     if form is not Format.TABLE:
         show(page, form)
         return
-    show(page["items"], form, columns)
+    if page["items"]:
+        show_rows(page["items"], columns)
+    else:
+        note(empty)
     if page["nextCursor"]:
         note(f"there is more: --cursor {page['nextCursor']}")
 
 
-def show_rows(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> None:
-    """A line per item."""
-    _print_table(columns, [[text_of(row.get(column)) for column in columns] for row in rows])
+def show_rows(rows: Iterable[Row], columns: Sequence[str | Column], *, indent: int = 0) -> None:
+    """A line per item, below the headings."""
+    listed = [Column(column) if isinstance(column, str) else column for column in columns]
+    _print_table(listed, [[column.text(row) for column in listed] for row in rows], indent=indent)
+
+
+def show_fields(pairs: Iterable[tuple[str, Any]], *, indent: int = 0) -> None:
+    """A line per field, its name in front; fields that are None are left out."""
+    rows = [[name, text_of(value)] for name, value in pairs if value is not None]
+    _print_table([Column(""), Column("", free=True)], rows, indent=indent, headed=False)
 
 
 def show_members(data: Any) -> None:
     """A line per member; nested values as JSON."""
     if isinstance(data, dict):
-        _print_table((), [[name, text_of(value)] for name, value in data.items()])
+        show_fields((name, "-" if value is None else value) for name, value in data.items())
     else:
         print(text_of(data))
 
@@ -60,34 +105,103 @@ def text_of(value: Any) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def moment_text(moment: Any) -> str | None:
+    """`2026-01-31 09:00:00Z`: a moment of the API to the second, in its own zone; anything else as it is."""
+    found = MOMENT.fullmatch(moment) if isinstance(moment, str) else None
+    return moment if found is None else f"{found[1]} {found[2]}{found[3]}"
+
+
+def length_text(milliseconds: float | None) -> str | None:
+    """`350 ms`, `12.5 s`, `3 min 20 s`, `5 h 3 min`, `2 d 4 h`."""
+    if milliseconds is None:
+        return None
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s"))
+    first = next(index for index, (number, _) in enumerate(parts) if number)
+    return " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number)
+
+
+def between(start: str | None, end: str | None) -> float | None:
+    """The milliseconds between two moments of the API; None if one is missing."""
+    if start is None or end is None:
+        return None
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
+
+
 def note(text: str) -> None:
     """Prints a line for a person, on standard error."""
     print(text, file=sys.stderr)
 
 
-def note_warnings(warnings: Iterable[dict[str, Any]]) -> None:
-    """Prints the warnings of an answer, on standard error."""
-    for warning in warnings:
-        note(f"warning: {warning.get('pointer') or '/'}: {warning.get('message')} [{warning.get('code')}]")
+def note_warnings(warnings: Iterable[Mapping[str, Any]], part: Part | None = None) -> None:
+    """Prints the warnings of an answer, on standard error; `part` says from which file the request was."""
+    for line in describe_flaws(read_flaws(warnings), part):
+        note(f"warning: {line}")
 
 
-def _print_table(header: Sequence[str], rows: list[list[str]]) -> None:
+def _print_table(
+    columns: list[Column], rows: list[list[str]], *, indent: int = 0, headed: bool = True
+) -> None:
     """Folds cells to the width of a terminal; without one, a row is one line of any length."""
-    if not sys.stdout.isatty():
-        _print_plain([list(header), *rows] if header else rows)
-        return
+    if sys.stdout.isatty():
+        _print_folded(columns, rows, indent, headed=headed)
+    else:
+        _print_plain([[column.name for column in columns], *rows] if headed else rows, indent)
+
+
+def _print_folded(columns: list[Column], rows: list[list[str]], indent: int, *, headed: bool) -> None:
+    from rich.cells import cell_len
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(header))
-    for column in header or ("", ""):
-        table.add_column(column, overflow="fold")
+    width, height = shutil.get_terminal_size()
+    natural = [
+        max(cell_len(text) for text in (column.name, *(row[index] for row in rows)))
+        for index, column in enumerate(columns)
+    ]
+    widths = _share(columns, natural, width - indent)
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=headed)
+    for index, own in widths.items():
+        table.add_column(columns[index].name, overflow="fold", width=own)
     for row in rows:
-        table.add_row(*row)
-    Console(markup=False, emoji=False, highlight=False).print(table)
+        table.add_row(*(row[index] for index in widths))
+    console = Console(markup=False, emoji=False, highlight=False, width=width, height=height)
+    console.print(Padding(table, (0, 0, 0, indent)))
 
 
-def _print_plain(rows: list[list[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def _share(columns: list[Column], natural: list[int], width: int) -> dict[int, int]:
+    """The columns that are shown, and their widths.
+
+    Spare columns go, the last one first, until the free ones are comfortable; then these share what is left.
+    """
+    kept = list(range(len(columns)))
+    free = [index for index in kept if columns[index].free]
+    while True:
+        left = width - GAP * (len(kept) - 1) - sum(natural[index] for index in kept if index not in free)
+        spare = [index for index in kept if columns[index].spare]
+        if not spare or sum(min(natural[index], COMFORT) for index in free) <= left:
+            break
+        kept.remove(spare[-1])
+        free = [index for index in free if index in kept]
+    widths = {index: natural[index] for index in kept}
+    for count, index in enumerate(sorted(free, key=lambda index: natural[index])):
+        widths[index] = max(1, min(natural[index], left // (len(free) - count)))
+        left -= widths[index]
+    return widths
+
+
+def _print_plain(rows: list[list[str]], indent: int) -> None:
+    from rich.cells import cell_len  # a letter of Chinese is two columns wide
+
+    lengths = [[cell_len(cell) for cell in row] for row in rows]
+    widths = [max(column) for column in zip(*lengths, strict=True)]
+    for row, own in zip(rows, lengths, strict=True):
+        cells = (cell + " " * (width - wide) for cell, width, wide in zip(row, widths, own, strict=True))
+        print((" " * indent + (" " * GAP).join(cells)).rstrip())

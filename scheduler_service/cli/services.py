@@ -1,25 +1,57 @@
-"""`punctual services …`: register, read and compare what services declare; `punctual nodes`."""
+"""`punctual services …`: register, read and compare what services declare."""
 
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
+from scheduler_service.cli.applying import refuse_repeated
 from scheduler_service.cli.connection import ApiConnection, connect
-from scheduler_service.cli.declarations import read_declaration, read_value
+from scheduler_service.cli.declarations import point_to_timers, read_declaration
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Source, Timeout, Url, Wait
-from scheduler_service.cli.output import Format, note, note_warnings, show, show_page
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    at,
+    moment_text,
+    note,
+    note_warnings,
+    show,
+    show_fields,
+    show_page,
+    show_rows,
+)
+from scheduler_service.cli.wording import Part
 
 app = typer.Typer(no_args_is_help=True, help="Register services, and show how their jobs differ.")
 KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")
 """The members that `PUT /services/{name}` resets when they are left out."""
 
-Name = Annotated[str, typer.Argument(help="The service's name.")]
-COLUMNS = ("name", "address", "onlineCount", "instanceCount", "updatedAt")
-DRIFT = ("jobId", "kind", "action", "message")
-NODES = ("nodeId", "state", "address", "version", "jobsHeld", "running", "lastHeartbeat")
+Name = Annotated[str, typer.Argument(help="The service's name.", metavar="NAME")]
+COLUMNS = (
+    Column("name", free=True),
+    Column("address", free=True),
+    "onlineCount",
+    "instanceCount",
+    at("updatedAt", spare=True),
+)
+DRIFT = (Column("jobId", free=True), "kind", "action", Column("message", free=True))
+INSTANCES = (
+    Column("instanceId", free=True),
+    "state",
+    Column("address", free=True),
+    "load",
+    "capacity",
+    at("lastHeartbeat"),
+)
+TIMERS = (
+    Column("jobId", free=True),
+    Column("jobName", free=True),
+    Column("period", lambda row: _period_of(row.get("timer")), free=True),
+)
+MOMENTS = ("createdAt", "updatedAt")
 
 
 @app.command("list")
@@ -28,18 +60,20 @@ def list_services(
 ) -> None:
     """List services.
 
-    Example: punctual services list -o json
+    Example: punctual services list
     """
-    show_page(connect(url, key).get("/services", limit=limit, cursor=cursor), output, COLUMNS)
+    page = connect(url, key).get("/services", limit=limit, cursor=cursor)
+    empty = "no services; register one with 'punctual services apply NAME -f FILE'"
+    show_page(page, output, COLUMNS, empty=empty)
 
 
 @app.command("get")
 def get_service(name: Name, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
     """Show a service with its timers and instances.
 
-    Example: punctual services get billing -o yaml
+    Example: punctual services get billing
     """
-    show(connect(url, key).get(path_of(name)), output)
+    _present(connect(url, key).get(path_of(name)), output)
 
 
 @app.command("apply")
@@ -59,17 +93,22 @@ def apply_service(
 
     Example: punctual services apply billing -f billing.yaml --wait
     """
-    connection = connect(url, key)
+    from scheduler_service.cli.documents import read_document
+
+    connection, document = connect(url, key), read_document(file)
+    pointer = point_to_timers(document.value)
+    body = _complete(connection, name, document.value)
+    refuse_repeated(document, pointer)
+    part = Part(document, "/timers", pointer)
     query = {"force": "true" if force else None}
-    body = _complete(connection, name, read_value(file))
-    envelope = connection.exchange("PUT", path_of(name), query=query, body=body)
-    note_warnings(envelope.warnings)
+    envelope = connection.exchange("PUT", path_of(name), query=query, body=body, part=part)
+    note_warnings(envelope.warnings, part)
     if wait:
         started = connection.send("POST", "/jobs/check-timers/trigger")
         check_success(wait_for(connection, started["executionId"], timeout))
     elif not force:
-        note("check-timers applies it to its jobs within its period; --wait runs it now")
-    show(envelope.data, output)
+        note("new and changed jobs are there; check-timers pauses removed ones later, or now with --wait")
+    _present(envelope.data, output)
 
 
 @app.command("drift")
@@ -94,12 +133,26 @@ def show_drift(
         raise typer.Exit(Exit.REFUSED)
 
 
-def list_nodes(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
-    """List the scheduler's processes with their state and load.
+def _present(service: dict[str, Any], output: Format) -> None:
+    if output is not Format.TABLE:
+        show(service, output)
+        return
+    tables = {"instances": INSTANCES, "timers": TIMERS}
+    shown = service | {name: moment_text(service[name]) for name in MOMENTS}
+    shown["tags"] = ", ".join(service["tags"]) or None
+    show_fields((name, value) for name, value in shown.items() if name not in tables)
+    for name, columns in tables.items():
+        print()
+        if service[name]:
+            print(name)
+            show_rows(service[name], columns, indent=2)
+        else:
+            print(f"no {name}")
 
-    Example: punctual nodes
-    """
-    show_page(connect(url, key).get("/nodes"), output, NODES)
+
+def _period_of(timer: Any) -> Any:
+    """The period of a declared timer; a timer may be a text, or left out."""
+    return timer.get("period") if isinstance(timer, dict) else timer
 
 
 def _complete(connection: ApiConnection, name: str, given: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,9 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, show
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.settings import Loaded, SettingsError, load_settings
-from scheduler_service.settings.sources import read_env_file
+
+if TYPE_CHECKING:
+    from scheduler_service.settings import Loaded
 
 Host = Annotated[str | None, typer.Option(help="Where to listen; default 127.0.0.1.")]
 Port = Annotated[int | None, typer.Option(help="The port; default 8000, 0 takes a free one.")]
@@ -64,12 +65,13 @@ def serve(
     _run(lambda: run_service(loaded))
 
 
-def _find_node_runner(loaded: Loaded) -> Callable[[], None]:
+def _find_node_runner(loaded: "Loaded") -> Callable[[], None]:
     try:
         from scheduler_service.app.node import run_node
     except ModuleNotFoundError as error:
         raise CommandError(
-            f"--runtime dapr needs the package {error.name}; install punctual[service,dapr,postgres]",
+            f"--runtime dapr needs the package {error.name}; "
+            "pip install 'punctual-scheduler[service,dapr,postgres]'",
             Exit.USAGE,
         ) from error
     return lambda: run_node(loaded)
@@ -102,8 +104,11 @@ def show_settings(config: Config = None, output: Output = Format.TABLE) -> None:
     show(rows, output, ("name", "value", "source"))
 
 
-def read_settings(arguments: Mapping[str, object], config: Path | None) -> Loaded:
+def read_settings(arguments: Mapping[str, object], config: Path | None) -> "Loaded":
     """The settings of this process. Raises CommandError."""
+    from scheduler_service.settings import SettingsError, load_settings
+    from scheduler_service.settings.sources import read_env_file
+
     given = {name: value for name, value in arguments.items() if value is not None}
     named = config or (Path(os.environ["PUNCTUAL_CONFIG"]) if os.environ.get("PUNCTUAL_CONFIG") else None)
     try:

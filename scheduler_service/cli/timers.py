@@ -5,17 +5,22 @@ from typing import Annotated
 import typer
 
 from scheduler_service.cli.connection import connect
+from scheduler_service.cli.job_page import describe_timer
+from scheduler_service.cli.job_reads import show_coming
 from scheduler_service.cli.options import Key, Output, Url
-from scheduler_service.cli.output import Format, note, note_warnings, show
+from scheduler_service.cli.output import Format, note, note_warnings
 
 app = typer.Typer(no_args_is_help=True, help="What a timer would do, without a job.")
-FIRINGS = ("utc", "local", "note")
 
 
 @app.command("preview")
 def preview(
-    period: Annotated[str, typer.Argument(help="A period, a cron expression, or external.")],
-    due_time: Annotated[str, typer.Option("--due-time", help="The first moment, or a delay.")] = "0s",
+    period: Annotated[
+        str, typer.Argument(help="A period, a cron expression, or external.", metavar="PERIOD")
+    ],
+    due_time: Annotated[
+        str | None, typer.Option("--due-time", help="The first moment, or a delay; without it: at once.")
+    ] = None,
     timezone: Annotated[str | None, typer.Option(help="An IANA zone, as Europe/Berlin.")] = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many firings.")] = 10,
     url: Url = None,
@@ -29,12 +34,9 @@ def preview(
     timer = {"dueTime": due_time, "period": period, "timezone": timezone}
     body = {"timer": {name: value for name, value in timer.items() if value is not None}, "count": count}
     answer = connect(url, key).exchange("POST", "/timers/preview", body=body)
-    found = answer.data
     if output is Format.TABLE:
-        note(f"{found['description']} ({found['kind']}{', ' + found['dialect'] if found['dialect'] else ''})")
-        show(found["firings"], output, FIRINGS)
-    else:
-        show(found, output)
+        note(describe_timer(answer.data))
+    show_coming(answer.data, output)
     note_warnings(answer.warnings)
 
 

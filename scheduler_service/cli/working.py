@@ -1,8 +1,5 @@
 """`punctual worker`: runs a worker that a module declares."""
 
-import asyncio
-import logging
-import signal
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +14,7 @@ from scheduler_service.cli.options import Key, Url
 if TYPE_CHECKING:
     from client_sdk import Client, Worker
 
-ENDINGS = (signal.SIGTERM, signal.SIGINT)
+ENDINGS = ("SIGTERM", "SIGINT")
 
 
 def work(
@@ -30,6 +27,9 @@ def work(
 
     Example: punctual worker examples.pull_worker:worker --url http://127.0.0.1:8000
     """
+    import asyncio
+    import logging
+
     from client_sdk import Client, SdkError
 
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
@@ -74,9 +74,12 @@ def load_worker(place: str) -> "Worker":
 
 
 async def _run(worker: "Worker", client: "Client") -> None:
+    import asyncio
+    import signal
+
     loop = asyncio.get_running_loop()
-    for number in ENDINGS:
-        loop.add_signal_handler(number, worker.stop)
+    for name in ENDINGS:
+        loop.add_signal_handler(signal.Signals[name], worker.stop)
     print(f"{worker.instance_id} claims from {worker.queue} of {client.url}", file=sys.stderr, flush=True)
     async with client:
         await worker.run(client)

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.parts import Part, PartEnd
-from scheduler_service.domain.wire import Holder, OutboundRequest
+from scheduler_service.domain.wire import Answer, Fault, Holder, OutboundRequest
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -157,12 +157,18 @@ class Retrying(Phase, frozen=True):
 
 
 class Resolving(Phase, frozen=True, omit_defaults=True):
-    """Step `step` waits for an instance of `service`; `serial` names the search (SPEC section 13)."""
+    """Step `step` waits for an instance of `service`; `serial` names the search (SPEC section 13).
+
+    `excluded` have refused the step in this attempt. `fault`: the last of them refused the connection.
+    `gone`: the answer of the last one that does not know the job.
+    """
 
     step: int
     service: str
     serial: int
     excluded: tuple[str, ...] = ()
+    fault: Fault | None = None
+    gone: Answer | None = None
 
 
 class PartsOpen(Phase, frozen=True, omit_defaults=True):
@@ -181,7 +187,12 @@ class PartsOpen(Phase, frozen=True, omit_defaults=True):
 
 
 class PartsQueued(Phase, frozen=True, omit_defaults=True):
-    """The parts of step `step` are in `queue` or at instances; `ends` has those that have ended."""
+    """The parts of step `step` are in `queue` or at instances; `ends` has those that have ended.
+
+    `claimed_at` (steady) is the first claim of any part; None: the limit of the attempt does not run yet.
+    `acknowledged` and `holders` are by part, and empty before the first claim: the serial of its last lease
+    change, and the instance that has it.
+    """
 
     step: int
     queue: str
@@ -189,12 +200,25 @@ class PartsQueued(Phase, frozen=True, omit_defaults=True):
     sent_at: int
     ends: tuple[PartEnd | None, ...]
     verdicts: tuple[Report | None, ...] = ()
+    claimed_at: int | None = None
+    acknowledged: tuple[int, ...] = ()
+    holders: tuple[str, ...] = ()
 
 
 class PartsAwaited(Phase, frozen=True):
     """The chain has ended; each part of its last step will report."""
 
     verdicts: tuple[Report | None, ...]
+
+
+class InHand(msgspec.Struct, frozen=True, gc=False):
+    """Who works on an attempt of an asynchronous job after its chain: instances of `service`, one per part.
+
+    Empty: the part is not watched, since it has failed or went to an address without heartbeats.
+    """
+
+    service: str
+    instances: tuple[str, ...]
 
 
 class Kept(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -231,6 +255,7 @@ class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     deliveries: int = 0
     failure: str | None = None
     failure_type: FailureType | None = None
+    in_hand: InHand | None = None
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):

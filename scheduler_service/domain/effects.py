@@ -71,6 +71,29 @@ class MarkDraining(Effect, frozen=True):
     instance: str
 
 
+class MarkRefused(Effect, frozen=True):
+    """An instance refused a connection: it gets nothing until its next heartbeat."""
+
+    tenant: str
+    service: str
+    instance: str
+
+
+class WatchInstance(Effect, frozen=True):
+    """Deliver `InstanceLost(token)` when the instance, which has work in hand, is lost."""
+
+    token: Token
+    tenant: str
+    service: str
+    instance: str
+
+
+class Unwatch(Effect, frozen=True):
+    """Stop this watch: its work has ended."""
+
+    token: Token
+
+
 class PublishParts(Effect, frozen=True):
     """Put parts into their queue, in the turn's transaction; each end is delivered as `PartEnded`."""
 
@@ -98,8 +121,25 @@ class ReconfigureParts(Effect, frozen=True):
     options: QueueOptions
 
 
-QueueWrite = PublishParts | WithdrawParts | ReconfigureParts
+class AcceptChanges(Effect, frozen=True):
+    """The job has taken the lease changes of a part up to `serial`, in this turn's transaction."""
+
+    name: PartName
+    serial: int
+
+
+QueueWrite = PublishParts | WithdrawParts | ReconfigureParts | AcceptChanges
 """What a turn writes into the queues, in its transaction."""
+
+
+def next_check(write: QueueWrite) -> int | None:
+    """When queue timeouts must be checked after `write` (steady ms; 0: now); None: it brings none."""
+    if isinstance(write, ReconfigureParts):
+        return 0
+    if not isinstance(write, PublishParts):
+        return None
+    ends = [part.published + part.options.queue_timeout for part in write.parts if part.published is not None]
+    return min(ends, default=None)
 
 
 class Inform(Effect, frozen=True):
@@ -114,6 +154,13 @@ class CountMissed(Effect, frozen=True):
     first: int
     last: int
     revision: int
+
+
+class ReportPause(Effect, frozen=True):
+    """The job was paused by the answer to this execution: tell whoever reads the service's log."""
+
+    reason: str
+    execute_number: int
 
 
 class Retire(Effect, frozen=True):

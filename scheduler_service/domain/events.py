@@ -5,7 +5,7 @@ from typing import final
 import msgspec
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.parts import Chosen, PartEnd, PartName
+from scheduler_service.domain.parts import Chosen, LeaseChange, PartEnd, PartName
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome, Token
 
 
@@ -18,7 +18,7 @@ class Created(Event, frozen=True):
 
     The program of `revision` is among the job's programs. Counters go on from those of an earlier life. If
     the job exists, `fingerprint` shows whether its definition is equal. `owner` is the service that declares
-    the job; empty: none.
+    or posts the job; empty: none. `restored`: the job lives, and its state was lost.
     """
 
     uid: str
@@ -28,6 +28,7 @@ class Created(Event, frozen=True):
     request_counts: int = 0
     fingerprint: bytes = b""
     owner: str = ""
+    restored: bool = False
 
 
 class Updated(Event, frozen=True):
@@ -98,15 +99,29 @@ class InstancesResolved(Event, frozen=True):
     route: str = "random"
 
 
-class PartEnded(Event, frozen=True):
-    """A part of a `queue://` step ended: an instance completed it, or too many instances were lost.
+class InstanceLost(Event, frozen=True):
+    """An instance that has work of an attempt in hand is lost; `token` is that of `WatchInstance`."""
 
-    `request` is the one that the instances got.
+    token: Token
+
+
+class PartEnded(Event, frozen=True):
+    """A part of a `queue://` step ended: completed, lost too often, or claimed by nobody in time.
+
+    `request` is the one that the instances got. `changes` are those that the job may not have taken yet.
     """
 
     name: PartName
     end: PartEnd
     request: OutboundRequest
+    changes: tuple[LeaseChange, ...] = ()
+
+
+class LeasesChanged(Event, frozen=True):
+    """A part of a `queue://` step was claimed, or its lease was lost; `changes` are in order."""
+
+    name: PartName
+    changes: tuple[LeaseChange, ...]
 
 
 class PartProgressed(Event, frozen=True):

@@ -3,10 +3,18 @@
 Moments are steady ms unless they say otherwise.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
-from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, write_part_id
+from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.parts import LeaseChange, PartEnd, PartName, QueuedPart, write_part_id
 from scheduler_service.domain.wire import OutboundRequest
+
+CLAIMED, LOST, WITHDRAWN = "claimed", "lost", "withdrawn"
+"""What happened to a lease, in the stores, in the history and on the wire (`parts.lua` has the first two)."""
+DOWNTIME_GRACE_MS = MINUTE
+"""The least time that a part has after a start of the scheduler, SPEC section 8 (`parts.lua`: GRACE)."""
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -41,11 +49,17 @@ class Sight(msgspec.Struct, frozen=True, gc=False):
 
 
 class Leased(msgspec.Struct, frozen=True, gc=False):
-    """A part leased to an instance until `until`, with its current options."""
+    """A part leased to an instance until `until`, with its current options.
+
+    `changes` are those of its leases that its job has not taken yet, this one included. `first_claim` is that
+    of its step: the attempt's limit counts from it.
+    """
 
     lease: str
     until: int
     part: QueuedPart
+    changes: tuple[LeaseChange, ...] = ()
+    first_claim: int | None = None
 
 
 class Renewed(msgspec.Struct, frozen=True, gc=False):
@@ -63,20 +77,81 @@ class Renewed(msgspec.Struct, frozen=True, gc=False):
 
 
 class EndedPart(msgspec.Struct, frozen=True, gc=False):
-    """A part that has ended, to be delivered to its job; `request` is the one that its instances got."""
+    """A part that has ended, to be delivered to its job; `request` is the one that its instances got.
+
+    `changes` as in `Leased`. `is_withdrawn`: its job did not wait for it any more; nothing is delivered.
+    """
 
     part_id: str
     job_id: str
     name: PartName
     end: PartEnd
     request: OutboundRequest
+    changes: tuple[LeaseChange, ...] = ()
+    is_withdrawn: bool = False
+
+
+class ChangedPart(msgspec.Struct, frozen=True, gc=False):
+    """A part that is not over, with the changes of its leases that its job has not taken yet."""
+
+    part_id: str
+    job_id: str
+    name: PartName
+    changes: tuple[LeaseChange, ...]
 
 
 class Swept(msgspec.Struct, frozen=True, gc=False):
-    """The result of checking leases: ended parts, and when to check again (None: no lease is left)."""
+    """The result of checking leases and queue timeouts: ended parts, parts that are free again, and when to
+    check again (None: nothing has a moment).
+    """
 
     ended: tuple[EndedPart, ...]
     next_look: int | None
+    freed: tuple[ChangedPart, ...] = ()
+
+
+class QueueQuery(msgspec.Struct, frozen=True, gc=False):
+    """Asks for the figures of queues, or for what is held of the queue `name`: at most `limit` after `after`.
+
+    `after` is the name of a queue, or the id of a part.
+    """
+
+    tenant: str
+    name: str | None = None
+    after: str = ""
+    limit: int = 50
+
+
+class QueueFigures(msgspec.Struct, frozen=True, gc=False):
+    """A queue: how many parts wait, since when the oldest of them does (wall ms), and how many are leased."""
+
+    name: str
+    depth: int = 0
+    oldest: int | None = None
+    held: int = 0
+
+
+class HeldPart(msgspec.Struct, frozen=True, gc=False):
+    """A part that `instance` has under a lease until `until`; `total` is the number of parts of its step."""
+
+    part_id: str
+    job_id: str
+    name: PartName
+    total: int
+    instance: str
+    until: int
+
+
+def merge_figures(found: Iterable[QueueFigures], limit: int) -> list[QueueFigures]:
+    """The sums for each queue, in order of the names, at most `limit`."""
+    merged: dict[str, QueueFigures] = {}
+    for one in found:
+        other = merged.get(one.name, QueueFigures(one.name))
+        known = [moment for moment in (one.oldest, other.oldest) if moment is not None]
+        merged[one.name] = QueueFigures(
+            one.name, one.depth + other.depth, min(known, default=None), one.held + other.held
+        )
+    return [merged[name] for name in sorted(merged)[:limit]]
 
 
 def rank_of(part: QueuedPart) -> Rank:

@@ -6,6 +6,7 @@ keep their remaining time (SPEC section 3, Clock).
 """
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import msgspec
 
@@ -49,5 +50,11 @@ def month_length(year: int, month: int) -> int:
 
 def rfc3339(moment: int) -> str:
     """`moment` as RFC 3339 in UTC with milliseconds, as in `2026-01-31T09:00:00.000Z`."""
+    # Every request carries one, and most share their second: so this costs a sixth of a datetime's text.
+    return f"{_text_of_second(moment // SECOND)}.{moment % SECOND:03d}Z"
+
+
+@lru_cache(maxsize=256)
+def _text_of_second(second: int) -> str:
     # Not strftime: it writes the year 92 without zeros.
-    return as_datetime(moment).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return as_datetime(second * SECOND).replace(tzinfo=None).isoformat(timespec="seconds")

@@ -5,7 +5,7 @@ import hashlib
 import msgspec
 
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
 
 BROADCAST, SHARD = "broadcast", "shard"
 SPREAD = frozenset({BROADCAST, SHARD})
@@ -44,7 +44,8 @@ class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One part of a step that calls instances.
 
     `serial` names its current call, or, if `request` is None, the search for another instance. An ended part
-    has only `end`. `refused` are the instances that answered that they drain.
+    has only `end`. `refused` are the instances that drain, were not reached or do not know the job. `fault`:
+    the one before was not reached; `gone`: the answer of the last one that does not know the job.
     """
 
     index: int
@@ -54,6 +55,8 @@ class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     sent_at: int = 0
     end: PartEnd | None = None
     refused: tuple[str, ...] = ()
+    fault: Fault | None = None
+    gone: Answer | None = None
 
 
 class PartName(msgspec.Struct, frozen=True, gc=False):
@@ -70,7 +73,7 @@ class QueueOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a queue leases the parts of a step (SPEC section 13). Times in ms.
 
     `specific`: the instances that may claim, none: all. `retries` is `maxUnexpectedRetries`, `delay` the
-    pause before one.
+    pause before one. `queue_timeout`: how long a part waits for its first claim.
     """
 
     parallelism: int = 1
@@ -80,12 +83,14 @@ class QueueOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     renew: int = 30_000
     retries: int = 3
     delay: int = 10_000
+    queue_timeout: int = 86_400_000
 
 
 class QueuedPart(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part on its way into a queue. Times are wall ms; `scheduled_at` is the planned moment.
 
-    `job_id` and `tenant` are filled in by the turn.
+    `job_id` and `tenant` are filled in by the turn. `published` (steady) is when its queue timeout begins;
+    None: an earlier version published it, and it has none.
     """
 
     name: PartName
@@ -97,6 +102,19 @@ class QueuedPart(msgspec.Struct, frozen=True, omit_defaults=True):
     created_at: int
     job_id: str = ""
     tenant: str = ""
+    published: int | None = None
+
+
+class LeaseChange(msgspec.Struct, frozen=True, gc=False):
+    """An instance claimed a part, or (`is_lost`) did not renew its lease. `at` is steady.
+
+    `serial` counts the changes of a part, from 1. The job takes each of them once.
+    """
+
+    serial: int
+    instance: str
+    at: int
+    is_lost: bool = False
 
 
 def as_said(end: PartEnd) -> PartEnd:
@@ -110,6 +128,12 @@ def as_said(end: PartEnd) -> PartEnd:
 def digest_said(end: PartEnd) -> bytes:
     """The digest of a completion, to detect a repetition without keeping its data."""
     return hashlib.sha256(msgspec.msgpack.encode(as_said(end))).digest()
+
+
+def end_of_unclaimed(waited: int) -> PartEnd:
+    """The end of a part that no instance has claimed within `waited` ms."""
+    text = f"no instance claimed the work within queueTimeoutSeconds ({waited / 1000:g} s)"
+    return PartEnd(error="queue_timeout", failure_type=FailureType.TIMEOUT, message=text)
 
 
 def write_part_id(name: PartName) -> str:

@@ -172,7 +172,23 @@ class Noted(Record, frozen=True):
     step: int | None = None
 
 
-Detail = AttemptStarted | AttemptEnded | StepEnded | CheckEnded | FeedbackSeen | Noted
+class LeaseChanged(Record, frozen=True):
+    """A part of a step in a queue was claimed by `instance`, or its lease ended without a completion.
+
+    `what`: `claimed`, `lost` (not renewed in time), `withdrawn` (an update names the instance no longer).
+    `part` None: the step has one part.
+    """
+
+    execute_number: int
+    request_counts: int
+    index: int
+    at: int
+    instance: str
+    what: str
+    part: int | None = None
+
+
+Detail = AttemptStarted | AttemptEnded | StepEnded | CheckEnded | FeedbackSeen | Noted | LeaseChanged
 """What happened within one execution; not searched by lists, and dropped first when space is short."""
 
 

@@ -14,6 +14,8 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     `url` is absolute with its scheme (`http`, `https`, `service`): the transport resolves it. `trace` is the
     trace id (32 hex digits) from which the sender makes a new `traceparent`, unless the headers have one.
     `base` is the address of the instance chosen for a `service:` URL; empty: the transport finds it.
+    `awaited`: for how many ms after it is sent its work is awaited; 0: as long as its answer, `timeout`. The
+    sender makes `X-Scheduling-Deadline` of it, so a request that is sent again has a deadline of its own.
     """
 
     method: str
@@ -24,6 +26,7 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     redirects: int = 0
     trace: str = ""
     base: str = ""
+    awaited: int = 0
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -51,11 +54,15 @@ class FaultKind(StrEnum):
 
 @final
 class Fault(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """No answer came; `message` names the address and the remedy, never a secret."""
+    """No answer came; `message` names the address and the remedy, never a secret.
+
+    `unsent`: no connection was made, so that nothing of the request was sent.
+    """
 
     kind: FaultKind
     message: str
     elapsed: int = 0
+    unsent: bool = False
 
 
 Outcome = Answer | Fault
@@ -68,13 +75,14 @@ class CallKind(StrEnum):
     CHECK = "check"
     PART = "part"
     RESOLVE = "resolve"
+    WATCH = "watch"
 
 
 class Token(msgspec.Struct, frozen=True, gc=False):
     """Identifies one call of one life of a job; an answer whose token is not awaited changes nothing.
 
-    `serial` is the index of a step, the number of a check, or, for parts and the search for instances, a
-    number that the attempt uses once.
+    `serial` is the index of a step, the number of a check, the part whose instance is watched, or, for parts
+    and the search for instances, a number that the attempt uses once.
     """
 
     uid: str

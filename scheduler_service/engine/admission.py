@@ -7,6 +7,7 @@ from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.chain import begin
 from scheduler_service.engine.states import WAITING
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
+from scheduler_service.timing.timer import TimerKind
 
 OVERLAP, QUEUE_FULL = "overlap", "queue_full"
 
@@ -19,20 +20,30 @@ def submit(turn: TurnState, run: Open) -> Started:
     return Started(run.execute_number, turn.state_of(run.execute_number), turn.head.uid)
 
 
+def line_up(turn: TurnState, run: Open) -> None:
+    """Takes a new execution that runs as soon as there is capacity, whatever policy and `queueLimit` say.
+
+    `decide` starts it in the same turn if there is capacity already.
+    """
+    turn.requeue(replace(run, state=ExecutionState.ENQUEUED))
+
+
 def admit(turn: TurnState, run: Open) -> None:
-    """Starts `run` if there is capacity; else the job's `overlapPolicy` decides."""
+    """Starts `run` if there is capacity; else the job's `overlapPolicy` decides.
+
+    Nothing ends the backlog of a `fire_all`: who would cancel or overlap it waits until it is worked off.
+    """
     program = turn.program
-    if has_capacity(turn):
+    if has_capacity(turn, run):
         start(turn, run)
-    elif program.overlap == "queue" or run.queued:
-        if len(turn.queued()) > program.queue_limit:
-            skip(turn, run, QUEUE_FULL)
-    elif program.overlap == "cancel_running":
-        while not has_capacity(turn):
-            cancel(turn, turn.live()[0], OVERLAP)
-        start(turn, run)
-    else:
+    elif program.overlap == "skip" and not run.queued:
         skip(turn, run, OVERLAP)
+    elif program.overlap == "cancel_running" and not run.queued and not _catches_up(turn):
+        while not has_capacity(turn, run):
+            cancel(turn, turn.live()[0], OVERLAP)
+        start_queued(turn)  # who waits for that end goes first
+    elif len(turn.queued()) > program.queue_limit:
+        skip(turn, run, QUEUE_FULL)
 
 
 def start(turn: TurnState, run: Open) -> None:
@@ -67,14 +78,34 @@ def drop(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> No
 
 def start_queued(turn: TurnState) -> None:
     """Starts queued executions in order while there is capacity."""
-    while (first := turn.first_queued()) is not None and has_capacity(turn):
+    while (first := turn.first_queued()) is not None and has_capacity(turn, first):
         start(turn, first)
 
 
-def has_capacity(turn: TurnState) -> bool:
-    """Whether one more execution may run now."""
+def has_capacity(turn: TurnState, run: Open) -> bool:
+    """Whether `run` may start now, beside those that run."""
     program = turn.program
-    return program.overlap == "allow" or len(turn.live()) < program.max_concurrency
+    if program.overlap == "allow" and not _keeps_in_line(turn, run):
+        return True
+    return len(turn.live()) < program.max_concurrency
+
+
+def _keeps_in_line(turn: TurnState, run: Open) -> bool:
+    """Whether `run` waits in line under `allow`: as a part of a backlog of `fire_all`, or behind one."""
+    if run.triggered_by is not TriggeredBy.TIMER or turn.program.timer.kind is TimerKind.ONE_TIME:
+        return False
+    return run.queued or _catches_up(turn)
+
+
+def _catches_up(turn: TurnState) -> bool:
+    """Whether a backlog of `fire_all` is being worked off.
+
+    The run of a `one_time` that waited for its job's update is `queued` as well, but is no backlog.
+    """
+    return any(
+        run.queued and turn.program_of(run).timer.kind is not TimerKind.ONE_TIME
+        for run in turn.opens.values()
+    )
 
 
 def new_execution(

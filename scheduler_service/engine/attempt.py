@@ -8,7 +8,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.notification_events import notify_end
-from scheduler_service.engine.parts.dispatch import abandon_parts
+from scheduler_service.engine.parts.dispatch import abandon_parts, stop_watching
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
 from scheduler_service.engine.states import LIVE
@@ -191,6 +191,7 @@ def remember_end(turn: TurnState, run: Open, digest: bytes) -> None:
     """Keeps what is needed to answer late feedback for this attempt."""
     if not turn.program_of(run).asynchronous:
         return
+    stop_watching(turn, run)
     ended = Ended(run.request_counts, run.execute_number, digest)
     turn.change_head(ended=_limit_digests((*turn.head.ended, ended)[-ENDED_KEPT:]))
 

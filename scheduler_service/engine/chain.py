@@ -1,9 +1,8 @@
 """The chain: sends one step after the other and judges each answer (SPEC sections 4 and 5)."""
 
-from scheduler_service.domain.document import Calling, CheckWaiting, Context, FeedbackAwaited, Kept, Open
+from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwaited, Kept, Open
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.records import Exchange, StepEnded, exchange_of
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
@@ -11,7 +10,7 @@ from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.parts.dispatch import dispatch_step
 from scheduler_service.engine.program import Step
-from scheduler_service.engine.requests import Refused, make_request, whole_url
+from scheduler_service.engine.requests import Refused, limits_of, make_request, whole_url
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header, read_retry_after, settle
@@ -52,13 +51,15 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
     context = turn.contexts[run.execute_number]
     before = context.phase
     key = key_of(turn, run, step)
+    timeout, awaited = limits_of(turn, program, context, step.target.timeout)
     request: OutboundRequest | Refused | None = make_request(
         turn,
         program,
         run,
         step.target,
         key=key,
-        timeout=limit_of(turn, context, step.target.timeout),
+        timeout=timeout,
+        awaited=awaited,
         trace=before.request.trace if type(before) is Calling else "",  # one per execution
     )
     if step.dispatch is not None and isinstance(request, OutboundRequest):
@@ -70,12 +71,6 @@ def call_step(turn: TurnState, run: Open, index: int) -> None:
         return
     turn.change_context(run, phase=Calling(index, request, turn.now.wall))
     turn.effects.append(Call(turn.token(run, STEP, index), request))
-
-
-def limit_of(turn: TurnState, context: Context, timeout: int) -> int:
-    """The HTTP timeout of a call, cut to a second after the attempt's limit: the limit wins when both end."""
-    left = context.deadline - turn.now.steady
-    return timeout if timeout < left else max(left, 0) + SECOND
 
 
 def handle_answer(turn: TurnState, run: Open, calling: Calling, outcome: Outcome) -> None:

@@ -8,9 +8,8 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import CheckEnded, exchange_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
-from scheduler_service.engine.chain import limit_of
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
-from scheduler_service.engine.requests import Refused, make_request, own_headers, trace_of
+from scheduler_service.engine.requests import Refused, limits_of, make_request, own_headers, trace_of
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.engine.verdicts import Unreadable, read_report, read_retry_after, settle
@@ -90,18 +89,18 @@ def _request(turn: TurnState, run: Open, serial: int) -> OutboundRequest | Refus
     program = turn.program_of(run)
     context = turn.contexts[run.execute_number]
     key = f"{turn.head.uid}-{run.execute_number}-check-{run.request_counts}-{serial}"
+    limit = program.surroundings.http_timeout if program.check is None else program.check.timeout
+    timeout, _ = limits_of(turn, program, context, limit)
     if program.check is None:
         assert context.location is not None
         return OutboundRequest(
             method="GET",
             url=context.location,
             headers=own_headers(program, run, key),
-            timeout=limit_of(turn, context, program.surroundings.http_timeout),
+            timeout=timeout,
             trace=trace_of(turn.head.uid, run.execute_number),
         )
-    return make_request(
-        turn, program, run, program.check, key=key, timeout=limit_of(turn, context, program.check.timeout)
-    )
+    return make_request(turn, program, run, program.check, key=key, timeout=timeout)
 
 
 def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | FailedCheck:

@@ -12,9 +12,11 @@ from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.parameters import check_schema
 from scheduler_service.engine.parts.options import lead_of
+from scheduler_service.engine.posting import as_accepted_before, find_refused
 from scheduler_service.engine.program import Policy, Program, Step, Surroundings
 from scheduler_service.engine.scope import ANYTHING
 from scheduler_service.engine.targets import Targets, compile_targets
+from scheduler_service.engine.template_warnings import find_template_warnings
 from scheduler_service.engine.warnings import find_warnings
 from scheduler_service.language.expression import FEEDBACK_URLS
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
@@ -46,6 +48,20 @@ def compile_definition(
 
     `system`: a system job, whose step may be `system://NAME`.
     """
+    refused = list(find_refused(definition, surroundings))
+    return _compile(definition, surroundings, refused, system=system)
+
+
+def compile_stored(
+    definition: JobDefinition, surroundings: Surroundings, *, system: bool = False
+) -> Compiled:
+    """As `compile_definition`, for a definition that was accepted when it was posted, perhaps long ago."""
+    return _compile(as_accepted_before(definition), surroundings, [], system=system)
+
+
+def _compile(
+    definition: JobDefinition, surroundings: Surroundings, refused: list[Problem], *, system: bool
+) -> Compiled:
     problems: list[Problem] = []
     timer = _timer(definition, surroundings, problems)
     targets = compile_targets(definition, surroundings, problems, system=system)
@@ -54,10 +70,17 @@ def compile_definition(
         problems.extend(check_schema(definition.params_schema))
     problems.extend(_check_id(definition, system=system))
     problems.extend(_check_policies(definition))
+    wrong = {problem.pointer for problem in problems}
+    problems.extend(problem for problem in refused if problem.pointer not in wrong)
     if problems or timer is None:
         raise DefinitionError(problems)
     program = _assemble(definition, surroundings, timer, targets, system)
-    warnings = (*below_timer(timer.warnings), *find_warnings(definition))
+    warnings = (
+        *below_timer(timer.warnings),
+        *find_warnings(definition),
+        *find_template_warnings(definition, targets, surroundings.environment),
+        *_warn_of_feedback(program),
+    )
     return Compiled(program, warnings, shape_of(definition))
 
 
@@ -227,7 +250,7 @@ def _assemble(
         active=definition.active,
         job_name=definition.job_name,
         object_id=definition.object_id,
-        creator=definition.creator,
+        creator=definition.creator or "",
         labels=definition.labels,
         parent_job=definition.parent_job,
         parent_execution=definition.parent_job_execution,
@@ -235,6 +258,27 @@ def _assemble(
         params_schema=definition.params_schema,
         system=system,
     )
+
+
+def _warn_of_feedback(program: Program) -> list[Problem]:
+    """A warning about an asynchronous job whose outcome may never be reported."""
+    targets = [*(step.target for step in program.steps), *(entry.target for entry in program.notifications)]
+    if not program.asynchronous or program.check is not None:
+        return []
+    around = program.surroundings
+    if any(target.variables & FEEDBACK_URLS for target in targets):
+        if around.unreachable not in (around.internal_url, around.external_url):
+            return []
+        text = (
+            f"feedback URLs begin with {around.unreachable}, which only this machine reaches: a target "
+            "elsewhere cannot report; set server.external_url"
+        )
+        return [Problem("/async", "feedback_unreachable", text)]
+    text = (
+        "async has neither checkUrl nor a template with ${schedulingFeedbackUrl}: unless the last step "
+        "answers 202 with Location, the attempt runs out of time; add one of them, or remove async"
+    )
+    return [Problem("/async", "no_outcome", text)]
 
 
 def _split(definition: JobDefinition) -> tuple[bytes, dict[str, object], list[list[object]]]:

@@ -6,11 +6,11 @@ from scheduler_service.domain.events import MissedCounted
 from scheduler_service.domain.execution import FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.engine.admission import new_execution, submit
-from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.timing.misfire import MissedRun, plan
+from scheduler_service.engine.admission import line_up, new_execution, submit
+from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
+from scheduler_service.timing.misfire import DueFirings, MissedRun, plan
 from scheduler_service.timing.occurrences import Firing, upcoming
-from scheduler_service.timing.timer import TimerKind
+from scheduler_service.timing.timer import RECURRING, TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"
 COUNT_AGAIN_MS = 10_000
@@ -25,19 +25,26 @@ def fire_due(turn: TurnState) -> None:
     turn.change_head(cursor=due.cursor, next_fire=_moment_of(due.following))
     if due.missed is not None:
         record_missed(turn, due.missed, MISFIRE)
+    in_order = program.timer.misfire_policy == "fire_all"
     for firing in due.caught_up:
-        fire(turn, firing, queued=program.timer.misfire_policy == "fire_all")
+        fire(turn, firing, queued=in_order)
+    in_order = in_order and _is_found_late(turn, due)
     for firing in due.late:
-        fire(turn, firing)
+        fire(turn, firing, queued=in_order and firing.planned_at <= turn.now.wall)
 
 
 def fire(turn: TurnState, firing: Firing, *, queued: bool = False) -> None:
-    """Starts the execution of a planned firing, unless a debug switch holds recurring timers."""
-    recurs = turn.program.timer.kind is not TimerKind.ONE_TIME
-    if recurs and turn.program.surroundings.hold_recurring:
+    """Starts the execution of a planned firing, unless the debug switch of its kind holds it."""
+    around, held = turn.program.surroundings, False
+    if turn.program.timer.kind not in RECURRING:
+        held = around.hold_triggered
+    elif around.hold_recurring and not turn.program.system:
         _record_skipped(turn, DEBUG, firing.planned_at)
         return
-    submit(turn, new_execution(turn, TriggeredBy.TIMER, firing.planned_at, queued=queued))
+    if turn.program.timer.kind is TimerKind.ONE_TIME and _outlives_an_update(turn):
+        line_up(turn, new_execution(turn, TriggeredBy.TIMER, firing.planned_at, queued=True, held=held))
+        return
+    submit(turn, new_execution(turn, TriggeredBy.TIMER, firing.planned_at, queued=queued, held=held))
 
 
 def plan_next(turn: TurnState) -> None:
@@ -73,6 +80,18 @@ def handle_count(turn: TurnState, event: MissedCounted) -> Reply:
     left = tuple(one for one in turn.head.counting if one is not known)
     turn.change_head(counting=left, missed=turn.head.missed + event.count)
     return Taken()
+
+
+def _is_found_late(turn: TurnState, due: DueFirings) -> bool:
+    """Whether the first firing that is due was found late, and so all that were found with it."""
+    if due.missed is not None or due.caught_up:
+        return True
+    return bool(due.late) and turn.now.wall - due.late[0].planned_at > LATE_AFTER
+
+
+def _outlives_an_update(turn: TurnState) -> bool:
+    """Whether an execution runs that started with an earlier definition."""
+    return any(run.revision != turn.head.revision for run in turn.live())
 
 
 def _moment_of(firing: Firing | None) -> int | None:

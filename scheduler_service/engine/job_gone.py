@@ -1,6 +1,7 @@
 """A target that answers 410 with `X-Job-State: gone`: no retry, and the job is paused (SPEC section 13)."""
 
 from scheduler_service.domain.document import Open
+from scheduler_service.domain.effects import ReportPause
 from scheduler_service.domain.execution import ExecutionState, FiringOutcome, TriggeredBy
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.attempt import Broken, cancel, fail
@@ -28,6 +29,7 @@ def pause_gone(turn: TurnState, run: Open, broken: Broken) -> None:
     if not turn.head.active:
         return
     turn.change_head(active=False, paused_at=turn.now.wall, pause_reason=GONE, updated_at=turn.now.wall)
+    turn.effects.append(ReportPause(GONE, run.execute_number))
     for other in list(turn.opens.values()):
         if other.triggered_by is TriggeredBy.TIMER and other.state is ExecutionState.ENQUEUED:
             turn.record_firing(other, FiringOutcome.SKIPPED, GONE)

@@ -10,9 +10,10 @@ from scheduler_service.engine.admission import drop, start_queued
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.firing import fire, fire_due, plan_next, record_missed
+from scheduler_service.engine.ownership import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.parts.queue import reconfigure
 from scheduler_service.engine.states import LIVE
-from scheduler_service.engine.turn_state import TurnState
+from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.timing.misfire import resume
 from scheduler_service.timing.timer import TimerKind
 
@@ -20,8 +21,14 @@ PAUSED, SUPERSEDED, DESTROYED = "paused", "superseded", "destroyed"
 
 
 def create(job: Job, event: Created, now: Now) -> Decision:
-    """Creates the job; what is due at once, as a `one_time`, fires in the same turn."""
+    """Creates the job; what is due at once, as a `one_time`, fires in the same turn.
+
+    A definition that calls the job's owner is refused where it has none.
+    """
     program = job.programs[event.revision]
+    refusal = None if event.restored else refuse_ownerless(program, event.owner)
+    if refusal is not None:
+        return Decision(None, reply=refusal)
     active = program.active and not program.starts_paused
     head = Head(
         uid=event.uid,
@@ -44,9 +51,12 @@ def create(job: Job, event: Created, now: Now) -> Decision:
 
 
 def answer_existing(turn: TurnState, event: Created) -> Reply:
-    """Answers a creation of an existing job: an equal definition changes nothing, another is a conflict."""
+    """Answers a creation of an existing job: an equal definition changes nothing, another is a conflict.
+
+    So is an equal one of another service, if the definition calls its owner: it then means something else.
+    """
     if turn.program.fingerprint == event.fingerprint:
-        return Unchanged()
+        return refuse_other_owner(turn.program, turn.head.owner, event.owner) or Unchanged()
     return Refusal(
         RefusalCode.CONFLICT,
         f"the job {turn.program.job_id!r} exists with another definition; "
@@ -64,6 +74,10 @@ def update(turn: TurnState, event: Updated) -> Reply:
             " read it again",
             "/If-Match",
         )
+    owner = turn.head.owner if event.owner is None else event.owner
+    refusal = refuse_ownerless(turn.programs[event.revision], owner)
+    if refusal is not None:
+        return refusal
     _close_schedule(turn)
     for run in list(turn.opens.values()):
         if run.triggered_by is TriggeredBy.TIMER and run.state not in LIVE:
@@ -78,7 +92,7 @@ def update(turn: TurnState, event: Updated) -> Reply:
         active=active,
         paused_at=None if active else turn.head.paused_at or turn.now.wall,
         pause_reason=None if active else turn.head.pause_reason or PAUSED,
-        owner=turn.head.owner if event.owner is None else event.owner,
+        owner=owner,
     )
     if was_active and not active:
         _take_offline(turn, drain=False)
@@ -130,6 +144,8 @@ def _close_schedule(turn: TurnState) -> None:
     """Records what the old schedule still owes: every planned firing ends in the ledger (SPEC section 3)."""
     fire_due(turn)
     head, timer = turn.head, turn.program.timer
+    if head.active and head.next_fire is None:
+        return  # it has ended; a version that reads the timer otherwise must not find more in it
     owed = resume(timer, head.cursor, seed=head.uid, now=turn.now.wall)
     if owed.missed is not None:
         record_missed(turn, owed.missed, SUPERSEDED if head.active else PAUSED)
@@ -150,3 +166,11 @@ def _take_offline(turn: TurnState, *, drain: bool) -> None:
                 cancel(turn, run, PAUSED)
         elif run.triggered_by is TriggeredBy.TIMER and run.state is ExecutionState.ENQUEUED:
             drop(turn, run, PAUSED)
+            if turn.program.timer.kind is TimerKind.ONE_TIME:
+                _owe_again(turn)
+
+
+def _owe_again(turn: TurnState) -> None:
+    """The `one_time` whose execution never started has not fired: it does when the job is resumed."""
+    turn.change_head(cursor=replace(turn.head.cursor, last=None))
+    plan_next(turn)

@@ -21,7 +21,9 @@ from scheduler_service.domain.events import (
     Destroyed,
     Event,
     FeedbackArrived,
+    InstanceLost,
     InstancesResolved,
+    LeasesChanged,
     MissedCounted,
     PartEnded,
     PartProgressed,
@@ -47,13 +49,16 @@ from scheduler_service.engine.firing import fire_due, handle_count, repeat_count
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.notification_events import OWN_FAULT, TIMEOUT, failure_event, notify
 from scheduler_service.engine.parameters import check_parameters
+from scheduler_service.engine.parts.in_hand import handle_loss
 from scheduler_service.engine.parts.instances import handle_instances, handle_part_answer
 from scheduler_service.engine.parts.join import record_open_parts
+from scheduler_service.engine.parts.leases import handle_lease_changes
 from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress, record_queued_parts
 from scheduler_service.engine.resuming import adopt, resume_calls, send_unsent
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.values import parse_json
+from scheduler_service.timing.timer import RECURRING
 
 OWN_JOB = Refusal(
     RefusalCode.CONFLICT,
@@ -101,10 +106,14 @@ def _take(turn: TurnState, event: Event) -> Reply:
             return handle_feedback(turn, event)
         case InstancesResolved():
             return handle_instances(turn, event)
+        case InstanceLost():
+            return handle_loss(turn, event)
         case PartEnded():
             return handle_part_end(turn, event)
         case PartProgressed():
             return handle_part_progress(turn, event)
+        case LeasesChanged():
+            return handle_lease_changes(turn, event)
         case Resumed(alive=alive, away=away):
             resume_calls(turn, frozenset(alive), frozenset(away))
             return _run_due(turn)
@@ -198,7 +207,7 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
         TriggeredBy.REPLAY if event.replay else TriggeredBy.MANUAL,
         turn.now.wall if event.planned_at is None else event.planned_at,
         params=event.params,
-        held=around.hold_triggered,
+        held=around.hold_triggered and turn.program.timer.kind not in RECURRING,
     )
     if event.replay is not None:
         run = replace(run, from_step=event.replay.from_step, replayed=event.replay.responses)
@@ -234,9 +243,12 @@ def _release(turn: TurnState, event: Released) -> Reply:
 
 
 def _no_execution(turn: TurnState, number: int) -> Reply:
+    job_id = turn.program.job_id
     if 1 <= number <= turn.head.execute_number:
-        return Refusal(RefusalCode.CONFLICT, f"execution {number} has ended", "/executionId")
-    return Refusal(RefusalCode.ABSENT, f"there is no execution {number}", "/executionId")
+        return Refusal(
+            RefusalCode.CONFLICT, f"execution {number} of the job {job_id!r} has ended", "/executionId"
+        )
+    return Refusal(RefusalCode.ABSENT, f"the job {job_id!r} has no execution {number}", "/executionId")
 
 
 def _time_out(turn: TurnState, run: Open, context: Context) -> None:

@@ -1,6 +1,6 @@
 """Notifications: which event goes to which entry, and the body it carries (SPEC section 7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Concatenate, ParamSpec
 
 import msgspec
@@ -22,6 +22,10 @@ IN_PROGRESS, SUCCEED, FAILED, TIMEOUT = "inprogress", "succeed", "failed", "time
 FINAL_SUCCEED, FINAL_FAILED = "finalSucceed", "finalFailed"
 FINAL = frozenset({FINAL_SUCCEED, FINAL_FAILED})
 OWN_FAULT = "500"
+NOTHING_GIVEN: Mapping[str, object] = dict.fromkeys(
+    ("status", "message", "error", "progress", "datetime", "data")
+)
+"""The members that every `response` has (SPEC section 7), as they are where the target gave none."""
 WEBHOOK_ID = "webhook-id"
 
 P = ParamSpec("P")
@@ -164,7 +168,7 @@ def _deliver(
     key = f"{delivery_id}-n"
     body = {
         "httpStatus": event.http_status,
-        "response": event.response,
+        "response": {**NOTHING_GIVEN, **event.response},
         "jobId": program.job_id,
         "executeNumber": run.execute_number,
         "requestCounts": run.request_counts,

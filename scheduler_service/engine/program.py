@@ -1,5 +1,7 @@
 """A compiled definition: what `decide` needs of it, parsed and checked once by `engine.compile`."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from client_sdk.models.fields import JitterKind
@@ -15,7 +17,9 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     `internal_url`, `external_url`: bases of feedback URLs. `follow`: origins that a whole URL from a
     response may lead to. `queues`: this host has pull queues. `http_timeout` is both the default and the
-    maximum of a step's `timeoutSeconds`.
+    maximum of a step's `timeoutSeconds`. `judge_target` says why no request to the host of an `http(s)` URL
+    is ever let through, or None; without it no host is judged when a definition is posted. `unreachable`: a
+    base of feedback URLs that targets on other machines cannot reach.
     """
 
     internal_url: str = "http://127.0.0.1:8000"
@@ -31,6 +35,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     hold_triggered: bool = False
     tenant: str = DEFAULT_TENANT
     queues: bool = True
+    judge_target: Callable[[str], str | None] | None = None
+    unreachable: str | None = None
 
 
 class Policy(msgspec.Struct, frozen=True):

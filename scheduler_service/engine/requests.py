@@ -7,10 +7,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from scheduler_service.domain.document import Kept, Open
+from scheduler_service.domain.document import Context, Kept, Open
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
+from scheduler_service.engine.ownership import OWN, OWN_BEHIND
 from scheduler_service.engine.program import Prerendered, Program, Target
 from scheduler_service.engine.scope import scope_for
 from scheduler_service.engine.turn_state import TurnState
@@ -18,8 +19,6 @@ from scheduler_service.language.rendering import Scope, Unrenderable, render_jso
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, names_service, resolve_whole
 from scheduler_service.language.values import as_json, as_text, scrub
 
-OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")
-OWN_BEHIND = re.compile(r"((?i:service)://\{serviceGateway\}/)\{serviceName\}(?=[/?#]|$)")
 AS_JSON: Headers = (("Content-Type", "application/json"),)
 FORM = "application/x-www-form-urlencoded"
 NO_OWNER = "{serviceName} is the service that declares the job, but no service does; write the service's name"
@@ -48,10 +47,11 @@ def make_request(
     *,
     key: str,
     timeout: int,
+    awaited: int = 0,
     extra: dict[str, object] | None = None,
     trace: str = "",
 ) -> OutboundRequest | Refused:
-    """The request of `target` for this attempt, or why it cannot be made. `timeout` in ms.
+    """The request of `target` for this attempt, or why it cannot be made. `timeout` and `awaited` in ms.
 
     `trace`: the execution's trace id, if the caller has it.
     """
@@ -79,7 +79,29 @@ def make_request(
         timeout=timeout,
         redirects=target.redirects,
         trace=trace or trace_of(head.uid, run.execute_number),
+        awaited=awaited,
     )
+
+
+def limits_of(turn: TurnState, program: Program, context: Context, timeout: int) -> tuple[int, int]:
+    """The HTTP timeout of a step's call, and how long its work is awaited, in ms.
+
+    The timeout is cut to a second after the attempt's limit: the limit wins when both end. The work of an
+    asynchronous job is awaited until that limit, other work as long as its answer; 0: until the timeout.
+    """
+    left = context.deadline - turn.now.steady
+    if timeout < left:
+        return timeout, left if program.asynchronous else 0
+    return max(left, 0) + SECOND, max(left, 1)
+
+
+def sent_again(turn: TurnState, run: Open, request: OutboundRequest) -> OutboundRequest:
+    """`request` as it is sent again: the same bytes, awaited for what is left of the attempt by now."""
+    if not request.awaited:
+        return request
+    left = max(turn.contexts[run.execute_number].deadline - turn.now.steady, 1)
+    awaited = left if turn.program_of(run).asynchronous else min(left, request.timeout)
+    return msgspec.structs.replace(request, awaited=awaited)
 
 
 def prerender(target: Target) -> Prerendered | None:

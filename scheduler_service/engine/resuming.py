@@ -10,8 +10,9 @@ from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of
-from scheduler_service.engine.parts.dispatch import resend_parts
+from scheduler_service.engine.parts.dispatch import resend_parts, watch_instances
 from scheduler_service.engine.parts.queue import withdraw_all
+from scheduler_service.engine.requests import sent_again
 from scheduler_service.engine.retry import Failure, GiveUp
 from scheduler_service.engine.turn_state import TurnState, replace
 
@@ -33,6 +34,7 @@ def resume_calls(turn: TurnState, alive: frozenset[Token], away: frozenset[Holde
         if run.holder != turn.holder:
             run, context = _take_over(turn, run, context)
         _resend(turn, run, context, lambda token: token not in alive)
+        watch_instances(turn, run, context)
 
 
 def send_unsent(turn: TurnState, token: Token) -> Reply:
@@ -58,6 +60,7 @@ def adopt(turn: TurnState, event: Adopted) -> Reply:
         if context is not None:
             turn.contexts.setdefault(run.execute_number, context)  # a durable one is never older
             turn.put(replace(run, holder=turn.holder))
+            watch_instances(turn, run, turn.contexts[run.execute_number])
     return Taken()
 
 
@@ -89,4 +92,4 @@ def _resend(turn: TurnState, run: Open, context: Context, is_lost: Callable[[Tok
     if not is_lost(token):
         return
     assert isinstance(context.phase, (Calling, Checking))
-    turn.effects.append(Call(token, context.phase.request))
+    turn.effects.append(Call(token, sent_again(turn, run, context.phase.request)))

@@ -61,7 +61,7 @@ class _Compiler:
         made = []
         for index, step in enumerate(self._definition.request):
             pointer = f"/request/{index}"
-            target = self._request(step, pointer, self._names(index))
+            target = self._request(step, pointer, self._step_names(index))
             if target is not None:
                 dispatch = compile_dispatch(step, self._begin(step.url), pointer, self._problems)
                 made.append(
@@ -130,6 +130,11 @@ class _Compiler:
             resp_env_names=tuple(named),
             allowance=self._allowance,
         )
+
+    def _step_names(self, index: int) -> Names:
+        names = self._names(index)
+        queue = ("queue",) if self._surroundings.queues else ()
+        return msgspec.structs.replace(names, schemes=(*names.schemes, *queue))
 
     def _direct(self, step: RequestStep, pointer: str, names: Names) -> Target | None:
         """A request outside the chain, which is never dispatched to instances."""
@@ -208,7 +213,8 @@ class _Compiler:
         if given > cap:
             text = (
                 f"timeoutSeconds {step.timeout_seconds:g} is more than the platform allows a call "
-                f"({cap / SECOND:g} s); make longer work asynchronous"
+                f"({cap / SECOND:g} s); make longer work asynchronous, or raise "
+                "defaults.http_timeout_seconds"
             )
             self._problems.append(Problem(f"{pointer}/timeoutSeconds", "range", text))
         return max(given, 1)

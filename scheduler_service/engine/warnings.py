@@ -1,19 +1,43 @@
-"""Warnings about a valid definition that probably has a mistake (SPEC sections 5, 6 and 7)."""
+"""Warnings about a valid definition that probably has a mistake (SPEC sections 5, 6, 7 and 13)."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from client_sdk.models import JobDefinition
 from scheduler_service.domain.errors import Problem
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.notification_events import FINAL
+from scheduler_service.engine.parts.options import read_options
 from scheduler_service.engine.retry import NEVER_RETRIED
 
 CLASSES = frozenset({"4xx", "5xx"})
 CODES = frozenset(
-    {"timeout", "template", "check", "no_instance", "egress", "response_too_large", "lost", "cancelled"}
+    {
+        "timeout",
+        "template",
+        "check",
+        "no_instance",
+        "instance_lost",
+        "egress",
+        "response_too_large",
+        "lost",
+        "cancelled",
+        "partial",
+        "queue_timeout",
+    }
 )
 """The error codes of SPEC section 5 that are words; a business code may be any other."""
 
+NEAR = 0.8
+KEY_MAX = 64
 EVENTS = FINAL | {"inprogress", "succeed", "failed", "timeout"}
+
+UNTOLD = {
+    ("finalFailed",): "no notification says that an execution has failed for good",
+    ("finalSucceed",): "no notification says that an execution has succeeded",
+    ("finalFailed", "finalSucceed"): "no notification says how an execution ended",
+}
+"""What is not sent where these events match no entry."""
 
 
 def find_warnings(definition: JobDefinition) -> Iterator[Problem]:
@@ -25,8 +49,9 @@ def find_warnings(definition: JobDefinition) -> Iterator[Problem]:
             yield Problem(pointer, "never_retried", f"{code} is never retried; remove it")
         yield from _about_spelling(policy.errors, CLASSES | CODES, pointer)
     for index, entry in enumerate(definition.notification):
-        yield from _about_spelling(entry.keys, EVENTS, f"/notification/{index}/stateEquals")
+        yield from _about_events(entry.keys, f"/notification/{index}/stateEquals")
     yield from _about_final(definition)
+    yield from _about_claims(definition)
 
 
 def _about_check(definition: JobDefinition) -> Iterator[Problem]:
@@ -44,11 +69,41 @@ def _about_spelling(given: frozenset[str], known: frozenset[str], pointer: str) 
             yield Problem(pointer, "spelling", message)
 
 
+def _about_events(given: frozenset[str], pointer: str) -> Iterator[Problem]:
+    """A code of the business may be any text, so only near misses of the fixed keys are told."""
+    meant = {name.lower(): name for name in EVENTS}
+    for key in sorted(given - EVENTS):
+        near = get_close_matches(key[:KEY_MAX].lower(), sorted(meant), n=1, cutoff=NEAR)
+        if near:
+            message = f"{key[:KEY_MAX]!r} is not an event of the scheduler; did you mean {meant[near[0]]!r}?"
+            yield Problem(pointer, "spelling", message)
+
+
 def _about_final(definition: JobDefinition) -> Iterator[Problem]:
     entries = definition.notification
     covered = {key for key in FINAL for entry in entries if not entry.keys or key in entry.keys}
     missing = sorted(FINAL - covered)
     if entries and missing:
         them = "it" if len(missing) == 1 else "both"
-        text = f"no entry gets {' and '.join(missing)}; add {them} to stateEquals, or leave stateEquals out"
+        text = (
+            f"no entry gets {' and '.join(missing)}: {UNTOLD[tuple(missing)]}; this may be meant, else add "
+            f"{them} to stateEquals"
+        )
         yield Problem("/notification", "no_final_notification", text)
+
+
+def _about_claims(definition: JobDefinition) -> Iterator[Problem]:
+    """The limit and the first lease both begin with the first claim: a retry needs what is left after it."""
+    limit = definition.timeout_seconds
+    for index, step in enumerate(definition.request):
+        if not step.url.lower().startswith("queue:"):
+            continue
+        options = read_options(step)
+        lease, delay = options.lease / SECOND, options.delay / SECOND
+        if options.retries and limit <= lease + delay:
+            text = (
+                f"a worker that dies has no successor: timeoutSeconds {limit:g} ends before leaseSeconds "
+                f"{lease:g} and unexpectedRetryDelaySeconds {delay:g} have passed; give timeoutSeconds more "
+                f"than {lease + delay:g}, a shorter leaseSeconds, or maxUnexpectedRetries 0"
+            )
+            yield Problem(f"/request/{index}", "no_second_claim", text)

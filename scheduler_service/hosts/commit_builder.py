@@ -6,6 +6,7 @@ import msgspec
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import (
+    AcceptChanges,
     Delivery,
     Effect,
     Notify,
@@ -29,7 +30,7 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered, StoredJob
 
 BOOT_BITS = 32
-QUEUE_WRITES = (PublishParts, WithdrawParts, ReconfigureParts)
+QUEUE_WRITES = (PublishParts, WithdrawParts, ReconfigureParts, AcceptChanges)
 WRITTEN = frozenset((Notify, *QUEUE_WRITES))
 """The effects of which something may lie in the turn's transaction."""
 

@@ -2,11 +2,23 @@
 
 from collections.abc import Mapping
 
-from scheduler_service.domain.effects import Abandon, Call, CountMissed, Effect, Inform, Notify, Retire
+from scheduler_service.domain.effects import (
+    Abandon,
+    Call,
+    CountMissed,
+    Effect,
+    Inform,
+    Notify,
+    ReportPause,
+    Retire,
+    Unwatch,
+    WatchInstance,
+)
 from scheduler_service.domain.wire import Token
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.in_flight import CallsInFlight, PartsInFlight
+from scheduler_service.hosts.instance_watches import InstanceWatches
 from scheduler_service.hosts.misfire_counter import MisfireCounter
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.redelivery import Redelivery
@@ -21,6 +33,7 @@ class EffectHandlers:
         self, parts: HostParts, *, store: StateStore, send_guard: SendGuard, redelivery: Redelivery
     ) -> None:
         sender, log, limits = parts.sender, parts.log, parts.limits
+        self._log = log
         self.calls = CallsInFlight(sender=sender, send_guard=send_guard, redelivery=redelivery, log=log)
         self.parts = PartsInFlight(
             sender=sender,
@@ -30,6 +43,7 @@ class EffectHandlers:
             log=log,
             wake_claimers=parts.wake_claimers,
         )
+        self.watches = InstanceWatches(router=parts.router, redelivery=redelivery, log=log)
         self.counter = MisfireCounter(count=parts.count, redelivery=redelivery, log=log)
         self.notifications = NotificationSender(
             sender=sender,
@@ -57,6 +71,12 @@ class EffectHandlers:
                     self.calls.inform(request)
                 case CountMissed(revision=revision):
                     self.counter.ask(job_id, programs[revision].timer, effect)
+                case WatchInstance():
+                    self.watches.start(job_id, effect)
+                case Unwatch(token=token):
+                    self.watches.end(token)
+                case ReportPause(reason=reason, execute_number=number):
+                    self._log("job_paused", jobId=job_id, reason=reason, execution=number)
                 case Retire():
                     pass  # its cache entry goes when the turn has ended
                 case _:
@@ -76,4 +96,5 @@ class EffectHandlers:
         await self.counter.stop()
         await self.calls.stop()
         await self.parts.stop()
+        await self.watches.stop()
         await self.notifications.stop()

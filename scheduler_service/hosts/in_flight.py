@@ -6,9 +6,11 @@ from typing import Any
 
 from scheduler_service.domain.effects import (
     AbandonPart,
+    AcceptChanges,
     CallPart,
     Effect,
     MarkDraining,
+    MarkRefused,
     PublishParts,
     QueueWrite,
     ReconfigureParts,
@@ -90,7 +92,7 @@ class CallsInFlight(_InFlight):
     def inform(self, request: OutboundRequest) -> None:
         """Sends `request` once and awaits nothing; beyond 1,000 at a time it is dropped."""
         if len(self._informs) >= INFORMS:
-            self._log("inform_dropped", pending=len(self._informs))
+            self._log("notice_dropped", pending=len(self._informs))
             return
         self._informs.start_soon(send_once(self._sender, request, self._log))
 
@@ -178,8 +180,12 @@ class PartsInFlight(_InFlight):
                 self._abandon(token)
             case MarkDraining(tenant=tenant, service=service, instance=instance):
                 self._router.mark_draining(tenant, service, instance)
+            case MarkRefused(tenant=tenant, service=service, instance=instance):
+                self._router.mark_refused(tenant, service, instance)
             case PublishParts() | WithdrawParts() | ReconfigureParts():
                 self._wake_claimers(effect)
+            case AcceptChanges():
+                pass  # written with the turn; nobody waits for it
             case _:
                 raise AssertionError(f"no handler for the effect {effect!r}")
 
@@ -243,5 +249,5 @@ async def send_once(sender: Sender, request: OutboundRequest, log: Log, may_go: 
     except NotSent:
         raise
     except Exception as error:  # noqa: BLE001 - every call must end, also when the sender is broken
-        log("sender_broke", error=repr(error))
+        log("sender_failed", error=repr(error))
         return Fault(FaultKind.CONNECT, f"the request could not be sent: {type(error).__name__}")

@@ -15,7 +15,9 @@ from scheduler_service.domain.events import (
     Destroyed,
     Event,
     FeedbackArrived,
+    InstanceLost,
     InstancesResolved,
+    LeasesChanged,
     MissedCounted,
     PartEnded,
     PartProgressed,
@@ -45,8 +47,10 @@ Plain = (
     | Released
     | MissedCounted
     | InstancesResolved
+    | InstanceLost
     | PartEnded
     | PartProgressed
+    | LeasesChanged
 )
 AnyReply = Taken | Unchanged | Started | Reactivated | Recalled | Refusal
 

@@ -226,7 +226,7 @@ class NotificationSender:
             try:
                 await self._store.settle((settlement,))
             except StoreError as error:
-                self._log("delivery_unsettled", delivery=after.delivery_id, error=str(error))
+                self._log("delivery_not_settled", delivery=after.delivery_id, error=str(error))
                 await self._clock.sleep(SETTLE_PAUSE_MS)
             else:
                 return

@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.jsonpath import Path, compile_path
+from scheduler_service.language.places import OFFERED
 
 NOTIFY_BODY = "schedulingNotifyBody"
 FEEDBACK_URLS = frozenset(
@@ -72,13 +73,15 @@ class Names(msgspec.Struct, frozen=True):
     """The names known when a template is compiled.
 
     `system`: the system variables. `environment`: the names of the tenant's environment. `resp_env_names`:
-    the named responses. `allowance`: the limit that the texts of a definition share, if any.
+    the named responses. `allowance`: the limit that the texts of a definition share, if any. `schemes`: those
+    of a url that messages offer.
     """
 
     system: frozenset[str] = SYSTEM_VARIABLES
     environment: frozenset[str] = frozenset()
     resp_env_names: tuple[str, ...] = ()
     allowance: Allowance | None = None
+    schemes: tuple[str, ...] = OFFERED
 
 
 class Expression(msgspec.Struct, frozen=True):

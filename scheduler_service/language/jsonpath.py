@@ -5,11 +5,12 @@ from itertools import accumulate
 from typing import final
 
 import msgspec
-from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError, JSONPathQuery
+from jsonpath_rfc9535 import JSONPathError, JSONPathQuery
 from jsonpath_rfc9535.selectors import IndexSelector, NameSelector
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.filters import DEPTH_MAX, Budget, Exhausted
+from scheduler_service.language.jsonpath_parser import NameEnvironment
 from scheduler_service.language.selection import Selection, plan
 from scheduler_service.language.values import as_json
 
@@ -119,7 +120,7 @@ def _follow(steps: tuple[str | int, ...], root: object) -> object:
 
 def _read(text: str) -> JSONPathQuery:
     try:
-        return JSONPathEnvironment().compile(text)
+        return NameEnvironment().compile(text)
     except JSONPathError as error:
         column = None if error.token is None else error.token.index
         raise ExpressionError(f"not a JSONPath: {_explain(error.args[0])}", column=column) from error

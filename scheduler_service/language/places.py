@@ -10,10 +10,15 @@ from scheduler_service.language.values import scrub
 SCHEMES = ("http", "https", "service", "queue", "system")
 """The schemes of SPEC section 9, and that of system jobs."""
 
-NO_SCHEME = f"a url begins with one of {', '.join(name + '://' for name in SCHEMES)} or service:/"
+OFFERED = ("http", "https", "service")
+"""Those that every url may have; a step may have `queue` too."""
 
+SHOWN_MAX = 80
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _SEPARATOR = re.compile(r"[/?#]")
+_HOST = re.compile(
+    r"(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+|[A-Za-z0-9-]+(?=:\d))(?::\d{1,5})?(?:[/?#]|$)"
+)
 _UNSAFE = re.compile(r"[^\x21-\x7e]+")
 
 
@@ -48,14 +53,17 @@ def place_after(prefix: str, *, opened: bool) -> Place:
     return Place.QUERY if "?" in tail else Place.PATH
 
 
-def check_start(prefix: str) -> None:
+def check_start(prefix: str, *, offered: tuple[str, ...]) -> None:
     """Refuses a url whose literal beginning has no known scheme, no host, or user information.
 
-    `prefix` is the url with a letter in place of each value. Raises ExpressionError.
+    `prefix` is the url with a letter in place of each value, `offered` the schemes that the message names.
+    Raises ExpressionError.
     """
     scheme = _SCHEME.match(prefix)
     if not scheme or scheme.group()[:-1].lower() not in SCHEMES:
-        raise ExpressionError(NO_SCHEME, column=0)
+        known = ", ".join(f"{name}://" for name in offered)
+        text = f"a url begins with one of {known} or service:/{_suggest(prefix)}"
+        raise ExpressionError(text, column=0)
     rest = prefix[scheme.end() :]
     if scheme.group().lower() == "service:" and rest.startswith("/") and not rest.startswith("//"):
         return
@@ -64,6 +72,13 @@ def check_start(prefix: str) -> None:
         raise ExpressionError(f"the url has no host after {scheme.group()}", column=scheme.end())
     if "@" in authority:
         raise ExpressionError("a url cannot contain user information; use a header", column=scheme.end())
+
+
+def _suggest(prefix: str) -> str:
+    """The value, with `http://` where it begins with a host and a port."""
+    shown = prefix if len(prefix) <= SHOWN_MAX else f"{prefix[:SHOWN_MAX]}…"
+    meant = f"; did you mean http://{shown}?" if _HOST.match(prefix) else ""
+    return f", not {shown!r}{meant}"
 
 
 def encode_literal(literal: str, prefix: str, *, opened: bool) -> str:

@@ -250,7 +250,7 @@ def _placed_parts(pieces: list[str | Found], names: Names) -> tuple[str | Slot, 
             parts.append(_slot(piece, place_after(prefix, opened=opened), names))
             prefix += "x"
     if not opened:
-        check_start(prefix)
+        check_start(prefix, offered=names.schemes)
     return tuple(parts)
 
 

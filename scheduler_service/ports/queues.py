@@ -3,7 +3,18 @@
 from collections.abc import Awaitable
 from typing import Protocol
 
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
+from scheduler_service.domain.leases import (
+    ChangedPart,
+    Claim,
+    EndedPart,
+    HeldPart,
+    Leased,
+    QueueFigures,
+    QueueQuery,
+    Renewed,
+    Sight,
+    Swept,
+)
 from scheduler_service.domain.parts import PartEnd
 
 
@@ -23,22 +34,39 @@ class Queues(Protocol):
     def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
         """The end of the part, to be delivered to its job.
 
-        True: there is nothing to deliver, because the job does not wait for the part any more, or because the
-        lease was completed with the same end before; that is known for a day, of the newest 100,000 leases at
-        least. False: the lease is lost, or the part has ended differently.
+        True: there is nothing to deliver, because the lease was completed with the same end before; that is
+        known for a day, of the newest 100,000 leases at least. False: the lease is lost, or the part has
+        ended differently. Where the job does not wait for the part any more, the result is withdrawn: the end
+        has no effect, and the lease is lost from now on.
         """
 
     def sweep(self, now: int) -> Awaitable[Swept]:
-        """Frees or ends the parts of expired leases, at most 500 at a time."""
+        """Frees or ends the parts of expired leases, and ends parts that nobody has claimed within their
+        queue timeout, at most 500 of each at a time.
+        """
 
     def extend(self, now: int) -> Awaitable[None]:
-        """After a downtime: no lease ends sooner than its full length from `now`."""
+        """After a downtime: no lease ends sooner than its full length from `now`, no queue timeout sooner
+        than after a minute, or its own length where that is less.
+        """
 
-    def drop(self, part_id: str) -> Awaitable[None]:
-        """Deletes an ended part whose job does not wait for it."""
+    def drop(self, part_id: str, *, is_known: bool = False) -> Awaitable[None]:
+        """Deletes an ended part whose job does not wait for it.
+
+        `is_known`: its completion was accepted, and so is a repetition; else the lease is lost from now on.
+        """
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         """Parts whose end may not have been delivered to their job, in order of their ids."""
+
+    async def changed(self, after: str, limit: int) -> list[ChangedPart]:
+        """Parts that are not over with lease changes that their job has not accepted, in order of ids."""
+
+    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
+        """Queues with parts that wait or are leased, by name; with `query.name` at most that one."""
+
+    async def held(self, query: QueueQuery) -> list[HeldPart]:
+        """What is leased of the queue `query.name`, in order of the parts' ids."""
 
 
 class ShardQueues(Queues, Protocol):

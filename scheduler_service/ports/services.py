@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from scheduler_service.domain.effects import CallPart, ResolveInstances
+from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.domain.wire import Token
@@ -52,5 +52,11 @@ class Router(Protocol):
     def leave(self, token: Token) -> None:
         """A call, or a search, is over; does nothing where nothing is held for it."""
 
+    async def wait_for_loss(self, watch: WatchInstance) -> None:
+        """Returns when the instance is lost; `leave` ends the wait."""
+
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:
         """Notes the answer of an instance that it accepts no more work."""
+
+    def mark_refused(self, tenant: str, service: str, instance: str) -> None:
+        """Notes that an instance refused a connection; it is chosen again after its next heartbeat."""

@@ -26,8 +26,13 @@ _RANKS = {role: rank for rank, role in enumerate(Role)}
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """The sender of a request. `service` None: not a service, so all jobs of the tenant are visible."""
+    """The sender of a request. `service` None: not a service, so all jobs of the tenant are visible.
+
+    `name` is that of its key; without keys that of this machine's user. It is the creator of jobs whose
+    definition names none (SPEC section 2).
+    """
 
     tenant: str
     role: Role
     service: str | None = None
+    name: str = ""

@@ -18,6 +18,7 @@ from scheduler_service.domain.records import (
     Exchange,
     ExecutionRecord,
     FeedbackSeen,
+    LeaseChanged,
     Noted,
     Record,
     StepEnded,
@@ -106,6 +107,8 @@ class Masking:
     def _strip(self, record: Record) -> Record | None:
         match record:
             case StepEnded() | CheckEnded() | FeedbackSeen() | Noted() | AttemptStarted() | AttemptEnded():
+                return None
+            case LeaseChanged():
                 return None
             case DeliveryRecord():
                 return self._redact(replace(record, exchange=None))

@@ -35,7 +35,8 @@ class DeclaredJob(msgspec.Struct, frozen=True, gc=False):
 class StoredJob(msgspec.Struct, frozen=True, gc=False):
     """A job that exists. `owner` is the service that created it; empty: it was created in another way.
 
-    `equal`: its definition equals the declared one; determined only if `must_compare` is true.
+    `equal`: its definition equals the declared one; determined only if `must_compare` is true. `is_gone`: it
+    is paused because no instance knew it, and is declared anew since.
     """
 
     uid: str
@@ -43,6 +44,7 @@ class StoredJob(msgspec.Struct, frozen=True, gc=False):
     state: JobState
     owner: str = ""
     equal: bool = True
+    is_gone: bool = False
 
 
 class DriftKind(StrEnum):
@@ -55,7 +57,7 @@ class DriftKind(StrEnum):
     CHANGED = "changed"  # the declaration has changed
     OVERRIDDEN = "overridden"  # the job was edited after the last scan
     KEPT = "kept"  # they differ, and `onChange: keep` keeps the job
-    PAUSED = "paused"  # a person paused it
+    PAUSED = "paused"  # a person paused it, or no instance knew it
     STARTED = "started"  # declared with `active: 0`, and a person started it
     FOREIGN = "foreign"  # another service or a person created a job with this id
     REMOVED = "removed"  # no longer declared, paused until its grace period ends
@@ -160,7 +162,7 @@ def _judge_foreign(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verd
 
 def _judge_present(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verdict:
     done = case.applied
-    was_paused = _is_paused_by_us(done) and declared.active is not False
+    was_paused = (_is_paused_by_us(done) or stored.is_gone) and declared.active is not False
     is_changed = done is None or done.digest != declared.digest
     if stored.equal:
         noted = _note(case, declared.digest, stored.uid, stored.revision, stored.state)

@@ -20,7 +20,7 @@ REASONS: Mapping[DriftKind, str] = {
     DriftKind.CHANGED: "the declaration has changed; the next scan updates the job",
     DriftKind.OVERRIDDEN: "the job was edited; the edit stays until the declaration changes, or force it",
     DriftKind.KEPT: "they differ, and onChange 'keep' keeps the job; force it to apply the declaration",
-    DriftKind.PAUSED: "the job is paused; start it again, or force it",
+    DriftKind.PAUSED: "the job is paused (pauseReason says why); start it again, or force it",
     DriftKind.STARTED: "it is declared with active 0 and was started; pause it, or force it",
     DriftKind.FOREIGN: "the job was created elsewhere and is left alone; destroy it or force it",
     DriftKind.REMOVED: "it is no longer declared and stays paused until destroyed, unless declared again",

@@ -4,6 +4,8 @@ They are not stored: an instance registers again every 30 s, so a scheduler that
 (docs/decisions/0007-routing-state-in-memory.md).
 """
 
+from collections.abc import Callable, Iterator
+
 import msgspec
 
 from scheduler_service.domain.moments import SECOND
@@ -20,7 +22,8 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     `address` is the base `http(s)://host[:port][/path]` of its calls, empty for one that only claims from
     queues. `capacity` None: no limit. `load` is what it reported, by its own measure; `seen` the moment of
     its last sign of life (steady ms). A draining one takes no new work; `drains_by_word`: it reported that
-    itself, instead of by the answer to a call. `declares` is the digest of the timers that it registered
+    itself, instead of by the answer to a call. One that `refuses` did not accept a connection since its last
+    sign of life, and is not called. `declares` is the digest of the timers that it registered
     with; empty: none.
     """
 
@@ -36,19 +39,25 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     drains_by_word: bool = False
     seen: int = 0
     declares: bytes = b""
+    refuses: bool = False
 
 
 class Instances:
     """All known instances. Moments are steady ms.
 
     An instance is offline after `offline_after` without a sign of life; it stays visible until `forget`
-    removes it. No method does I/O or raises.
+    removes it. `on_change` is called with tenant, service and id after an instance has registered or left. No
+    method does I/O or raises.
     """
+
+    on_change: Callable[[str, str, str], object]
 
     def __init__(self, *, offline_after: int = OFFLINE_AFTER) -> None:
         self.offline_after = offline_after
         self._known: dict[Key, dict[str, Instance]] = {}
         self._online: dict[Key, tuple[int, tuple[Instance, ...]]] = {}
+        self.on_change = lambda tenant, service, instance_id: None
+        self._left: dict[tuple[str, str, str], int] = {}
 
     def online(self, tenant: str, service: str, now: int) -> tuple[Instance, ...]:
         """The online instances, including draining ones, in order of their ids.
@@ -72,6 +81,17 @@ class Instances:
         """This instance, online or offline, or None."""
         return self._known.get((tenant, service), {}).get(instance_id)
 
+    def all(self) -> Iterator[Instance]:
+        """All instances of all services, including offline ones."""
+        return (one for each in self._known.values() for one in each.values())
+
+    def offline_at(self, tenant: str, service: str, instance_id: str) -> int | None:
+        """When this instance goes or went offline, as far as is known; None: it was never known."""
+        known = self.get(tenant, service, instance_id)
+        if known is not None:
+            return known.seen + self.offline_after
+        return self._left.get((tenant, service, instance_id))
+
     def is_online(self, instance: Instance, now: int) -> bool:
         """Whether its last sign of life is recent enough."""
         return instance.seen > now - self.offline_after
@@ -93,6 +113,7 @@ class Instances:
         registration does not mention them. One that was offline, or draining only by an answer, is ready.
         """
         key = (instance.tenant, instance.service)
+        self._left.pop((*key, instance.instance_id), None)
         known = self._known.setdefault(key, {})
         earlier = known.get(instance.instance_id)
         if earlier is None:
@@ -105,6 +126,7 @@ class Instances:
             )
             known[instance.instance_id] = instance
         self._online.pop(key, None)
+        self.on_change(*key, instance.instance_id)
         return instance
 
     def renew(
@@ -130,6 +152,7 @@ class Instances:
             load=earlier.load if load is None else load,
             draining=earlier.draining if draining is None else draining,
             drains_by_word=earlier.drains_by_word if draining is None else draining,
+            refuses=False,
         )
         self._put(renewed)
         return renewed
@@ -145,12 +168,21 @@ class Instances:
         self._put(msgspec.structs.replace(earlier, draining=True))
         return True
 
-    def remove(self, tenant: str, service: str, instance_id: str) -> bool:
-        """Removes an instance that has deregistered. False if it is not known."""
+    def mark_refused(self, tenant: str, service: str, instance_id: str) -> None:
+        """Marks an instance that did not accept a connection, until its next heartbeat or registration."""
+        earlier = self.get(tenant, service, instance_id)
+        if earlier is not None:
+            self._put(msgspec.structs.replace(earlier, refuses=True))
+
+    def remove(self, tenant: str, service: str, instance_id: str, left_at: int | None = None) -> bool:
+        """Removes an instance, which deregistered at `left_at` (None: it did not). False: it is not known."""
         key = (tenant, service)
         if self._known.get(key, {}).pop(instance_id, None) is None:
             return False
         self._online.pop(key, None)
+        if left_at is not None:
+            self._left[*key, instance_id] = left_at
+            self.on_change(*key, instance_id)
         return True
 
     def forget(self, before: int) -> int:
@@ -158,6 +190,7 @@ class Instances:
         gone = [one for each in self._known.values() for one in each.values() if one.seen < before]
         for instance in gone:
             self.remove(instance.tenant, instance.service, instance.instance_id)
+        self._left = {place: left_at for place, left_at in self._left.items() if left_at >= before}
         return len(gone)
 
     def services(self, tenant: str) -> tuple[str, ...]:

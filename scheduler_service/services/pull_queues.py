@@ -6,41 +6,56 @@ has it already, or no longer awaits it, does not change.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from enum import Enum, auto
 from typing import Any
 
-from scheduler_service.domain.backoff import doubling_pauses
-from scheduler_service.domain.effects import PublishParts, QueueWrite
-from scheduler_service.domain.events import PartEnded, PartProgressed
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed
+from scheduler_service.domain.effects import PublishParts, QueueWrite, next_check
+from scheduler_service.domain.events import PartProgressed
+from scheduler_service.domain.leases import (
+    Claim,
+    EndedPart,
+    HeldPart,
+    Leased,
+    QueueFigures,
+    QueueQuery,
+    Renewed,
+)
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd
-from scheduler_service.domain.replies import Refusal, Unchanged
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
+from scheduler_service.services.claim_rate import ClaimRate
+from scheduler_service.services.part_delivery import PartDelivery
 
-PAGE_SIZE = 500
 DRAINING_POLL_MS = SECOND
 """How often a draining instance's claim checks for a change: a heartbeat wakes no claim."""
-FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND
-"""Between two deliveries of a part's end, in ms."""
+EFFECT_SECONDS = 5.0
+"""How long the answer to a completion waits for its effect; the end is durable before."""
 
 NewLease = Callable[[], str]
 Allowance = Callable[[str, str, str], int | None]
 """How many parts of a tenant's queue an instance may hold at a time; None: no limit."""
 
 
+class Completed(Enum):
+    """What a completion came to."""
+
+    ACCEPTED = auto()
+    LOST = auto()  # the lease had ended, or was completed differently
+    STALE = auto()  # the job did not wait for the part any more
+
+
 class PullQueues:
     """The queues of one process. `start` connects them to the jobs; until then claims are refused."""
 
-    _deliver: Deliver
     _allowance: Allowance
+    _rate: ClaimRate
     _is_stopping = False
     _has_started = False
-    _unknown_writes = 0
 
     def __init__(
         self,
@@ -49,26 +64,28 @@ class PullQueues:
         clock: Timekeeper,
         log: Log,
         new_lease: NewLease = lambda: secrets.token_urlsafe(18),
+        effect_seconds: float = EFFECT_SECONDS,
     ) -> None:
+        self._effect_seconds = effect_seconds
         self._table = table
         self._clock = clock
         self._log = log
         self._new_lease = new_lease
         self._waiting: dict[tuple[str, ...], set[asyncio.Future[None]]] = {}
         self._wakeups = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._claiming: set[asyncio.Task[tuple[Leased, ...]]] = set()
+        self._delivery = PartDelivery(table=table, clock=clock, log=log)
+        self._claiming: set[asyncio.Task[tuple[tuple[Leased, ...], int | None]]] = set()
         self._alarm: Alarm | None = None
         self._next_sweep: int | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether no end of a part is on its way to its job."""
-        return not self._tasks
+        """Whether nothing is on its way to a job."""
+        return self._delivery.is_idle
 
-    async def start(self, deliver: Deliver, allowance: Allowance) -> None:
+    async def start(self, deliver: Deliver, allowance: Allowance, rate: ClaimRate) -> None:
         """Connects to the jobs; extends all leases and delivers stored ends. Raises StoreError."""
-        self._deliver, self._allowance = deliver, allowance
+        self._delivery.deliver, self._allowance, self._rate = deliver, allowance, rate
         self._has_started = True
         await self._resume(self._table)
 
@@ -82,10 +99,8 @@ class PullQueues:
         self.stop_claims()
         if self._alarm is not None:
             self._alarm.cancel()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, *self._claiming, return_exceptions=True)
+        await self._delivery.stop()
+        await asyncio.gather(*self._claiming, return_exceptions=True)
 
     async def claim(
         self, tenant: str, queue: str, instance: str, *, most: int, wait: int
@@ -97,24 +112,32 @@ class PullQueues:
         while not self._is_stopping:
             wakeups = self._wakeups
             allowed = self._allowance(tenant, queue, instance)
-            found = () if allowed == 0 else await self._lease(tenant, queue, instance, most, allowed)
-            if found:
-                return found
+            pause: int | None = DRAINING_POLL_MS
+            if allowed != 0:
+                found, pause = await self._lease(tenant, queue, instance, most, allowed)
+                if found:
+                    return found
             left = end - self._clock.now().steady
             if left <= 0:
                 break
             if wakeups == self._wakeups:
-                pause = min(left, DRAINING_POLL_MS) if allowed == 0 else left
+                pause = left if pause is None else min(left, pause)
                 await self._wait(((tenant, queue), (instance,)), pause)
         return ()
 
     async def _lease(
         self, tenant: str, queue: str, instance: str, most: int, capacity: int | None
-    ) -> tuple[Leased, ...]:
-        """Claims without waiting; completes even if the caller disconnects. Raises StoreError."""
-        leases = tuple(self._new_lease() for _ in range(most))
-        claim = Claim(tenant, queue, instance, leases, self._clock.now().steady, capacity)
-        claiming = asyncio.ensure_future(self._claim(claim))
+    ) -> tuple[tuple[Leased, ...], int | None]:
+        """Claims without waiting, and says how long the rate limit allows nothing (ms; None: it does).
+
+        Completes even if the caller disconnects. Raises StoreError.
+        """
+
+        def take(allowed: int) -> Coroutine[Any, Any, tuple[Leased, ...]]:
+            leases = tuple(self._new_lease() for _ in range(allowed))
+            return self._claim(Claim(tenant, queue, instance, leases, self._clock.now().steady, capacity))
+
+        claiming = asyncio.ensure_future(self._rate.claim(tenant, queue, most, take))
         self._claiming.add(claiming)
         claiming.add_done_callback(self._claiming.discard)
         return await asyncio.shield(claiming)
@@ -125,35 +148,57 @@ class PullQueues:
         """Renews a lease and reports progress to the job. None: the lease is lost. Raises StoreError."""
         renewed = await self._table.renew(lease, self._clock.now().steady)
         if renewed is not None and not renewed.cancelled and (progress or message):
-            await self._deliver(renewed.job_id, Command(PartProgressed(renewed.name, progress, message)))
+            event = PartProgressed(renewed.name, progress, message)
+            await self._delivery.deliver(renewed.job_id, Command(event))
         return renewed
 
-    async def complete(self, lease: str, end: PartEnd) -> bool:
-        """Stores the part's end; True: it is durable, False: the lease is lost. Raises StoreError.
+    async def complete(self, lease: str, end: PartEnd) -> Completed:
+        """Stores the part's end, and delivers it to its job. Raises StoreError.
 
-        The first end counts: repeating it returns True, another one False. This holds for a day, also after a
-        restart, for as many leases as the store keeps.
+        `ACCEPTED`: it is durable. The first end counts: repeating it is accepted again, another is `LOST`.
+        This holds for a day, also after a restart, for as many leases as the store keeps.
         """
         try:
             result = await self._table.complete(lease, end, self._clock.now().steady)
         except StoreError as error:
-            self._note_failed_write(error)
+            self._delivery.note_failed_write(error)
             raise
-        if isinstance(result, EndedPart):
-            self._spawn(self._deliver_end(result))
-            self._wakeups += 1
-            self._wake(self._waiting.get((result.end.instance,), set()))  # it has room again
-        return bool(result)
+        if not isinstance(result, EndedPart):
+            return Completed.ACCEPTED if result else Completed.LOST
+        if result.is_withdrawn:
+            return Completed.STALE
+        delivering = self._delivery.deliver_end(result)
+        self._wakeups += 1
+        self._wake(self._waiting.get((result.end.instance,), set()))  # it has room again
+        await asyncio.wait({delivering}, timeout=self._effect_seconds)
+        if delivering.done() and not delivering.cancelled():
+            is_accepted = delivering.result()
+        else:
+            is_accepted = self._delivery.accept(result.part_id)
+        return Completed.ACCEPTED if is_accepted else Completed.STALE
+
+    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
+        """How many parts wait in which queues, and how many are leased. Raises StoreError."""
+        return await self._table.figures(query)
+
+    async def held(self, query: QueueQuery) -> list[HeldPart]:
+        """Which instances have what of a queue, and until when (steady ms). Raises StoreError."""
+        return await self._table.held(query)
 
     def wake_for(self, write: QueueWrite) -> None:
         """A turn has written to the queues: waiting claims retry."""
-        if isinstance(write, PublishParts):
-            self.wake({(part.tenant, part.queue) for part in write.parts})
-        else:
-            self.wake(None)
+        keys = (
+            {(part.tenant, part.queue) for part in write.parts} if isinstance(write, PublishParts) else None
+        )
+        self.wake(keys, next_check(write))
 
-    def wake(self, keys: Iterable[tuple[str, str]] | None) -> None:
-        """Waiting claims of these queues (tenant, name) retry; None: all of them."""
+    def wake(self, keys: Iterable[tuple[str, str]] | None, check_at: int | None = None) -> None:
+        """Waiting claims of these queues (tenant, name) retry; None: all of them.
+
+        `check_at`: when queue timeouts are checked at the latest (steady ms); None: as before.
+        """
+        if check_at is not None and self._has_started:
+            self._sweep_by(check_at)
         if keys is None:
             self._wake_all()
             return
@@ -164,16 +209,17 @@ class PullQueues:
     def recover(self, part: Queues) -> None:
         """A part of the table is available again: extends its leases, delivers its ends."""
         if self._has_started:
-            self._spawn(self._retry(lambda: self._resume(part)))
+            self._delivery.start(self._delivery.retry(lambda: self._resume(part)))
 
     async def _claim(self, claim: Claim) -> tuple[Leased, ...]:
         """Claims, and schedules a sweep for when the given leases end. Raises StoreError."""
         try:
             found = await self._table.claim(claim)
         except StoreError:
-            self._spawn(self._sweep())  # the claim may have become durable
+            self._delivery.start(self._sweep())  # the claim may have become durable
             raise
         if found:
+            self._delivery.deliver_claims(found)
             self._sweep_by(min(one.until for one in found))
         return found
 
@@ -215,75 +261,27 @@ class PullQueues:
             self._alarm.cancel()
         self._next_sweep = moment
         pause = max(moment - self._clock.now().steady, 1)
-        self._alarm = self._clock.call_after(pause, lambda: self._spawn(self._sweep()))
+        self._alarm = self._clock.call_after(pause, lambda: self._delivery.start(self._sweep()))
 
     async def _sweep(self) -> None:
-        """Ends expired leases, delivers their ends, and wakes claims for parts that are free again."""
+        """Ends leases and queue timeouts, tells the jobs, and wakes claims for parts that are free."""
         self._next_sweep = None
         try:
             swept = await self._table.sweep(self._clock.now().steady)
         except StoreError as error:
             self._log("leases_not_swept", error=str(error))
-            self._note_failed_write(error)
+            self._delivery.note_failed_write(error)
             self._sweep_by(self._clock.now().steady + SECOND)
             return
         for ended in swept.ended:
-            self._spawn(self._deliver_end(ended))
+            self._delivery.deliver_end(ended)
+        for freed in swept.freed:
+            self._delivery.deliver_changes(freed)
         if swept.next_look is not None:
             self._sweep_by(swept.next_look)
         self._wake_all()
 
-    def _note_failed_write(self, error: StoreError) -> None:
-        """After a write with an unknown result, delivers the ends that may have become durable."""
-        if isinstance(error, StoreUnavailable):
-            return
-        self._unknown_writes += 1
-        if self._unknown_writes == 1:
-            self._spawn(self._find_ends())
-
-    async def _find_ends(self) -> None:
-        """One search at a time; another one follows if a further write had an unknown result meanwhile."""
-        while self._unknown_writes:
-            seen = self._unknown_writes
-            await self._retry(lambda: self._deliver_stored_ends(self._table))
-            self._unknown_writes -= seen
-
     async def _resume(self, table: Queues) -> None:
         await table.extend(self._clock.now().steady)
-        await self._deliver_stored_ends(table)
-        self._spawn(self._sweep())
-
-    async def _deliver_stored_ends(self, table: Queues) -> None:
-        after = ""
-        while True:
-            page = await table.ended(after, PAGE_SIZE)
-            for ended in page:
-                self._spawn(self._deliver_end(ended))
-            if len(page) < PAGE_SIZE:
-                return
-            after = page[-1].part_id
-
-    async def _deliver_end(self, ended: EndedPart) -> None:
-        async def deliver() -> None:
-            reply = await self._deliver(
-                ended.job_id, Command(PartEnded(ended.name, ended.end, ended.request))
-            )
-            if isinstance(reply, (Unchanged, Refusal)):
-                await self._table.drop(ended.part_id)
-
-        await self._retry(deliver)
-
-    async def _retry(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Repeats `work`, with growing pauses, until the store is available."""
-        for pause in doubling_pauses(FIRST_PAUSE, LONGEST_PAUSE):
-            try:
-                await work()
-                return
-            except StoreError as error:
-                self._log("part_not_delivered", error=str(error))
-            await self._wait((), pause)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        await self._delivery.deliver_stored(table)
+        self._delivery.start(self._sweep())

@@ -49,9 +49,14 @@ class Reconcile:
         self._deliver = deliver
         self._clock = clock
         self._scanning = asyncio.Lock()
+        self._settled: dict[tuple[str, str], bytes] = {}
 
     async def __call__(self) -> Mapping[str, int]:
-        """Scans all services; returns counts. Raises StoreUnavailable at the end if some jobs failed."""
+        """Scans all services of the table; returns counts.
+
+        Raises StoreUnavailable: at the start if the table cannot be read, at the end if some jobs failed.
+        """
+        await self._registry.refresh()  # other nodes write into the table, too
         counts: Counter[str] = Counter()
         for service in self._registry.all():
             counts["services"] += 1
@@ -66,13 +71,51 @@ class Reconcile:
     async def apply(self, service: Service, *, force: bool = False) -> Mapping[str, int]:
         """Scans one service; `force`: replaces edited and foreign jobs too. Raises StoreError."""
         async with self._scanning:
-            findings = await self._inputs.look(service, force=force)
-            counts: Counter[str] = Counter()
-            for start in range(0, len(findings), BATCH_SIZE):
-                counts.update(await self._apply_some(findings[start : start + BATCH_SIZE]))
-            # A removed service is forgotten once all its jobs are gone.
-            if service.removed_at is not None and not await self._table.applied(service.tenant, service.name):
-                await self._registry.forget(service)
+            return await self._scan(service, force=force)
+
+    async def settle(self, tenant: str, name: str) -> bool:
+        """Scans a service unless its declaration was scanned since the start of this process.
+
+        So many registrations of one declaration cause one scan, and the others return after it. False: some
+        jobs could not be reconciled; the next call tries again. Raises nothing.
+        """
+        if self._is_settled(tenant, name):
+            return True
+        async with self._scanning:
+            service = self._registry.find(tenant, name)
+            if service is None or self._is_settled(tenant, name):
+                return True
+            try:
+                return not (await self._scan(service))["failed"]
+            except StoreError:
+                return False
+
+    def _is_settled(self, tenant: str, name: str) -> bool:
+        service = self._registry.find(tenant, name)
+        return service is None or service.digest in (b"", self._settled.get((tenant, name)))
+
+    async def _scan(self, service: Service, *, force: bool = False) -> Counter[str]:
+        key = (service.tenant, service.name)
+        self._settled.pop(key, None)
+        anew = self._registry.take_anew(*key)
+        counts: Counter[str] = Counter(failed=1)
+        try:
+            counts = await self._apply_all(service, force=force, anew=anew)
+        finally:
+            if anew and counts["failed"]:
+                self._registry.note_anew(*key)
+        # A removed service is forgotten once all its jobs are gone.
+        if service.removed_at is not None and not await self._table.applied(*key):
+            await self._registry.forget(service)
+        elif not counts["failed"]:
+            self._settled[key] = service.digest
+        return counts
+
+    async def _apply_all(self, service: Service, *, force: bool, anew: bool) -> Counter[str]:
+        findings = await self._inputs.look(service, force=force, anew=anew)
+        counts: Counter[str] = Counter()
+        for start in range(0, len(findings), BATCH_SIZE):
+            counts.update(await self._apply_some(findings[start : start + BATCH_SIZE]))
         return counts
 
     async def _try(self, service: Service) -> Mapping[str, int]:

@@ -10,6 +10,7 @@ from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.engine.decision import Job
+from scheduler_service.engine.job_gone import GONE
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Compile, Definition
@@ -72,8 +73,11 @@ class ReconcileInputs:
         self._compile = compile_text
         self._clock = clock
 
-    async def look(self, service: Service, *, force: bool = False) -> list[Finding]:
-        """One finding per job that is or was declared, in order of id. Raises StoreError."""
+    async def look(self, service: Service, *, force: bool = False, anew: bool = False) -> list[Finding]:
+        """One finding per job that is or was declared, in order of id. Raises StoreError.
+
+        `anew`: a registration has declared them anew, so that those paused as `gone` go on.
+        """
         declared = await self._declarations.read(service)
         applied = {one.job_id: one for one in await self._table.applied(service.tenant, service.name)}
         job_ids = sorted({*declared, *applied})
@@ -83,7 +87,7 @@ class ReconcileInputs:
         found = []
         for index, job_id in enumerate(job_ids):
             wanted, done = declared.get(job_id), applied.get(job_id)
-            stored = await self._describe(entries.get(job_id), done)
+            stored = await self._describe(entries.get(job_id), done, anew=anew)
             case = Case(service, job_id, wanted, done, stored, now, force)
             found.append(await self._judge(case, texts))
             if index % YIELD_AFTER_JOBS == YIELD_AFTER_JOBS - 1:
@@ -100,14 +104,18 @@ class ReconcileInputs:
         entry = (await self._entries([job_id])).get(job_id)
         return None if entry is None or entry.state is JobState.DESTROYED else entry.uid
 
-    async def _describe(self, entry: CatalogueEntry | None, done: Applied | None) -> StoredJob | None:
+    async def _describe(
+        self, entry: CatalogueEntry | None, done: Applied | None, *, anew: bool
+    ) -> StoredJob | None:
         if entry is None or entry.state is JobState.DESTROYED:
             return None
-        owner = ""
-        if done is None or done.uid != entry.uid:
-            job = await self._read_job(entry.job_id)
-            owner = job.document.head.owner if job is not None and job.document is not None else ""
-        return StoredJob(entry.uid, entry.revision, entry.state, owner)
+        asks_owner = done is None or done.uid != entry.uid
+        asks_reason = anew and entry.state is JobState.PAUSED
+        job = await self._read_job(entry.job_id) if asks_owner or asks_reason else None
+        head = None if job is None or job.document is None else job.document.head
+        owner = head.owner if head is not None and asks_owner else ""
+        is_gone = asks_reason and head is not None and head.uid == entry.uid and head.pause_reason == GONE
+        return StoredJob(entry.uid, entry.revision, entry.state, owner, is_gone=is_gone)
 
     async def _judge(self, case: Case, texts: "_DeclaredTexts") -> Finding:
         compares = must_compare(case.declared, case.applied, case.stored)

@@ -33,8 +33,8 @@ NO_TIMERS = TimerDeclaration(digest_of(b"[]"), b"[]")
 class Registry:
     """Services and instances as registered. All reads are from memory.
 
-    `load` reads the table at the start. Changes are written to the table before memory: if a method raises
-    StoreUnavailable, nothing has changed.
+    `load` reads the table at the start, `refresh` again. Changes are written to the table before memory: if
+    a method raises StoreUnavailable, nothing has changed.
     """
 
     def __init__(self, *, table: ServiceTable, instances: Instances, clock: Clock) -> None:
@@ -44,6 +44,7 @@ class Registry:
         self._services: dict[tuple[str, str], Service] = {}
         self._loaded: frozenset[tuple[str, str]] = frozenset()
         self._complete_at = 0
+        self._anew: set[tuple[str, str]] = set()
         self._writing = asyncio.Lock()
 
     async def load(self) -> None:
@@ -52,6 +53,17 @@ class Registry:
         self._services = {(one.tenant, one.name): one for one in found}
         self._loaded = frozenset(self._services)
         self._complete_at = self._clock.now().steady + self.instances.offline_after
+
+    async def refresh(self) -> None:
+        """Reads all services again, with those that other nodes wrote. Raises StoreUnavailable."""
+        async with self._writing:
+            found = await self._table.services()
+            self._services = {(one.tenant, one.name): self._keep_object(one) for one in found}
+
+    def _keep_object(self, found: Service) -> Service:
+        """The object that is known, if it is the same service: `forget` compares objects."""
+        known = self._services.get((found.tenant, found.name))
+        return known if known == found else found
 
     def awaits_instances(self, tenant: str, name: str) -> bool:
         """Whether running instances may not have registered since the start of this process yet.
@@ -62,6 +74,11 @@ class Registry:
         if (tenant, name) not in self._loaded or self._clock.now().steady >= self._complete_at:
             return False
         return self.find(tenant, name) is not None
+
+    @property
+    def complete_at(self) -> int:
+        """The steady moment by which every running instance has registered since the start."""
+        return self._complete_at
 
     def find(self, tenant: str, name: str) -> Service | None:
         """This service, or None if it is unknown or removed."""
@@ -76,6 +93,19 @@ class Registry:
     def all(self) -> tuple[Service, ...]:
         """The services of all tenants, including removed ones that still have jobs."""
         return tuple(self._services[key] for key in sorted(self._services))
+
+    def take_anew(self, tenant: str, name: str) -> bool:
+        """Whether a registration has declared the jobs of this service anew since the last call.
+
+        A changed declaration does, and an instance that is new or did not declare them before.
+        """
+        is_anew = (tenant, name) in self._anew
+        self._anew.discard((tenant, name))
+        return is_anew
+
+    def note_anew(self, tenant: str, name: str) -> None:
+        """The jobs of this service are declared anew."""
+        self._anew.add((tenant, name))
 
     async def timers(self, tenant: str, name: str) -> bytes:
         """The declared timers of a service, as a JSON array. Raises StoreUnavailable."""
@@ -104,8 +134,12 @@ class Registry:
             await self._table.put(removed, NO_TIMERS.text)
             self._services[tenant, name] = removed
         for instance in self.instances.known(tenant, name):
-            self.instances.remove(tenant, name, instance.instance_id)
+            self.deregister(tenant, name, instance.instance_id)
         return True
+
+    def deregister(self, tenant: str, name: str, instance_id: str) -> bool:
+        """An instance leaves; False if it is not known."""
+        return self.instances.remove(tenant, name, instance_id, self._clock.now().steady)
 
     async def forget(self, service: Service) -> None:
         """Drops a removed service whose jobs are gone, unless it was restored. Raises StoreUnavailable."""
@@ -128,8 +162,11 @@ class Registry:
                 await self._keep(new, timers if timers is not None and timers.text is not None else None)
             elif timers is not None and timers.text is not None and self._is_new(service, given):
                 await self._keep(service, timers)
-        is_new = self.instances.get(given.tenant, given.service, given.instance_id) is None
-        return self.instances.register(given), is_new
+        known = self.instances.get(given.tenant, given.service, given.instance_id)
+        in_force = self._services[given.tenant, given.service].digest
+        if given.declares and given.declares == in_force and (known is None or known.declares != in_force):
+            self.note_anew(given.tenant, given.service)
+        return self.instances.register(given), known is None
 
     def _is_new(self, service: Service, given: Instance) -> bool:
         known = self.instances.get(given.tenant, given.service, given.instance_id)
@@ -148,6 +185,8 @@ class Registry:
             updated_at=before.updated_at,
             removed_at=None,
         )
+        if kept.digest != (b"" if known is None else known.digest):
+            self.note_anew(kept.tenant, kept.name)
         if kept != known:
             kept = msgspec.structs.replace(kept, updated_at=now)
             await self._table.put(kept, None if timers is None else timers.text)

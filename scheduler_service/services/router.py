@@ -5,14 +5,14 @@ room. They come in order of their ids, and random choices derive from a seed, so
 equal choices.
 """
 
+import asyncio
 import hashlib
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
 
-from scheduler_service.domain.effects import CallPart, ResolveInstances
+from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Chosen
 from scheduler_service.domain.services import RateLimit
@@ -20,6 +20,8 @@ from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.services.in_flight import InFlight
 from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.losses import Losses
+from scheduler_service.services.rate_window import RateWindow
 from scheduler_service.services.wait_queues import Key, WaitQueue, WaitQueues
 
 AVOID_MS = 10 * SECOND
@@ -127,39 +129,25 @@ class Terms(msgspec.Struct, frozen=True):
     awaits_instances: bool = False
 
 
-class RateWindow:
-    """The calls of the last `per` ms; moments are steady ms."""
-
-    def __init__(self) -> None:
-        self._calls: deque[int] = deque()
-
-    def wait(self, limit: RateLimit, now: int) -> int:
-        """Milliseconds until another call is allowed; 0: now."""
-        calls = self._calls
-        while calls and calls[0] <= now - limit.per:
-            calls.popleft()
-        if len(calls) < limit.count:
-            return 0
-        return calls[len(calls) - limit.count] + limit.per - now
-
-    def take(self, now: int) -> None:
-        """Counts a call."""
-        self._calls.append(now)
-
-
 class MemoryRouter:
     """Implements `ports.Router` in the memory of one process.
 
-    `terms` returns the terms of a service by tenant and name. Waiting searches with the same tags are
-    admitted in order, and so are calls to the same instance.
+    `terms` returns the terms of a service by tenant and name; `losses` None: no instance is ever lost.
+    Waiting searches with the same tags are admitted in order, and so are calls to the same instance.
     """
 
     def __init__(
-        self, *, instances: Instances, terms: Callable[[str, str], Terms], clock: Timekeeper
+        self,
+        *,
+        instances: Instances,
+        terms: Callable[[str, str], Terms],
+        clock: Timekeeper,
+        losses: Losses | None = None,
     ) -> None:
         self._instances = instances
         self._terms = terms
         self._clock = clock
+        self._losses = losses
         self._in_flight = InFlight()
         self._windows: dict[Key, RateWindow] = {}
         self._last: dict[tuple[str, str, tuple[str, ...]], str] = {}
@@ -195,13 +183,29 @@ class MemoryRouter:
         if place is not None:
             self._queues.retry(place[:2])
 
+    async def wait_for_loss(self, watch: WatchInstance) -> None:
+        """Returns when the instance is lost."""
+        if self._losses is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            await self._losses.wait_for(watch)
+
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:
         """Notes that an instance answered "draining"; one without heartbeats is avoided for 10 s."""
         if not self._instances.mark_draining(tenant, service, instance):
             self._avoided[tenant, service, instance] = self._clock.now().steady + AVOID_MS
 
+    def mark_refused(self, tenant: str, service: str, instance: str) -> None:
+        """Notes that an instance refused a connection; an address without heartbeats is tried again."""
+        self._instances.mark_refused(tenant, service, instance)
+
+    def rate_of(self, tenant: str, service: str) -> tuple[RateLimit, RateWindow] | None:
+        """The rate limit of a service with the calls that count for it; None: it has none."""
+        limit = self._terms(tenant, service).rate
+        return None if limit is None else (limit, self._windows.setdefault((tenant, service), RateWindow()))
+
     def _look(self, search: ResolveInstances, route: str) -> tuple[Chosen, ...] | None:
-        """The instances for the step, () if there are none; None: all are full or not registered yet."""
+        """The instances for the step, () if there are none; None: all are full, or may be back soon."""
         terms = self._terms(search.tenant, search.service)
         candidates = [
             one
@@ -209,7 +213,7 @@ class MemoryRouter:
             if one.instance not in search.excluded
         ]
         wanted = narrow(candidates, search.tags or terms.tags)
-        if not wanted and terms.awaits_instances:
+        if not wanted and (terms.awaits_instances or self._may_come_back(search, terms)):
             return None
         if route in SPREAD and not search.single:
             return tuple(Chosen(one.instance, one.address) for one in wanted)
@@ -225,13 +229,24 @@ class MemoryRouter:
             self._in_flight.hold(search.token, place, self._clock.now().steady)
         return tuple(Chosen(one.instance, one.address) for one in chosen)
 
+    def _may_come_back(self, search: ResolveInstances, terms: Terms) -> bool:
+        """Whether an instance fits that refuses connections: its next heartbeat, or its end, decides."""
+        if terms.fixed:
+            return False
+        online = self._instances.online(search.tenant, search.service, self._clock.now().steady)
+        refusing = [self._describe(one) for one in online if one.refuses and not one.draining]
+        left = [one for one in refusing if one.instance not in search.excluded]
+        return bool(narrow(left, search.tags or terms.tags))
+
     def _candidates(self, tenant: str, service: str, terms: Terms) -> list[Candidate]:
         """All instances that may get work of this service, in order of their ids."""
         now = self._clock.now().steady
         if terms.fixed:
             return [one for base in sorted(terms.fixed) for one in self._at(tenant, service, base, now)]
         online = self._instances.online(tenant, service, now)
-        found = [self._describe(one) for one in online if one.address and not one.draining]
+        found = [
+            self._describe(one) for one in online if one.address and not one.draining and not one.refuses
+        ]
         if not found and terms.address is not None:
             return self._at(tenant, service, terms.address, now)
         return found
@@ -269,12 +284,12 @@ class MemoryRouter:
         return True
 
     def _take_rate(self, call: CallPart) -> bool:
-        rate = self._terms(call.tenant, call.service).rate
+        rate = self.rate_of(call.tenant, call.service)
         if rate is None:
             return True
+        limit, window = rate
         now = self._clock.now().steady
-        window = self._windows.setdefault((call.tenant, call.service), RateWindow())
-        if window.wait(rate, now) > 0:
+        if window.wait(limit, now) > 0:
             return False
         window.take(now)
         return True

@@ -192,6 +192,7 @@ class Services(Group):
     check_timers_seconds: Positive = 120
     heartbeat_seconds: Positive = 3
     offline_seconds: Positive = 10
+    lost_after_seconds: Seconds | None = None
 
 
 class Debug(Group):

@@ -29,8 +29,15 @@ class TimerKind(StrEnum):
     EXTERNAL = "external"
 
 
+RECURRING = (TimerKind.TIMING, TimerKind.CRON)
+"""The kinds that fire again and again; the others are triggered, `one_time` by its creation."""
+
+
 class TimerText(msgspec.Struct, frozen=True, kw_only=True):
-    """`timer` of a definition as posted; `misfire_grace` and `jitter` in ms."""
+    """`timer` of a definition as posted; `misfire_grace` and `jitter` in ms.
+
+    `due_time` None: empty. The wire model fills in the `dueTime` of a `period` alone.
+    """
 
     due_time: str | None = None
     period: str | None = None
@@ -79,6 +86,15 @@ def compile_timer(text: TimerText | None, *, default_zone: str) -> Timer:
         raise DefinitionError(reader.problems)
     assert timer is not None
     return timer
+
+
+def is_period(text: str) -> bool:
+    """Whether `text` is a `period`: a duration, a repetition, cron, or `external`."""
+    try:
+        compile_timer(TimerText(due_time="0s", period=text), default_zone="UTC")
+    except DefinitionError:
+        return False
+    return True
 
 
 def kind_of(text: TimerText) -> TimerKind:
@@ -139,6 +155,10 @@ class _Reader:
                 due = self._moment_or_duration("/dueTime", due_time, timer.zone)
                 repeats, length = self._period(period)
                 return msgspec.structs.replace(timer, due=due, period=length, repeats=repeats)
+            case TimerKind.ONE_TIME:
+                if not _is_empty(period):
+                    self._period(period)  # ignored, and refused all the same where it is none
+                return timer
             case _:
                 return timer
 
@@ -220,7 +240,8 @@ def _warn(kind: TimerKind, text: TimerText) -> list[Problem]:
         warnings.append(Problem("/dueTime", "due_time_ignored", message))
     if kind is TimerKind.ONE_TIME and not _is_empty(text.period):
         message = (
-            f"period {str(text.period)[:80]!r} is ignored: without dueTime the job fires once; add dueTime 0s"
+            f"period {str(text.period)[:80]!r} is ignored: dueTime is empty, so the job fires once; "
+            "write dueTime 0s, or leave dueTime out"
         )
         warnings.append(Problem("/period", "period_ignored", message))
     return warnings

@@ -1,5 +1,6 @@
 """Time zones, read from the `tzdata` package and never from the machine."""
 
+import re
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -22,6 +23,18 @@ DAWN = -(10**17)
 LAST_YEAR = 2200
 """Changes are computed to the end of this year; later moments keep its last offset."""
 
+WRONG_NAMES = {
+    **dict.fromkeys(
+        ("beijing", "peking", "china", "shenzhen", "guangzhou", "hangzhou", "chengdu"), "Asia/Shanghai"
+    ),
+    **dict.fromkeys(("mumbai", "delhi", "new_delhi", "bangalore", "chennai"), "Asia/Kolkata"),
+    **dict.fromkeys(("osaka",), "Asia/Tokyo"),
+    **dict.fromkeys(("san_francisco", "seattle"), "America/Los_Angeles"),
+    **dict.fromkeys(("boston", "washington", "miami"), "America/New_York"),
+}
+"""Cities that are no zone, by their name in small letters, with the zone in which they lie."""
+
+_OFFSET = re.compile(r"(?:Etc/)?(?:GMT|UTC|Z)?\s*([+-])\s*(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
 _EPOCH_DAY = EPOCH.toordinal()
 _TZIF_HEADER = struct.Struct(">4s16x6l")
 _OLDEST = -200 * 365 * DAY
@@ -106,11 +119,28 @@ def _span(step: int) -> str:
 
 
 def _remedy(name: str) -> str:
+    offset = _OFFSET.fullmatch(name[:64].strip())
+    if offset is not None:
+        return _remedy_of_offset(offset[1], int(offset[2]), int(offset[3] or 0))
+    city = WRONG_NAMES.get(name[:64].lower().rpartition("/")[2].replace(" ", "_"))
+    if city is not None:
+        return f"did you mean {city!r}?"
     folded = {known.lower(): known for known in zone_names()}
     close = get_close_matches(name[:64].lower(), folded, n=1)
     if close:
         return f"did you mean {folded[close[0]]!r}?"
     return "give an IANA name such as 'Asia/Shanghai' or 'UTC'"
+
+
+def _remedy_of_offset(sign: str, hours: int, minutes: int) -> str:
+    """Names of offsets count westwards: Etc/GMT-8 is eight hours ahead of UTC."""
+    inverse = f"Etc/GMT{'-' if sign == '+' else '+'}{hours}"
+    if minutes or (hours and inverse not in zone_names()):
+        return "an offset is not a zone; give the IANA name of a place in it, or 'UTC'"
+    if not hours:
+        return "did you mean 'UTC'?"
+    place = "'Asia/Shanghai'" if (sign, hours) == ("+", 8) else "the IANA name of a place in it"
+    return f"an offset is not a zone; give {place}, or {inverse!r}, whose sign is reversed"
 
 
 def _stretches(info: ZoneInfo, starts: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -5,6 +5,7 @@ PunctualError
 └── TransportError       no answer came
     ├── RefusedTarget    the address guard refused it (kind `egress`)
     ├── ConnectFailed    refused, reset, no such name, broken protocol (kind `connect`)
+    │   └── Unreached    no connection was made, so that nothing of the request was sent
     ├── TimedOut         the call's time ran out (kind `timeout`)
     └── NoInstance       the service has no address (kind `no_instance`)
         └── NotBack      it has none yet: its instances have not registered since the scheduler's start
@@ -34,6 +35,10 @@ class RefusedTarget(TransportError):
 
 class ConnectFailed(TransportError):
     """Refused, reset, no such name, broken protocol, or a request that cannot be written."""
+
+
+class Unreached(ConnectFailed):
+    """No connection was made: refused, unreachable, no such name. Nothing of the request was sent."""
 
 
 class TimedOut(TransportError):

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import Deadlines, HttpConnection, make_prober
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
-from scheduler_service.transport.errors import ConnectFailed, TimedOut
+from scheduler_service.transport.errors import ConnectFailed, TimedOut, Unreached
 from scheduler_service.transport.resolver import Guard, Route
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
@@ -184,7 +184,7 @@ class Pool:
             raise unreached(limit.route.site.origin) from None
 
     async def _reach(self, limit: ConnectionLimit) -> HttpConnection:
-        """Tries the admitted addresses in turn. Raises RefusedTarget, or the last ConnectFailed."""
+        """Tries the admitted addresses in turn. Raises RefusedTarget, or the last Unreached."""
         addresses = await self._guard.admit(limit.route)
         for address in addresses[:-1]:
             try:
@@ -204,7 +204,7 @@ class Pool:
             return await self._adopt(limit, raw)
         except OSError as error:
             raw.close()
-            raise ConnectFailed(f"{site.origin} cannot be reached: {_reason(error)}. Is it up?") from error
+            raise Unreached(f"{site.origin} cannot be reached: {_reason(error)}. Is it up?") from error
         except BaseException:
             raw.close()
             raise

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service.transport.addresses import Address, Site
-from scheduler_service.transport.errors import ConnectFailed, RefusedTarget
+from scheduler_service.transport.errors import RefusedTarget, Unreached
 from scheduler_service.transport.guard import EgressPolicy, refuse_always
 
 
@@ -66,7 +66,7 @@ class Guard:
     async def admit(self, route: Route) -> Sequence[Address]:
         """The admitted addresses of a site, never empty: when one is refused, all are (SPEC section 9).
 
-        Raises RefusedTarget, and ConnectFailed for a name without an address.
+        Raises RefusedTarget, and Unreached for a name without an address.
         """
         site = route.site
         if not route.trusted and (reason := self._policy.refuse_name(site.host)):
@@ -84,9 +84,9 @@ class Guard:
         try:
             addresses = await self._resolver.resolve(site.host)
         except (OSError, UnicodeError) as error:
-            raise ConnectFailed(f"{site.host} has no address: {error}. Check the name.") from error
+            raise Unreached(f"{site.host} has no address: {error}. Check the name.") from error
         if not addresses:
-            raise ConnectFailed(f"{site.host} has no address. Check the name.")
+            raise Unreached(f"{site.host} has no address. Check the name.")
         return addresses
 
 

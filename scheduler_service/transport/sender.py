@@ -7,11 +7,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 
 from scheduler_service import __version__
+from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
+from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.transport.addresses import Target, read_url
 from scheduler_service.transport.connection import Deadlines
-from scheduler_service.transport.errors import ConnectFailed, NoInstance, NotBack, TimedOut, TransportError
+from scheduler_service.transport.errors import (
+    ConnectFailed,
+    NoInstance,
+    NotBack,
+    TimedOut,
+    TransportError,
+    Unreached,
+)
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.pool import Pool
 from scheduler_service.transport.redirects import follow, write_url
@@ -35,7 +44,8 @@ class HttpSender:
 
     Each request is sent once: if the peer closes a kept-alive connection while the request is being written,
     it is unknown whether the request was handled, so the call ends as a Fault, like any interrupted exchange.
-    Timeouts cover the whole call and may be 16 ms late. Answers in gzip or deflate (requested by the step's
+    Timeouts cover the whole call and may be 16 ms late; `clock`, the host's, is that of
+    `X-Scheduling-Deadline`. Answers in gzip or deflate (requested by the step's
     own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. A sender
     belongs to the event loop in which it is first used.
     """
@@ -50,6 +60,7 @@ class HttpSender:
         owner_url: str | None,
         gateway: str | None,
         system: Mapping[str, SystemFunction],
+        clock: Clock,
         trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         connections: int = 512,
         idle_seconds: float = 1.5,
@@ -70,6 +81,7 @@ class HttpSender:
             idle_seconds=idle_seconds,
             age_seconds=age_seconds,
         )
+        self._clock = clock
         self._targets: dict[str, Target] = {}
         self._is_closed = False
 
@@ -84,7 +96,8 @@ class HttpSender:
         try:
             reply, url = await self._answer(request, started + request.timeout / 1000, may_go)
         except TransportError as error:
-            return Fault(error.kind, str(error), _milliseconds(self._loop.time() - started))
+            elapsed = _milliseconds(self._loop.time() - started)
+            return Fault(error.kind, str(error), elapsed, isinstance(error, Unreached))
         return Answer(
             reply.status,
             reply.headers,
@@ -107,23 +120,27 @@ class HttpSender:
             raise ConnectFailed(_STOPPING)
         is_service = False
         target = self._targets.get(request.url)  # most calls repeat a URL
+        if target is None and request.url.startswith(SYSTEM_PREFIX):
+            if not may_go():
+                raise NotSent
+            # A task of its own: timeouts need one, and the caller may have none.
+            return await asyncio.create_task(self._call_system(request, deadline)), request.url
+        until = rfc3339(self._clock.now().wall + (request.awaited or request.timeout))
         if target is None:
-            if request.url.startswith(SYSTEM_PREFIX):
-                if not may_go():
-                    raise NotSent
-                # A task of its own: timeouts need one, and the caller may have none.
-                return await asyncio.create_task(self._call_system(request, deadline)), request.url
             is_service = request.url[:8].lower() == "service:"
             target = await self._find(request, deadline) if is_service else self._read(request.url)
         hop = Hop(request.method, target, request.headers, request.body, is_service)
-        reply = await self._exchange(hop, request.trace, deadline, may_go)
+        reply = await self._exchange(hop, request.trace, until, deadline, may_go)
         for _ in range(request.redirects):
             following = follow(hop, reply)
             if following is None:
                 break
             hop = following
             # The request has been sent: reporting NotSent now would send it again.
-            reply = await self._exchange(hop, request.trace, deadline, always)
+            try:
+                reply = await self._exchange(hop, request.trace, until, deadline, always)
+            except Unreached as error:
+                raise ConnectFailed(str(error)) from None
         return reply, request.url if hop.target is target and not is_service else write_url(hop.target)
 
     async def _find(self, request: OutboundRequest, deadline: float) -> Target:
@@ -157,8 +174,10 @@ class HttpSender:
             self._targets[url] = target
         return target
 
-    async def _exchange(self, hop: Hop, trace: str, deadline: float, may_go: MayGo) -> ParsedResponse:
-        data = self._request_writer.write(hop, trace)
+    async def _exchange(
+        self, hop: Hop, trace: str, until: str, deadline: float, may_go: MayGo
+    ) -> ParsedResponse:
+        data = self._request_writer.write(hop, trace, until)
         connection = self._pool.take(hop.target.site, hop.trusted)
         if connection is None:
             connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline)

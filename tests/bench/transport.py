@@ -21,6 +21,7 @@ from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
+from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
 
 HEADERS = (
@@ -126,6 +127,7 @@ async def compare(port: int, seconds: float) -> None:
             owner_url=None,
             gateway=None,
             system={},
+            clock=ManualClock(),
         )
         request = OutboundRequest("POST", url, HEADERS, BODY, trace="0af7651916cd43dd8448eb211c80319c")
 

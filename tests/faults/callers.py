@@ -52,7 +52,7 @@ class Feedback:
         assert list(dict.fromkeys(reports)) == ["1/2", "2/2"], reports
         told = {one["event"] for one in executions[0]["notifications"]}
         assert told == {"inprogress", "succeed", "finalSucceed"}
-        check_requests(self._target, self._durable)
+        check_requests(self._target.seen, self._durable)
         await check_tidy(home)
 
     async def _is_asked(self) -> bool:
@@ -103,7 +103,7 @@ class Operations:
         assert self._numbers == {"a": 1, "b": 2, "d": 3, "e": 4}
         assert (job["uid"] in self._uids, job["revision"], job["executeNumber"]) == (False, 1, 4)
         assert len({one.identity for one in self._target.to("/one")}) == 4
-        check_requests(self._target, self._durable)
+        check_requests(self._target.seen, self._durable)
         await check_tidy(home)
 
     async def _create(self, run: Caller) -> None:

@@ -76,6 +76,8 @@ class Queued:
             # With qos 0 a detail may die with the process that had not written it yet (SPEC section 8).
             may_miss = self._qos == 0 and self._lives > 1
             assert told == list(INSTANCES) or (may_miss and set(told) < set(INSTANCES)), ended
+            claims = {(one["part"], one["instance"]) for one in ended["attempts"][0]["leases"]}
+            assert may_miss or {(one["part"], one["instance"]) for one in parts} <= claims, ended
         else:
             assert (self._qos, ended["error"]) == (0, "lost"), ended
             assert self._lives > 1

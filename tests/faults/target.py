@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 Answer = tuple[int, dict[str, Any]]
+NEW_ON_EVERY_SEND = ("traceparent", "x-scheduling-deadline")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """One request as it came. `text` is all of it but `traceparent`, which is new on every send."""
+    """One request as it came. `text` is all of it but what is new on every send."""
 
     path: str
     headers: dict[str, str]
@@ -49,6 +50,7 @@ class Target:
         self.url = ""
         self.gates: dict[str, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None] | None] = set()
+        self._arrival = asyncio.Event()
 
     def hold(self, path: str) -> asyncio.Event:
         """From now on `path` is answered once the event is set."""
@@ -57,6 +59,12 @@ class Target:
     def to(self, *paths: str) -> list[Seen]:
         """The requests to these paths, in order of arrival."""
         return [one for one in self.seen if one.path in paths]
+
+    async def until(self, count: int) -> None:
+        """Returns when `count` requests have arrived."""
+        while len(self.seen) < count:
+            self._arrival.clear()
+            await self._arrival.wait()
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serves one connection, until the peer goes or dies."""
@@ -67,6 +75,7 @@ class Target:
                 seen = await self._read(reader)
                 status, body = self._answer(seen)
                 self.seen.append(seen)
+                self._arrival.set()
                 if seen.path in self.gates:
                     await self.gates[seen.path].wait()
                 payload = json.dumps(body).encode()
@@ -91,7 +100,7 @@ class Target:
         first, *lines = head.decode("latin-1").strip().split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        kept = [first, *(line for line in lines if not line.lower().startswith("traceparent"))]
+        kept = [first, *(line for line in lines if not line.lower().startswith(NEW_ON_EVERY_SEND))]
         path = first.split(" ")[1].partition("?")[0]
         return Seen(
             path, headers, body, "\r\n".join(kept).encode("latin-1") + body, self.life, time.monotonic()

@@ -1,6 +1,7 @@
 """The clock is set by an hour: nothing is repeated, what was missed is accounted for (SPEC section 3)."""
 
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,14 @@ async def test_a_skew_outlives_a_restart(tmp_path: Path) -> None:
 
 async def _asked(target: Target, count: int) -> bool:
     return len(target.seen) >= count
+
+
+async def test_a_call_names_its_deadline_by_the_clock_of_the_service(tmp_path: Path) -> None:
+    """`X-Scheduling-Deadline` and the moments of the execution are of one time line (SPEC section 13)."""
+    wall = Wall()
+    wall.shift += HOUR
+    async with open_target() as target, open_inside(tmp_path / "data", wall=wall) as inside:
+        await create(inside, plain(target, timer={"dueTime": "0s"}, timeoutSeconds=60))
+        (execution,) = await ended(inside, 1)
+    said = datetime.fromisoformat(target.seen[0].headers["x-scheduling-deadline"])
+    assert 50 < (said - datetime.fromisoformat(execution["startedAt"])).total_seconds() < 70

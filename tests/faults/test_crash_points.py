@@ -16,6 +16,7 @@ from tests.faults.processes import Fleet
 from tests.faults.queued import Queued
 from tests.faults.stories import Sweep
 from tests.faults.sweeping import AT_ONCE, every, survive, sweep_group
+from tests.faults.updated import Updated
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 INNER = ("state.begin", "state.write")
@@ -52,6 +53,13 @@ async def test_parts_of_a_queue_are_completed_once(
 ) -> None:
     """Claims, renewals, completions and the turns they lead to: no part lost or left behind, none twice."""
     assert await sweep_group(fleet, tmp_path, partial(Queued, qos=qos), first=first, stride=3) > 3
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("first", every(3, usual=(1,)))
+async def test_an_update_waits_for_what_runs(fleet: Fleet, tmp_path: Path, first: int, qos: int) -> None:
+    """The execution that an update of a `one_time` starts is neither lost nor doubled, and runs alone."""
+    assert await sweep_group(fleet, tmp_path, partial(Updated, qos=qos), first=first, stride=3) > 1
 
 
 @pytest.mark.long

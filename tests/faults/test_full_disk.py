@@ -40,7 +40,7 @@ async def test_a_process_on_a_full_disk_stays_up_and_goes_on(fleet: Fleet, tmp_p
         assert (await run.ask("GET", "/health/live")).status_code == 200
 
         async def has_tried() -> bool:
-            return '"look_failed"' in Path(run.order.log).read_text()
+            return '"alarm_not_taken"' in Path(run.order.log).read_text()
 
         await run.until(has_tried, "a firing could not be written")
         assert not target.seen

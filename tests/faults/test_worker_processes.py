@@ -62,7 +62,7 @@ class Service:
     async def back(self, many: int) -> None:
         """Returns when worker processes have come back so many times."""
         assert self.process is not None
-        await asyncio.to_thread(self.process.wait_for_line, '"worker_back"', many=many)
+        await asyncio.to_thread(self.process.wait_for_line, '"worker_restarted"', many=many)
         assert (await self.client.get("/health/ready")).status_code == 200
 
     async def ask(self, method: str, path: str, status: int = 200, **options: Any) -> Any:
@@ -180,6 +180,25 @@ async def test_several_processes_answer_as_one(tmp_path: Path) -> None:
         for job in JOBS:
             await service.ask("DELETE", f"/jobs/{job}")
         assert await service.listed("/jobs") == []
+        assert await service.stop() == 0
+
+
+async def test_what_any_process_answered_is_in_every_list(tmp_path: Path) -> None:
+    """The process of the service reads what another one has yet to write (SPEC section 10)."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        await service.create(*(define(job, service.target, overlapPolicy="allow") for job in JOBS))
+        service.target.always("/run", HELD)
+        for number, job in enumerate(JOBS, 1):
+            run = (await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"]
+            assert (await service.ask("GET", "/executions"))["items"][0]["executionId"] == run, job
+            run = (await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"]
+            items = (await service.ask("GET", f"/jobs/{job}/executions"))["items"]
+            assert items[0]["executionId"] == run
+            await service.ask("POST", f"/executions/{run}/cancel")
+            assert sum((await service.ask("GET", "/stats"))["byState"].values()) == 2 * number
+            cancelled = (await service.ask("GET", "/executions", params={"state": "cancelled"}))["items"]
+            assert cancelled[0]["executionId"] == run
         assert await service.stop() == 0
 
 

@@ -83,7 +83,7 @@ async def test_one_that_stands_still_before_it_has_opened(tmp_path: Path) -> Non
         one.freeze()
         with pytest.raises(StoreUnavailable, match="ended before it was ready"):
             await one.supervisor.open()
-        assert one.log == ["worker_hangs"]
+        assert one.log == ["worker_stuck"]
         assert await one.supervisor.end() == -signal.SIGKILL
 
 
@@ -94,7 +94,7 @@ async def test_one_that_stands_still_before_it_has_started(tmp_path: Path) -> No
         one.freeze()
         with pytest.raises(StoreUnavailable, match="ended before it was ready"):
             await one.supervisor.start()
-        assert one.log == ["worker_hangs"]
+        assert one.log == ["worker_stuck"]
         assert not one.worker.is_up
         assert await one.supervisor.end() == -signal.SIGKILL
 
@@ -109,6 +109,6 @@ async def test_one_that_stands_still_while_it_works(tmp_path: Path) -> None:
         with pytest.raises(StoreUncertain):
             await one.worker.call(rpc_methods.STATUS, None)
         await one.restarted.wait()
-        assert one.log == ["worker_hangs", "worker_lost", "worker_back"]
+        assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
         assert one.exits == [-signal.SIGKILL]
         assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0

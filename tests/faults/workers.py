@@ -25,6 +25,18 @@ class Book:
         self.refused = 0
         self.killed = 0
         self.starts = 0
+        self._grown = asyncio.Event()
+
+    def accept(self, item: dict[str, Any]) -> None:
+        """The completion of a part was accepted."""
+        self.accepted[part_of(item)].add(item["lease"])
+        self._grown.set()
+
+    async def reach(self, count: int) -> None:
+        """Returns at once when the completions of so many parts are accepted."""
+        while len(self.accepted) < count:
+            self._grown.clear()
+            await self._grown.wait()
 
     def take(self, item: dict[str, Any], instance: str) -> None:
         """A part was claimed."""
@@ -175,7 +187,7 @@ class Crowd:
                 await asyncio.sleep(0.1)
                 continue
             if answer.status == 200:
-                self.book.accepted[part_of(item)].add(item["lease"])
+                self.book.accept(item)
                 # A start gives leases their whole length again: nobody has told the worker of it.
                 if sent > _seconds(item["leaseUntil"]) and item["starts"] == self.book.starts:
                     self.book.late.append((item["lease"], sent))

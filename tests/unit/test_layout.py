@@ -29,6 +29,8 @@ OTHER_SUBJECTS = {
     "persistence/test_work": "the work of the embedded store, counted",
     "persistence/history/test_work": "the work of the history, counted",
     "persistence/test_catalogue_suite": "every catalogue",
+    "persistence/test_lease_changes_suite": "what the queues of every store keep of leases",
+    "persistence/test_queue_figures_suite": "what readers see of the queues of every store",
     "persistence/test_queues_suite": "the queues of every store",
     "persistence/test_state_store_suite": "every state store",
     "persistence/history/test_postgres": "the history in PostgreSQL, over the dialect in persistence/sql",

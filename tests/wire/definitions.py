@@ -123,6 +123,8 @@ POLICIES = st.builds(
     ),
 )
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "creator": FILLED,
+    "creatorName": FILLED,
     "objectId": TEXT,
     "jobDescription": TEXT,
     "notification": st.lists(NOTIFICATIONS, max_size=3),
@@ -152,8 +154,6 @@ DEFINITIONS = st.builds(
     st.fixed_dictionaries(
         {
             "jobName": FILLED,
-            "creator": FILLED,
-            "creatorName": FILLED,
             "request": st.lists(STEPS, min_size=1, max_size=3),
         }
     ),

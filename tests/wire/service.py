@@ -51,6 +51,10 @@ class World:
         transport = httpx.ASGITransport(self.service.api, client=(address, 4321))
         return httpx.AsyncClient(transport=transport, **{"base_url": SERVED, **options})
 
+    def seconds(self) -> float:
+        """The time since 1970 of the service's clock, for a service of the SDK beside it."""
+        return self.clock.now().wall / 1_000
+
     async def advance(self, seconds: float) -> None:
         """The clock runs on from one planned call to the next; all that follows from each has its time."""
         await self.settle()

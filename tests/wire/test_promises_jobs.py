@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import pwd
 from typing import Any
 
 import httpx
@@ -21,6 +23,16 @@ async def create(client: httpx.AsyncClient, job_id: str = "j", **members: Any) -
 async def ids(client: httpx.AsyncClient, query: str = "") -> list[str]:
     """The ids of a list of jobs."""
     return [item["jobId"] for item in data_of(await client.get(f"/jobs?{query}"))["items"]]
+
+
+async def test_a_job_of_nobody_is_the_users_that_runs_the_service(client: httpx.AsyncClient) -> None:
+    """Without keys `creator` and `creatorName` are the machine's user (SPEC section 2)."""
+    given = {name: value for name, value in definition().items() if name not in ("creator", "creatorName")}
+    for _ in range(2):
+        answer = await client.post("/jobs/j", json=given)
+        shown = answer.json()["data"]["definition"]
+        assert shown["creator"] == shown["creatorName"] == pwd.getpwuid(os.geteuid()).pw_name
+    assert answer.status_code == 200
 
 
 async def test_what_a_change_answers_is_in_lists_at_once(client: httpx.AsyncClient) -> None:

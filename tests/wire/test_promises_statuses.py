@@ -34,15 +34,16 @@ async def test_400_is_malformed_json(client: httpx.AsyncClient, body: bytes) -> 
 
 
 async def test_401_is_no_key_or_an_unknown_one() -> None:
-    """With `server.key` each route wants it, but health; unknown routes tell nothing either
-    (SPEC section 14)."""
+    """With `server.key` each route wants it, but health and the description; unknown routes tell nothing
+    either (SPEC section 14)."""
     async with running(server={"key": KEY}) as world:
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {KEY}"}):
-            for path in ("/jobs", "/jobs/j", "/nothing", "/settings", "/openapi.json"):
+            for path in ("/jobs", "/jobs/j", "/nothing", "/settings"):
                 answer = await world.client.get(path, headers=headers)
                 assert (answer.status_code, pointers(answer)) == (401, [("/Authorization", "unauthorized")])
                 assert answer.headers["www-authenticate"].startswith("Bearer")
-        assert (await world.client.get("/health/live")).status_code == 200
+        for path in ("/health/live", "/openapi.json"):
+            assert (await world.client.get(path)).status_code == 200
         async with world.caller("203.0.113.9", headers={"authorization": f"bearer {KEY}"}) as known:
             created = await known.post("/jobs/j", json=definition(creator=None, creatorName=None))
             assert data_of(created, 201)["creator"] == "admin"

@@ -21,18 +21,37 @@ async def test_work_is_claimed_and_completed() -> None:
         assert item["executionId"] == execution
         assert (item["requestCounts"], item["shardIndex"], item["shardTotal"]) == (1, 0, 1)
         assert (item["leaseSeconds"], item["renewSeconds"], item["cancelled"]) == (60.0, 30.0, False)
+        assert (item["maxUnexpectedRetries"], item["unexpectedRetryDelaySeconds"]) == (3, 10.0)
         assert item["leaseUntil"] == "2026-01-01T00:01:00.000Z"
         assert item["scheduledAt"] == "2026-01-01T00:00:00.000Z"
         request = item["request"]
         assert (request["method"], request["url"], request["body"]) == ("POST", "queue://work", {"n": 7})
         assert request["headers"]["X-Scheduling-Job-Id"] == "j"
         assert request["headers"]["traceparent"].startswith("00-")
+        assert request["headers"]["X-Scheduling-Deadline"] == "2026-01-01T00:01:00.000Z"
         data_of(await complete(world, item["lease"], data={"rows": 3}))
         found = await world.ended(execution)
         assert found["state"] == "succeeded"
         (step,) = found["attempts"][0]["steps"]
         assert (step["instance"], step["part"], step["status"]) == ("w1", None, 200)
         assert step["response"]["body"] == '{"rows":3}'
+
+
+async def test_a_claim_says_until_when_its_work_is_awaited() -> None:
+    """From the claim on for `timeoutSeconds`, however long it lay in the queue; then a renewal says so."""
+    async with running() as world:
+        await create(world, timeoutSeconds=100)
+        execution = await trigger(world)
+        await world.advance(30)
+        (item,) = await claim(world)
+        assert item["request"]["headers"]["X-Scheduling-Deadline"] == "2026-01-01T00:02:10.000Z"
+        for _ in range(4):
+            await world.advance(24)
+            await world.client.post(f"/leases/{item['lease']}/renew", json={})
+        await world.advance(4.25)
+        assert (await world.ended(execution))["failureType"] == "timeout"
+        renewed = await world.client.post(f"/leases/{item['lease']}/renew", json={})
+        assert renewed.status_code == 409 or renewed.json()["data"]["cancelled"]
 
 
 async def test_a_claim_waits_for_work() -> None:
@@ -191,7 +210,7 @@ async def test_a_failed_part_is_retried_by_the_policies() -> None:
 
 
 async def test_cancelled_work_hears_of_it() -> None:
-    """By `cancelled` on renewal, and by `cancelUrl`; its completion is taken and changes nothing."""
+    """By `cancelled` on renewal, by `cancelUrl`, and by 409 `stale`: its completion has no effect."""
     async with running() as world:
         await create(world, cancelUrl={"url": "service://jobswork/stop"})
         execution = await trigger(world)
@@ -204,7 +223,8 @@ async def test_cancelled_work_hears_of_it() -> None:
         assert await claim(world, "w2") == []
         renewed = data_of(await world.client.post(f"/leases/{item['lease']}/renew", json={}))
         assert renewed["cancelled"] is True
-        data_of(await complete(world, item["lease"]))
+        answer = await complete(world, item["lease"])
+        assert (answer.status_code, pointers(answer)) == (409, [("/lease", "stale")])
         assert (await world.ended(execution))["state"] == "cancelled"
 
 
@@ -313,7 +333,7 @@ async def test_a_destroyed_job_leaves_no_work() -> None:
         data_of(await world.client.delete("/jobs/j"))
         assert await claim(world, "w2") == []
         assert data_of(await world.client.post(f"/leases/{item['lease']}/renew", json={}))["cancelled"]
-        data_of(await complete(world, item["lease"]))
+        assert pointers(await complete(world, item["lease"])) == [("/lease", "stale")]
 
 
 @pytest.mark.parametrize(
@@ -327,6 +347,7 @@ async def test_a_destroyed_job_leaves_no_work() -> None:
         ("/leases/x/complete", {"status": "done"}, "/status"),
         ("/leases/x/complete", {}, "/status"),
         ("/leases/x/complete", {"status": "failed", "error": "lost"}, "/error"),
+        ("/leases/x/complete", {"status": "failed", "error": "instance_lost"}, "/error"),
         ("/leases/x/complete", {"status": "failed", "error": "egress"}, "/error"),
         ("/leases/x/renew", {"lease": 1}, "/lease"),
     ],

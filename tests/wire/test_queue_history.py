@@ -3,7 +3,7 @@
 import pytest
 
 from tests.wire.queue_work import claim, complete, create, trigger
-from tests.wire.service import data_of, running
+from tests.wire.service import World, data_of, running
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,8 @@ async def test_the_history_shows_what_was_asked_and_what_was_said() -> None:
         (step,) = (await world.ended(execution))["attempts"][0]["steps"]
         assert step["request"]["body"] == '{"n":3}'
         given = item["request"]["headers"]
-        assert step["request"]["headers"] == {name: given[name] for name in given if name != "traceparent"}
+        added = ("traceparent", "X-Scheduling-Deadline")
+        assert step["request"]["headers"] == {name: given[name] for name in given if name not in added}
         assert (step["url"], step["error"], step["fault"]) == ("queue://work", "disk", "full")
         assert step["response"]["body"] == '{"left":0}'
 
@@ -35,3 +36,32 @@ async def test_parts_are_listed_by_their_index() -> None:
         steps = (await world.ended(execution))["attempts"][0]["steps"]
         assert [step["part"] for step in steps] == [0, 1, 2, None]
         assert [step["request"]["body"] for step in steps] == ['"0"', '"1"', '"2"', None]
+
+
+async def test_who_had_a_part_and_who_lost_it_is_told() -> None:
+    """While it is worked on and afterwards, in the execution and in its log."""
+    async with running() as world:
+        step = {"leaseSeconds": 10, "unexpectedRetryDelaySeconds": 0}
+        await create(world, step, timeoutSeconds=600)
+        execution = await trigger(world)
+        await claim(world, "w1")
+        lines = [("claimed", "w1", "2026-01-01T00:00:00.000Z")]
+        assert await _leases(world, execution) == lines
+        await world.advance(10)
+        lines.append(("lost", "w1", "2026-01-01T00:00:10.000Z"))
+        assert await _leases(world, execution) == lines
+        (item,) = await claim(world, "w2")
+        data_of(await complete(world, item["lease"]))
+        found = await world.ended(execution)
+        assert found["attempts"][0]["steps"][0]["instance"] == "w2"
+        lines.append(("claimed", "w2", "2026-01-01T00:00:10.000Z"))
+        assert await _leases(world, execution) == lines
+        log = data_of(await world.client.get(f"/executions/{execution}/log"))["items"]
+        texts = [line["text"] for line in log if line["kind"] == "lease"]
+        assert texts == ["claimed: w1", "lost: w1", "claimed: w2"]
+
+
+async def _leases(world: World, execution: str) -> list[tuple[str, str, str]]:
+    await world.settle()
+    (attempt,) = data_of(await world.client.get(f"/executions/{execution}"))["attempts"]
+    return [(one["what"], one["instance"], one["at"]) for one in attempt["leases"]]

@@ -8,12 +8,13 @@ import httpx
 import pytest
 
 from client_sdk import Client, Service
-from client_sdk.errors import Absent
+from client_sdk.errors import Absent, Invalid
 from client_sdk.models import ServiceDeclaration
 from tests.unit.client_sdk.lines import serving
 from tests.wire.service import SERVED, World, running
 
 pytestmark = pytest.mark.anyio
+EXTERNAL = {"period": "external"}
 
 
 @asynccontextmanager
@@ -28,7 +29,7 @@ async def served(world: World, **options: Any) -> AsyncIterator[tuple[Service, C
         serving(forward) as url,
         Client(SERVED, transport=httpx.ASGITransport(world.service.api)) as client,
     ):
-        given = {"address": url, "signals": (), "heartbeat_seconds": 1_000}
+        given = {"address": url, "signals": (), "heartbeat_seconds": 1_000, "clock": world.seconds}
         box["service"] = service = Service("files", client=client, **(given | options))
         try:
             yield service, client
@@ -44,7 +45,7 @@ async def scan(world: World, client: Client) -> None:
 
 
 async def test_declared_jobs_become_jobs_and_are_called() -> None:
-    """From `@job` over the registry and check-timers to a call of this instance."""
+    """From `@job` over the registry to a call of this instance; its job exists once it is registered."""
     async with running() as world, served(world) as (service, client):
 
         @service.job(job_id="sum")
@@ -53,12 +54,50 @@ async def test_declared_jobs_become_jobs_and_are_called() -> None:
             return left + right
 
         await service.start()
-        await scan(world, client)
         made = await client.jobs.get("sum")
         assert made.definition["jobDescription"] == "Adds."
         ended = await client.wait_for(await client.jobs.trigger("sum", {"left": 2}), timeout=20)
         assert ended.state == "succeeded"
         assert [one async for one in client.services.drift("files")] == []
+
+
+def own(job_id: str) -> dict[str, Any]:
+    """A job that calls the service which posts it."""
+    return {"jobId": job_id, "jobName": "Own", "timer": EXTERNAL, "request": [{"url": "service:/own/run"}]}
+
+
+async def test_a_job_that_a_service_posts_calls_that_service() -> None:
+    """`service:/path` is the service of `own_jobs`, or of `Client(service=…)` (SPEC section 9)."""
+    async with running() as world, served(world, address=world.target.url) as (service, client):
+        await service.start()
+        with pytest.raises(Invalid):
+            await client.jobs.create(own("nobody"))
+        transport = httpx.ASGITransport(world.service.api)
+        async with Client(SERVED, transport=transport, service="files") as poster:
+            for jobs, name in ((service.own_jobs, "one"), (poster.jobs, "two")):
+                await jobs.create(own(name))
+                [item] = await jobs.create_many([own(f"{name}-many")])
+                assert item.status == "created"
+                await client.jobs.create({**own(f"{name}-later"), "request": [{"url": "service://files/x"}]})
+                await jobs.update(f"{name}-later", own(f"{name}-later"))
+                for job_id in (name, f"{name}-many", f"{name}-later"):
+                    ended = await client.wait_for(await client.jobs.trigger(job_id), timeout=20)
+                    assert ended.state == "succeeded", job_id
+        assert len(world.target.at("/own/run")) == 6
+
+
+async def test_a_wrong_path_in_the_url_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Registration at `http://HOST:PORT/jobs` fails for good: a 404 of no route does not mean "register"."""
+    async with running() as world:
+        transport = httpx.ASGITransport(world.service.api)
+        async with Client(f"{SERVED}/jobs", transport=transport) as client:
+            service = Service("files", client=client, address="http://10.0.0.7:9000", signals=())
+            await service.start()
+            said = [
+                one.getMessage() for one in caplog.records if "registration of files/" in one.getMessage()
+            ]
+            await service.stop()
+        assert "answered 404, but not as a scheduler does: check the url" in said[0]
 
 
 async def test_an_instance_is_known_while_it_runs() -> None:

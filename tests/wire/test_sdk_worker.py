@@ -60,9 +60,9 @@ async def at_work(
                 await asyncio.gather(*tasks)
 
 
-async def create(world: World, **members: Any) -> None:
+async def create(world: World, step: dict[str, Any] | None = None, **members: Any) -> None:
     """A job `j` whose one step goes to the queue."""
-    posted = definition(request=[STEP], overlapPolicy="allow", **members)
+    posted = definition(request=[STEP | (step or {})], overlapPolicy="allow", **members)
     data_of(await world.client.post("/jobs/j", json=posted), 201)
 
 
@@ -180,6 +180,27 @@ async def test_what_nobody_meant_is_tried_again_under_the_same_lease() -> None:
             ended = await finish(client, fired.execution_id)
             seen.append((ended.state, ended.error, ended.attempt_count, len(times)))
     assert seen == [("succeeded", None, 1, 3), ("terminated", "500", 1, 3), ("terminated", "E1", 1, 1)]
+
+
+@pytest.mark.parametrize(("retries", "own", "tries"), [(0, None, 1), (2, None, 3), (2, 1, 2)])
+async def test_the_step_says_how_often_a_function_is_tried(retries: int, own: int | None, tries: int) -> None:
+    """`maxUnexpectedRetries`, unless the worker has a number of its own; the message counts the tries."""
+    local = None if own is None else LocalRetry(retries=own, delay_seconds=0)
+    worker, times = make(local_retry=local), []
+
+    @worker.otherwise
+    async def broken() -> None:
+        times.append(1)
+        raise RuntimeError("no")
+
+    async with running() as world, at_work(world, worker) as client:
+        step = {"body": {}, "maxUnexpectedRetries": retries, "unexpectedRetryDelaySeconds": 0}
+        await create(world, step, retry=[])
+        fired = await client.jobs.trigger("j", {})
+        ended = await finish(client, fired.execution_id)
+    assert (len(times), ended.attempt_count) == (tries, 1)
+    message = "RuntimeError: no" if tries == 1 else f"RuntimeError: no (tried {tries} times)"
+    assert message in str(ended.attempts[0])
 
 
 async def test_a_lost_lease_stops_the_work_and_another_one_does_it() -> None:

@@ -105,6 +105,7 @@ async def test_its_requests_go_out_as_the_document_shows(job: World) -> None:
         assert one.headers["idempotency-key"].isprintable()
         assert "." not in one.headers["idempotency-key"]
         assert one.headers["traceparent"].startswith("00-")
+        assert one.headers["x-scheduling-deadline"].endswith("Z")
         assert one.query["feedbackUrl"].startswith(f"{SERVED}/jobs/20220125/feedback/1?token=")
     assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
     assert first.query["feedbackUrl"] == second.query["feedbackUrl"]

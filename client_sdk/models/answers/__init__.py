@@ -7,6 +7,7 @@ from client_sdk.models.answers.executions import (
     Execution,
     ExecutionInFull,
     Held,
+    LeaseLine,
     LogLine,
     Message,
     StepRun,
@@ -26,7 +27,7 @@ from client_sdk.models.answers.jobs import (
     Triggered,
 )
 from client_sdk.models.answers.operation import Cleaned, Health, Node, Statistics
-from client_sdk.models.answers.queues import Claimed, Renewed, Work, WorkRequest
+from client_sdk.models.answers.queues import Claimed, HeldPart, Queue, QueueLine, Renewed, Work, WorkRequest
 from client_sdk.models.answers.services import (
     Difference,
     Drift,
@@ -82,6 +83,7 @@ __all__ = [
     "Health",
     "HealthStatus",
     "Held",
+    "HeldPart",
     "Instance",
     "InstanceRef",
     "InstanceState",
@@ -91,6 +93,7 @@ __all__ = [
     "JobLine",
     "JobState",
     "LatestExecution",
+    "LeaseLine",
     "Listing",
     "LogLine",
     "Message",
@@ -103,6 +106,8 @@ __all__ = [
     "PreviewedFiring",
     "ProblemDetails",
     "ProblemError",
+    "Queue",
+    "QueueLine",
     "Renewed",
     "Results",
     "RetryJitter",

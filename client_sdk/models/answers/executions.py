@@ -60,6 +60,16 @@ class StepRun(AnswerModel):
     response: Message | None
 
 
+class LeaseLine(AnswerModel):
+    """A part of a step in a queue was `claimed` by `instance`, `lost` by it, or `withdrawn` from it."""
+
+    step: int
+    part: int | None = None
+    instance: str
+    what: str
+    at: AwareDatetime
+
+
 class Attempt(AnswerModel):
     """One run through the chain."""
 
@@ -70,6 +80,7 @@ class Attempt(AnswerModel):
     steps: list[StepRun]
     checks: list[dict[str, Any]]
     feedback: list[dict[str, Any]]
+    leases: list[LeaseLine] = Field([])
 
 
 class Told(AnswerModel):

@@ -17,7 +17,11 @@ class WorkRequest(AnswerModel):
 
 
 class Work(AnswerModel):
-    """One part of a step, held for `leaseSeconds`, to be renewed every `renewSeconds`."""
+    """One part of a step, held for `leaseSeconds`, to be renewed every `renewSeconds`.
+
+    A worker retries an unexpected exception of its function up to `maxUnexpectedRetries` times, after
+    `unexpectedRetryDelaySeconds` each; None: an earlier version gave the part out, which did not say it.
+    """
 
     lease: str
     lease_until: AwareDatetime
@@ -30,6 +34,8 @@ class Work(AnswerModel):
     cancelled: bool = False
     lease_seconds: float | None = None
     renew_seconds: float | None = None
+    max_unexpected_retries: int | None = None
+    unexpected_retry_delay_seconds: float | None = None
 
 
 class Claimed(AnswerModel):
@@ -45,3 +51,32 @@ class Renewed(AnswerModel):
     lease_seconds: float | None = None
     renew_seconds: float | None = None
     cancelled: bool = False
+
+
+class QueueLine(AnswerModel):
+    """A queue: `depth` parts wait, the oldest since `oldestAt`, and `held` are under a lease."""
+
+    name: str
+    depth: int
+    oldest_at: AwareDatetime | None = None
+    held: int = 0
+
+
+class HeldPart(AnswerModel):
+    """A part that the instance `instanceId` has until `leaseUntil`."""
+
+    execution_id: str
+    job_id: str
+    request_counts: int
+    step: int = 0
+    shard_index: int | None = None
+    shard_total: int | None = None
+    instance_id: str
+    lease_until: AwareDatetime
+
+
+class Queue(QueueLine):
+    """A queue, and a page of the parts that are held."""
+
+    items: list[HeldPart] = Field([])
+    next_cursor: str | None = None

@@ -8,7 +8,8 @@ from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.security.callers import Role
 
 EXECUTION_FILTERS: tuple[Parameter, ...] = (
-    choice("state", "Only in this state.", ExecutionState),
+    choice("state", "Only in this state; `failed` waits for a retry.", ExecutionState),
+    choice("outcome", "Only those that ended so; `failed` for good.", tuple(executions.OUTCOMES)),
     text("error", "Only with this error code.", example="500"),
     choice("triggeredBy", "Only those triggered by this.", TriggeredBy),
     moment("from", "Planned at this moment or later."),

@@ -57,6 +57,7 @@ JOBS = group(
         data=answers.Job,
         success=(201, 200),
         statuses=(409,),
+        headers=("X-Service",),
         is_busy=True,
     ),
     Operation(
@@ -67,6 +68,7 @@ JOBS = group(
         query=(choice("onExisting", "What to do with another definition.", ("refuse", "update"), "refuse"),),
         body=Body(JobDefinition, examples.DEFINITIONS, required=True, is_array=True),
         data=answers.Results,
+        headers=("X-Service",),
         is_busy=True,
     ),
     Operation(
@@ -124,7 +126,7 @@ JOBS = group(
         body=Body(JobDefinition, examples.DEFINITION, required=True),
         data=answers.Job,
         statuses=(404, 412),
-        headers=("If-Match",),
+        headers=("If-Match", "X-Service"),
     ),
     Operation(
         route="DELETE /jobs/{jobId}",

@@ -2,11 +2,29 @@
 
 from client_sdk.models import Claim, Completion, Renewal, answers
 from scheduler_service.api import examples, queues
+from scheduler_service.api.parameters import paging
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.security.callers import Role
 
 QUEUES = group(
     "queues",
+    Operation(
+        route="GET /queues",
+        handler=queues.list_queues,
+        role=Role.VIEWER,
+        summary="List queues with how many parts wait and are held",
+        query=paging(),
+        data=answers.Listing[answers.QueueLine],
+    ),
+    Operation(
+        route="GET /queues/{name}",
+        handler=queues.read_queue_in_full,
+        name="readQueue",
+        role=Role.VIEWER,
+        summary="Read a queue: its depth, and which instances hold its parts until when",
+        query=paging(),
+        data=answers.Queue,
+    ),
     Operation(
         route="POST /queues/{name}/claim",
         handler=queues.claim_work,

@@ -4,26 +4,50 @@ import hashlib
 import re
 from collections.abc import Callable
 
-from scheduler_service.domain.document import Open, PartsOpen, PartsQueued, Phase, Resolving
+from scheduler_service.domain.document import (
+    Checking,
+    CheckWaiting,
+    Context,
+    FeedbackAwaited,
+    InHand,
+    Open,
+    PartsAwaited,
+    PartsOpen,
+    PartsQueued,
+    Phase,
+    Resolving,
+)
 from scheduler_service.domain.effects import (
     AbandonPart,
     CallPart,
     PublishParts,
     ResolveInstances,
+    Unwatch,
+    WatchInstance,
     WithdrawParts,
 )
 from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Part, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
 from scheduler_service.engine.parts.options import read_queue
 from scheduler_service.engine.program import Program, Routing, Step
-from scheduler_service.engine.requests import Refused, make_request
+from scheduler_service.engine.requests import Refused, make_request, sent_again
 from scheduler_service.engine.scope import feedback_url
-from scheduler_service.engine.turn_state import TurnState
+from scheduler_service.engine.turn_state import TurnState, replace
 
 SERIALS = 1 << 20
 """How many serials for calls and searches each step of an attempt has."""
+AWAITING = (CheckWaiting, Checking, FeedbackAwaited, PartsAwaited)
+"""The phases in which instances work, and a check or feedback will report it."""
 FEEDBACK = "schedulingFeedbackUrl"
 _SERVICE = re.compile(r"service://([^{}/?#]+)", re.IGNORECASE)
+
+
+def find_run(turn: TurnState, token: Token) -> Open | None:
+    """The execution to whose current attempt `token` belongs."""
+    run = turn.opens.get(token.execute_number)
+    if run is None or run.execute_number not in turn.contexts or token.uid != turn.head.uid:
+        return None
+    return run if run.request_counts == token.request_counts else None
 
 
 def dispatch_step(
@@ -74,9 +98,16 @@ def search(
 
 
 def make_part(
-    turn: TurnState, run: Open, step: Step, place: tuple[int, int], *, route: str, key: str, timeout: int
+    turn: TurnState,
+    run: Open,
+    step: Step,
+    place: tuple[int, int],
+    *,
+    route: str,
+    key: str,
+    limits: tuple[int, int],
 ) -> OutboundRequest | Refused:
-    """The request of a part; `place` is its index and the number of parts, `timeout` in ms."""
+    """The request of a part; `place` is its index and the number of parts, `limits` those of `limits_of`."""
     program = turn.program_of(run)
     return make_request(
         turn,
@@ -84,7 +115,8 @@ def make_part(
         run,
         step.target,
         key=key,
-        timeout=timeout,
+        timeout=limits[0],
+        awaited=limits[1],
         extra=_variables(turn, program, run, step, place, route),
     )
 
@@ -147,11 +179,44 @@ def resend_parts(turn: TurnState, run: Open, phase: Phase, is_lost: Callable[[To
             pass  # queued parts are durable on their own
 
 
+def take_in_hand(turn: TurnState, run: Open, service: str, instances: tuple[str, ...]) -> None:
+    """After the last step of an asynchronous job: its instances, one per part, are watched from now on."""
+    context = turn.contexts.get(run.execute_number)
+    if context is None or not isinstance(context.phase, AWAITING):
+        return
+    # An address of the settings or of the service sends no heartbeats; no id of an instance has a slash.
+    watched = tuple("" if "/" in instance else instance for instance in instances)
+    if any(watched):
+        watch_instances(turn, run, turn.change_context(run, in_hand=InHand(service, watched)))
+
+
+def watch_instances(turn: TurnState, run: Open, context: Context) -> None:
+    """Watches those that have work of this attempt in hand; a watch that runs already goes on."""
+    if context.in_hand is None:
+        return
+    tenant, service = turn.program.surroundings.tenant, context.in_hand.service
+    for part, instance in enumerate(context.in_hand.instances):
+        if instance:
+            token = turn.token(run, CallKind.WATCH, part)
+            turn.effects.append(WatchInstance(token, tenant, service, instance))
+
+
+def stop_watching(turn: TurnState, run: Open) -> None:
+    """The attempt has ended: nobody has work of it in hand."""
+    context = turn.contexts.get(run.execute_number)
+    if context is None or context.in_hand is None:
+        return
+    watched = [part for part, instance in enumerate(context.in_hand.instances) if instance]
+    turn.effects.extend(Unwatch(turn.token(run, CallKind.WATCH, part)) for part in watched)
+    turn.change_context(run, in_hand=None)
+
+
 def _resend_part(
     turn: TurnState, run: Open, step: Step, phase: PartsOpen, part: Part
 ) -> CallPart | ResolveInstances:
     if part.request is not None:
-        return call_of(turn, run, phase, part)
+        again = replace(part, request=sent_again(turn, run, part.request))
+        return call_of(turn, run, phase, again)
     return search(turn, run, step, phase.service, part.serial, excluded=part.refused, single=True)
 
 
@@ -187,11 +252,12 @@ def _publish(
         return Refused("template", f"the url {request.url[:80]!r} names no queue; write queue://NAME")
     total = options.parallelism
     route = SHARD if total > 1 else ""
+    limits = (request.timeout, turn.program_of(run).timeout)  # the attempt's limit counts from the claim
     made: list[QueuedPart] = []
     for index in range(total):
         place = (index, total)
         part_key = key_of_part(key, route, place, "")
-        part = make_part(turn, run, step, place, route=route, key=part_key, timeout=request.timeout)
+        part = make_part(turn, run, step, place, route=route, key=part_key, limits=limits)
         if isinstance(part, Refused):
             return part
         made.append(
@@ -204,14 +270,24 @@ def _publish(
                 scheduled_at=run.planned_at,
                 created_at=turn.now.wall,
                 tenant=turn.program.surroundings.tenant,
+                published=turn.now.steady,
             )
         )
     awaited = (None,) * total
     verdicts = awaited if total > 1 and reports_by_part(turn.program_of(run), step) else ()
     phase = PartsQueued(step.index, queue, request.url, turn.now.wall, awaited, verdicts)
-    turn.change_context(run, phase=phase)
+    turn.change_context(run, phase=phase, deadline=latest_end(turn, run, options))
     turn.effects.append(PublishParts(tuple(made)))
     return None
+
+
+def latest_end(turn: TurnState, run: Open, options: QueueOptions) -> int:
+    """The latest possible end (steady) of an attempt whose work nobody has claimed.
+
+    The first claim brings it forward. The queue ends what is not claimed, so it does not depend on when the
+    job hears of a claim: one that waits to be delivered, as after a crash, is never taken for none.
+    """
+    return turn.now.steady + options.queue_timeout + turn.program_of(run).timeout
 
 
 def reports_by_part(program: Program, step: Step) -> bool:

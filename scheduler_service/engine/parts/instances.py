@@ -1,7 +1,7 @@
 """The parts of a step at the chosen instances of a service: called, answered, moved on (SPEC section 13)."""
 
 from scheduler_service.domain.document import Open, PartsOpen, Resolving
-from scheduler_service.domain.effects import MarkDraining
+from scheduler_service.domain.effects import MarkDraining, MarkRefused
 from scheduler_service.domain.events import CallEnded, InstancesResolved
 from scheduler_service.domain.parts import BROADCAST, SPREAD, Chosen, Part, PartEnd
 from scheduler_service.domain.records import exchange_of
@@ -14,25 +14,28 @@ from scheduler_service.engine.chain import (
     handle_fault,
     judge_answer,
     key_of,
-    limit_of,
     record_step,
     refuse_step,
 )
+from scheduler_service.engine.job_gone import GONE, GONE_STATUS, says_gone
 from scheduler_service.engine.parts.dispatch import (
     call_of,
     find_instance,
+    find_run,
     key_of_part,
     make_part,
     reports_by_part,
     search,
+    take_in_hand,
 )
 from scheduler_service.engine.parts.join import finish_parts, fit_body
-from scheduler_service.engine.program import Routing, Step
-from scheduler_service.engine.requests import Refused
+from scheduler_service.engine.parts.no_instance import end_without_instance
+from scheduler_service.engine.program import Step
+from scheduler_service.engine.requests import Refused, limits_of
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header
 
-DRAINING = "draining"
+DRAINING, REFUSED = "draining", "refused"
 DRAINING_STATUS = 503
 _HEADER = "x-instance-state"
 
@@ -64,20 +67,14 @@ def handle_part_answer(turn: TurnState, event: CallEnded) -> Reply:
     if part is None or part.request is None or event.token.kind is not CallKind.PART:
         return Unchanged()
     if _is_draining(event.outcome):
-        _go_elsewhere(turn, run, phase, part, event.outcome)
+        _leave_draining(turn, run, phase, part)
+    elif isinstance(event.outcome, Fault) and event.outcome.unsent:
+        _leave_refusing(turn, run, phase, part, part.request, event.outcome)
     elif phase.route in SPREAD:
         _end_part(turn, run, phase, part, part.request, event.outcome)
     else:
         _end_step(turn, run, phase, part, part.request, event.outcome)
     return Taken()
-
-
-def find_run(turn: TurnState, token: Token) -> Open | None:
-    """The execution to whose current attempt `token` belongs."""
-    run = turn.opens.get(token.execute_number)
-    if run is None or run.execute_number not in turn.contexts or token.uid != turn.head.uid:
-        return None
-    return run if run.request_counts == token.request_counts else None
 
 
 def _awaited(phase: PartsOpen, token: Token) -> Part | None:
@@ -87,7 +84,7 @@ def _awaited(phase: PartsOpen, token: Token) -> Part | None:
 def _send_step(turn: TurnState, run: Open, phase: Resolving, event: InstancesResolved) -> None:
     step = turn.program_of(run).steps[phase.step]
     if not event.chosen:
-        _fail_without_instance(turn, run, step, phase)
+        end_without_instance(turn, run, step, phase)
         return
     parts: list[Part] = []
     total = len(event.chosen)
@@ -97,7 +94,9 @@ def _send_step(turn: TurnState, run: Open, phase: Resolving, event: InstancesRes
             refuse_step(turn, run, step.index, request)
             return
         serial = phase.serial + 1 + index
-        parts.append(Part(index, serial, chosen.instance, request, turn.now.wall))
+        now, before = turn.now.wall, phase.excluded
+        part = Part(index, serial, chosen.instance, request, now, None, before, phase.fault, phase.gone)
+        parts.append(part)
     by_part = event.route in SPREAD and reports_by_part(turn.program_of(run), step)
     verdicts = (None,) * total if by_part else ()
     opened = PartsOpen(step.index, phase.service, event.route, phase.serial + total, tuple(parts), verdicts)
@@ -109,25 +108,10 @@ def _request(
     turn: TurnState, run: Open, step: Step, place: tuple[int, int], route: str, chosen: Chosen
 ) -> OutboundRequest | Refused:
     key = key_of_part(key_of(turn, run, step), route, place, chosen.instance)
-    timeout = limit_of(turn, turn.contexts[run.execute_number], step.target.timeout)
-    made = make_part(turn, run, step, place, route=route, key=key, timeout=timeout)
+    context = turn.contexts[run.execute_number]
+    limits = limits_of(turn, turn.program_of(run), context, step.target.timeout)
+    made = make_part(turn, run, step, place, route=route, key=key, limits=limits)
     return made if isinstance(made, Refused) else replace(made, base=chosen.address)
-
-
-def _fail_without_instance(turn: TurnState, run: Open, step: Step, phase: Resolving) -> None:
-    tags = step.dispatch.tags if isinstance(step.dispatch, Routing) else ()
-    tagged = f" with the tags {', '.join(tags)}" if tags else ""
-    text = (
-        f"No instance of the service {phase.service!r}{tagged} takes work: start one that registers, "
-        "or set services.static."
-    )
-    fault = Fault(FaultKind.NO_INSTANCE, text)
-    request = _request(turn, run, step, (0, 1), "", Chosen("", ""))
-    broken = judge_answer(step, fault, turn.now.wall)
-    assert broken is not None, "a fault always fails its step"
-    if not isinstance(request, Refused):
-        record_step(turn, run, step, exchange_of(request, fault, turn.now.wall), broken.failure.code)
-    handle_fault(turn, run, step, fault, broken)
 
 
 def _send_part_elsewhere(
@@ -161,25 +145,56 @@ def _is_draining(outcome: Outcome) -> bool:
     return (find_header(outcome.headers, _HEADER) or "").strip().lower() == DRAINING
 
 
-def _go_elsewhere(turn: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
+def _leave_draining(turn: TurnState, run: Open, phase: PartsOpen, part: Part) -> None:
     """Marks an instance that takes no more work and moves its part to another one, within the attempt."""
-    step = turn.program_of(run).steps[phase.step]
     tenant = turn.program.surroundings.tenant
     turn.effects.append(MarkDraining(tenant, phase.service, part.instance))
-    turn.note(run, DRAINING, f"instance {part.instance} of {phase.service} is draining", step=step.index)
+    turn.note(run, DRAINING, f"instance {part.instance} of {phase.service} is draining", step=phase.step)
+    if phase.route == BROADCAST:
+        _drop_part(turn, run, phase, part)
+    else:
+        _go_elsewhere(turn, run, phase, part)
+
+
+def _leave_refusing(
+    turn: TurnState, run: Open, phase: PartsOpen, part: Part, request: OutboundRequest, fault: Fault
+) -> None:
+    """Marks an instance that was not reached. Its part goes to another one; a part of a broadcast fails."""
+    tenant = turn.program.surroundings.tenant
+    turn.effects.append(MarkRefused(tenant, phase.service, part.instance))
+    text = f"instance {part.instance} of {phase.service} was not reached: {fault.message}"
+    turn.note(run, REFUSED, text, step=phase.step)
+    if phase.route == BROADCAST:
+        _end_part(turn, run, phase, part, request, fault)
+    else:
+        _go_elsewhere(turn, run, phase, part, fault)
+
+
+def _leave_gone(turn: TurnState, run: Open, phase: PartsOpen, part: Part, answer: Answer) -> None:
+    """Moves the step from an instance that does not know the job to another one, within the attempt."""
+    text = f"instance {part.instance} of {phase.service} does not know this job (410 with X-Job-State: gone)"
+    turn.note(run, GONE, text, step=phase.step)
+    _go_elsewhere(turn, run, phase, replace(part, gone=answer), part.fault)
+
+
+def _go_elsewhere(
+    turn: TurnState, run: Open, phase: PartsOpen, part: Part, fault: Fault | None = None
+) -> None:
+    """Looks for another instance, within the attempt; without one `fault` or `part.gone` ends it."""
+    step = turn.program_of(run).steps[phase.step]
     refused = (*part.refused, part.instance)
     serial = phase.serial + 1
     if phase.route not in SPREAD:
-        find_instance(turn, run, step, Resolving(step.index, phase.service, serial, refused))
-    elif phase.route == BROADCAST:
-        _drop_part(turn, run, phase, part, outcome)
-    else:
-        waiting = replace(part, serial=serial, instance="", request=None, refused=refused)
-        turn.change_context(run, phase=replace(_put(phase, waiting), serial=serial))
-        turn.effects.append(search(turn, run, step, phase.service, serial, excluded=refused, single=True))
+        find_instance(
+            turn, run, step, Resolving(step.index, phase.service, serial, refused, fault, part.gone)
+        )
+        return
+    waiting = replace(part, serial=serial, instance="", request=None, refused=refused)
+    turn.change_context(run, phase=replace(_put(phase, waiting), serial=serial))
+    turn.effects.append(search(turn, run, step, phase.service, serial, excluded=refused, single=True))
 
 
-def _drop_part(turn: TurnState, run: Open, phase: PartsOpen, part: Part, outcome: Outcome) -> None:
+def _drop_part(turn: TurnState, run: Open, phase: PartsOpen, part: Part) -> None:
     """Drops the part of a draining instance from a broadcast; if all drain, searches for other instances."""
     step = turn.program_of(run).steps[phase.step]
     dropped = PartEnd(instance=part.instance, dropped=True, at=turn.now.wall)
@@ -199,6 +214,9 @@ def _end_step(
     """Ends a step that went to one instance, as a step that was sent directly ends."""
     step = turn.program_of(run).steps[phase.step]
     broken = judge_answer(step, outcome, turn.now.wall)
+    if broken and isinstance(outcome, Answer) and outcome.status == GONE_STATUS and says_gone(outcome):
+        _leave_gone(turn, run, phase, part, outcome)
+        return
     code = broken.failure.code if broken else None
     exchange = exchange_of(request, outcome, part.sent_at)
     record_step(turn, run, step, exchange, code, instance=part.instance or None)
@@ -209,6 +227,7 @@ def _end_step(
         fail_answer(turn, run, outcome, broken)
     else:
         advance(turn, run, step, outcome if outcome.url else replace(outcome, url=request.url))
+        take_in_hand(turn, run, phase.service, (part.instance,))
 
 
 def _end_part(
@@ -264,4 +283,6 @@ def _go_on(turn: TurnState, run: Open, phase: PartsOpen) -> None:
     if all(ends):
         step = turn.program_of(run).steps[phase.step]
         url = f"service://{phase.service}"
-        finish_parts(turn, run, step, tuple(end for end in ends if end), url, phase.verdicts)
+        ended = tuple(end for end in ends if end)
+        finish_parts(turn, run, step, ended, url, phase.verdicts)
+        take_in_hand(turn, run, phase.service, tuple("" if end.dropped else end.instance for end in ended))

@@ -14,7 +14,7 @@ from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import DIGEST, FAILED_WORD, digest_of
 from scheduler_service.language.values import as_json, parse_json
 
-PARTIAL = "partial"
+PARTIAL, INSTANCE_LOST = "partial", "instance_lost"
 DROPPED = Report(status="dropped")
 """The verdict of a part that no longer has to be done."""
 
@@ -76,7 +76,8 @@ def settle_reports(turn: TurnState, run: Open, verdicts: Verdicts) -> None:
         failure = Failure(PARTIAL, FailureType.PARTIAL)
     else:
         text = _said(failed[0])
-        failure = Failure(failed[0].error or FAILED_WORD, FailureType.BUSINESS)
+        code = failed[0].error or FAILED_WORD
+        failure = Failure(code, FailureType.LOST if code == INSTANCE_LOST else FailureType.BUSINESS)
     fail(turn, run, Broken(failure, text, last), _digest(verdicts))
 
 

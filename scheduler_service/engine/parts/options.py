@@ -28,6 +28,7 @@ QUEUE_FIELDS = (
     "renew_seconds",
     "max_unexpected_retries",
     "unexpected_retry_delay_seconds",
+    "queue_timeout_seconds",
 )
 DEFAULTS = QueueOptions()
 RENEWALS_OF_A_LEASE = 2
@@ -46,6 +47,23 @@ def compile_dispatch(
         return Routing(step.route, tuple(sorted(set(step.tags or ()))))
     problems.extend(_find_misplaced(step, ROUTING_FIELDS, pointer, "service://"))
     return None
+
+
+def read_options(step: RequestStep) -> QueueOptions:
+    """The options of a `queue://` step, with the defaults."""
+    lease = DEFAULTS.lease if step.lease_seconds is None else round(step.lease_seconds * SECOND)
+    renew = min(DEFAULTS.renew, lease // RENEWALS_OF_A_LEASE)
+    delay, patience = step.unexpected_retry_delay_seconds, step.queue_timeout_seconds
+    return QueueOptions(
+        parallelism=step.parallelism or DEFAULTS.parallelism,
+        specific=tuple(sorted(set(step.specific_instances or ()))),
+        priority=step.priority or DEFAULTS.priority,
+        lease=lease,
+        renew=renew if step.renew_seconds is None else round(step.renew_seconds * SECOND),
+        retries=DEFAULTS.retries if step.max_unexpected_retries is None else step.max_unexpected_retries,
+        delay=DEFAULTS.delay if delay is None else round(delay * SECOND),
+        queue_timeout=DEFAULTS.queue_timeout if patience is None else round(patience * SECOND),
+    )
 
 
 def refuse_dispatch(step: RequestStep, begin: str, pointer: str) -> list[Problem]:
@@ -98,7 +116,7 @@ def _queue(step: RequestStep, begin: str, pointer: str, problems: list[Problem])
     if "${" not in begin and read_queue(begin) is None:
         text = "a queue is queue://NAME, a name of letters, digits, '.', '_' and '-'"
         problems.append(Problem(f"{pointer}/url", "invalid", text))
-    options = _options(step)
+    options = read_options(step)
     problems.extend(_find_doubled(step, f"{pointer}/specificInstances"))
     problems.extend(_find_too_many(options, f"{pointer}/parallelism"))
     if options.renew >= options.lease:
@@ -131,18 +149,3 @@ def _find_too_many(options: QueueOptions, pointer: str) -> list[Problem]:
         )
         return [Problem(pointer, "range", text)]
     return []
-
-
-def _options(step: RequestStep) -> QueueOptions:
-    lease = DEFAULTS.lease if step.lease_seconds is None else round(step.lease_seconds * SECOND)
-    renew = min(DEFAULTS.renew, lease // RENEWALS_OF_A_LEASE)
-    delay = step.unexpected_retry_delay_seconds
-    return QueueOptions(
-        parallelism=step.parallelism or DEFAULTS.parallelism,
-        specific=tuple(sorted(set(step.specific_instances or ()))),
-        priority=step.priority or DEFAULTS.priority,
-        lease=lease,
-        renew=renew if step.renew_seconds is None else round(step.renew_seconds * SECOND),
-        retries=DEFAULTS.retries if step.max_unexpected_retries is None else step.max_unexpected_retries,
-        delay=DEFAULTS.delay if delay is None else round(delay * SECOND),
-    )

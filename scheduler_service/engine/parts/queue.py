@@ -19,6 +19,7 @@ from scheduler_service.engine.notification_events import (
 )
 from scheduler_service.engine.parts.dispatch import key_of_part, make_part, withdraw
 from scheduler_service.engine.parts.join import finish_parts, fit_body
+from scheduler_service.engine.parts.leases import find_queued, part_of, reconfigure_leases, take_changes
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.engine.requests import Refused
 from scheduler_service.engine.retry import Failure
@@ -31,19 +32,20 @@ RENEWED = "200"
 def handle_part_end(turn: TurnState, event: PartEnded) -> Reply:
     """Takes the end of a part. A repetition changes nothing; a part that is not awaited is `Unchanged`."""
     name, end = event.name, event.end
-    awaited = _find(turn, name)
+    awaited = find_queued(turn, name)
     if awaited is None:
         return Unchanged()
     run, phase = awaited
     if phase.ends[name.index] is not None:
         return Taken()
+    phase = take_changes(turn, run, phase, name.index, event.changes)
     _end(turn, run, phase, name.index, end, event.request)
     return Taken()
 
 
 def handle_part_progress(turn: TurnState, event: PartProgressed) -> Reply:
     """Takes the progress of a part: shown and notified like that of a feedback."""
-    awaited = _find(turn, event.name)
+    awaited = find_queued(turn, event.name)
     if awaited is None or awaited[1].ends[event.name.index] is not None:
         return Unchanged()
     run = awaited[0]
@@ -67,6 +69,7 @@ def reconfigure(turn: TurnState, after: Program) -> None:
         if isinstance(new, QueueOptions):
             name = PartName(turn.head.uid, run.execute_number, run.request_counts, step, 0)
             turn.effects.append(ReconfigureParts(name, new))
+            reconfigure_leases(turn, run, context.phase, new)
 
 
 def record_queued_parts(turn: TurnState, run: Open, phase: PartsQueued, fault: Fault) -> None:
@@ -78,7 +81,9 @@ def record_queued_parts(turn: TurnState, run: Open, phase: PartsQueued, fault: F
         if isinstance(request, OutboundRequest):
             late = replace(fault, elapsed=max(turn.now.wall - phase.sent_at, 0))
             exchange = exchange_of(request, late, phase.sent_at)
-            record_step(turn, run, step, exchange, TIMEOUT, part=_part(index, total))
+            holder = phase.holders[index] if phase.holders else ""
+            part = part_of(index, total)
+            record_step(turn, run, step, exchange, TIMEOUT, instance=holder or None, part=part)
 
 
 def withdraw_all(turn: TurnState, run: Open) -> None:
@@ -87,29 +92,11 @@ def withdraw_all(turn: TurnState, run: Open) -> None:
         turn.effects.append(WithdrawParts(turn.head.uid, run.execute_number))
 
 
-def _find(turn: TurnState, name: PartName) -> tuple[Open, PartsQueued] | None:
-    """The execution that waits for this part, with its phase."""
-    run = turn.opens.get(name.execute_number)
-    context = turn.contexts.get(name.execute_number)
-    if run is None or context is None or name.uid != turn.head.uid:
-        return None
-    phase = context.phase
-    if not isinstance(phase, PartsQueued) or not 0 <= name.index < len(phase.ends):
-        return None
-    is_same = (run.request_counts, phase.step) == (name.request_counts, name.step)
-    return (run, phase) if is_same else None
-
-
 def _render(turn: TurnState, run: Open, step: Step, place: tuple[int, int]) -> OutboundRequest | Refused:
     """The request that was put into the queue, made again from the same responses."""
     route = SHARD if place[1] > 1 else ""
     key = key_of_part(key_of(turn, run, step), route, place, "")
-    return make_part(turn, run, step, place, route=route, key=key, timeout=step.target.timeout)
-
-
-def _part(index: int, total: int) -> int | None:
-    """The part's index in the history; None if it is the whole step."""
-    return index if total > 1 else None
+    return make_part(turn, run, step, place, route=route, key=key, limits=(step.target.timeout, 0))
 
 
 def _end(
@@ -119,7 +106,7 @@ def _end(
     end = fit_body(turn, phase.ends, end)
     ends = tuple(end if place == index else known for place, known in enumerate(phase.ends))
     exchange = _exchange(turn, phase, end, request)
-    place = _part(index, len(ends))
+    place = part_of(index, len(ends))
     record_step(turn, run, step, exchange, end.error, instance=end.instance or None, part=place)
     turn.change_context(run, phase=replace(phase, ends=ends))
     if not all(ends):

@@ -38,9 +38,12 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     node = NodeContext(cluster=parts.cluster, sidecar=parts.sidecar, clock=parts.clock, log=parts.log)
 
     # Calls go out through the send guard, which needs the handovers, which need the calls in flight: what is
-    # built later is used by these two functions.
+    # built later is used by these functions.
     def own_calls(uid: str) -> tuple[Token, ...]:
         return effects.alive(uid)
+
+    def end_watches(uid: str) -> None:
+        effects.watches.end_all(uid)
 
     def take_over(batches: Sequence[Batch], deliveries: Iterable[Delivery]) -> None:
         for batch in batches:
@@ -58,6 +61,7 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         alarms=alarms,
         handovers=Handovers(others=node.others),
         own_calls=own_calls,
+        end_watches=end_watches,
     )
     deactivation = Deactivation(node=node, local=local, redelivery=redelivery, tasks=tasks)
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
@@ -78,7 +82,13 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         local=local,
         store=store,
         turns=ClusterTurns(
-            node=node, local=local, core=parts.core, store=store, turn=turn, owner_of=parts.owner_of
+            node=node,
+            local=local,
+            core=parts.core,
+            store=store,
+            turn=turn,
+            owner_of=parts.owner_of,
+            flush=parts.history.flush,
         ),
         deactivation=deactivation,
         send_guard=send_guard,

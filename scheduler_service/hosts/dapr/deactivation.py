@@ -13,7 +13,10 @@ DEACTIVATION_TIMEOUT_SECONDS = 1.0
 
 
 class Deactivation:
-    """Hands over what only this process has of a job: contexts of qos 0, and its calls in flight."""
+    """Hands over what only this process has of a job: contexts of qos 0, and its calls in flight.
+
+    Its watches of instances end here: the next node begins its own.
+    """
 
     def __init__(self, *, node: NodeContext, local: LocalJobs, redelivery: Redelivery, tasks: Tasks) -> None:
         self._holder = node.holder
@@ -60,6 +63,7 @@ class Deactivation:
                 handovers.begin(cached.job_id, self._holder)
                 task = self._tasks.start(self._hand_over(cached.job_id, event))
                 self._handing_over[cached.job_id] = task
+            self._local.end_watches(uid)
             handovers.forget(cached.job_id, uid)
         cached.forget()
 

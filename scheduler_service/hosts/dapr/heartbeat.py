@@ -124,7 +124,7 @@ class NodeHeartbeat:
             await self._clock.follow()
             now = self._clock.now().steady
             if now - self._polled_at > STANDSTILL_MS:
-                self._log("stood_still", ms=now - self._polled_at)
+                self._log("node_stalled", ms=now - self._polled_at)
                 if self._listener is not None:
                     self._listener.on_standstill()
             self._polled_at = now

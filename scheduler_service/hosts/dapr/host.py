@@ -158,6 +158,7 @@ class DaprHost:
         await self._components.send_guard.stop()
         await self.effects.calls.stop()
         await self.effects.parts.stop()
+        await self.effects.watches.stop()
         await self.notifications.stop()
 
     def _is_at_work(self) -> bool:

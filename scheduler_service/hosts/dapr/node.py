@@ -43,12 +43,16 @@ class NodeContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocalJobs(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs whose actors live in this process; `own_calls` are the calls of a life in flight from here."""
+    """The jobs whose actors live in this process.
+
+    `own_calls` are the calls of a life in flight from here, `end_watches` ends its watches of instances.
+    """
 
     cache: JobCache
     alarms: ReminderAlarms
     handovers: Handovers
     own_calls: Callable[[str], tuple[Token, ...]]
+    end_watches: Callable[[str], None]
 
     def calls_in_flight(self, uid: str) -> tuple[Token, ...]:
         """The calls of a life that are in flight from this node, or from one that handed the job over."""

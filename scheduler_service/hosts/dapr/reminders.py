@@ -83,7 +83,7 @@ class ReminderAlarms:
         try:
             await self._ring(job_id)
         except StoreError as error:
-            self._log("look_failed", jobId=job_id, error=str(error))
+            self._log("alarm_not_taken", jobId=job_id, error=str(error))
             self.again(job_id)
         finally:
             self._slots.release()

@@ -44,7 +44,7 @@ class NodeSendGuard:
 
     def turn_back(self, job_id: str, token: Token) -> None:
         """Reports the call to its job, as soon as this node counts as alive again."""
-        self._log("call_turned_back", jobId=job_id, execution=token.execute_number)
+        self._log("call_not_sent", jobId=job_id, execution=token.execute_number)
         self._reports.start(self._report(job_id, Unsent(token, self._holder)))
 
     async def stop(self) -> None:

@@ -46,7 +46,7 @@ class SidecarWatch:
             if not self.missing:
                 return
             if polls % POLLS_PER_LOG_LINE == 0:
-                self._log("waiting_for_sidecar", address=self._address, missing=list(self.missing))
+                self._log("sidecar_awaited", address=self._address, missing=list(self.missing))
             await self._clock.sleep(POLL_MS)
         raise StoreUnavailable(
             f"not there after {timeout // SECOND} s: {', '.join(self.missing)} (daprd at {self._address}); "
@@ -80,7 +80,7 @@ class SidecarWatch:
             before = self.missing
             await self.poll()
             if self.missing != before:
-                self._log("sidecar", missing=list(self.missing))
+                self._log("sidecar_changed", missing=list(self.missing))
                 await on_change(self.missing)
 
     def check(self) -> None:

@@ -57,4 +57,4 @@ class StateRepair:
 
     async def _replace(self, job_id: str, raw: bytes) -> None:
         await self._sidecar.save(job_id, raw, REPAIR_TIMEOUT_MS)
-        self._log("older_state_replaced", jobId=job_id)
+        self._log("state_replaced", jobId=job_id)

@@ -3,12 +3,26 @@
 import secrets
 from collections.abc import Awaitable, Callable
 
-from scheduler_service.domain.events import Adopted, AlarmRang, Created, Event, Unsent
+from scheduler_service.domain.events import (
+    Activated,
+    Adopted,
+    AlarmRang,
+    CancelRequested,
+    Created,
+    Destroyed,
+    Event,
+    Paused,
+    Released,
+    Triggered,
+    Unsent,
+    Updated,
+)
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Unchanged
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_store import ActorStore
+from scheduler_service.hosts.dapr.history_wait import HistoryWait
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.identity import KEY_BYTES
@@ -30,6 +44,9 @@ from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable
 
 TRIES = 3
+COMMANDS = (Created, Updated, Activated, Paused, Destroyed, Triggered, Released, CancelRequested)
+"""The events of callers: reads at any node show them after the reply. Feedback comes by the hundred to one
+job, and the actor is held while a reply waits: reads at other nodes show it half a second later."""
 
 OwnerOf = Callable[[str, str], Awaitable[str]]
 """The service that declares a job, by its id and uid; empty: none does. Raises StoreUnavailable."""
@@ -43,7 +60,8 @@ async def no_owner(job_id: str, uid: str) -> str:
 class ClusterTurns:
     """Takes turns for this node; a job of which another node still runs something waits for its handover.
 
-    `owner_of` is the service that a restored job belongs to.
+    `owner_of` is the service that a restored job belongs to. `flush` returns when the history has all that
+    was recorded here so far, and raises StoreUnavailable: replies to commands wait for it (`HistoryWait`).
     """
 
     def __init__(
@@ -55,6 +73,7 @@ class ClusterTurns:
         store: ActorStore,
         turn: Turn,
         owner_of: OwnerOf,
+        flush: Callable[[], Awaitable[None]],
     ) -> None:
         self._holder = node.holder
         self._clock = node.clock
@@ -66,6 +85,7 @@ class ClusterTurns:
         self._store = store
         self._turn = turn
         self._owner_of = owner_of
+        self._wait_for_history = HistoryWait(flush=flush, clock=node.clock, log=node.log)
         self._is_stopping = False
 
     def stop_starting(self) -> None:
@@ -80,11 +100,14 @@ class ClusterTurns:
             if event is None:
                 job = await self._read(job_id)
                 return write_document(None if job is None else job.document)
-            return write_reply(await self._take(job_id, event, ask))
+            reply = await self._take(job_id, event, ask)
+            if isinstance(event, COMMANDS):
+                await self._wait_for_history(job_id)
+            return write_reply(reply)
         except StoreError as error:
             return write_error(error)
         except Exception as error:  # noqa: BLE001 - one broken job must not look like a broken node
-            self._log("turn_broke", jobId=job_id, error=repr(error))
+            self._log("turn_failed", jobId=job_id, error=repr(error))
             self._alarms.again(job_id, MINUTE)
             return write_error(StoreUnavailable(f"the turn broke: {type(error).__name__}"))
 
@@ -94,7 +117,7 @@ class ClusterTurns:
         try:
             read_reply(answer)
         except StoreError as error:
-            self._log("look_failed", jobId=job_id, error=str(error))
+            self._log("alarm_not_taken", jobId=job_id, error=str(error))
             self._alarms.again(job_id)
 
     async def _read(self, job_id: str) -> Job | None:
@@ -170,6 +193,7 @@ class ClusterTurns:
             execute_number=entry.execute_number,
             request_counts=entry.request_counts,
             owner=await self._owner_of(cached.job_id, entry.uid),
+            restored=True,
         )
         await self._turn.run(cached, Command(event, Definition(text, self._core.compile(text))))
 

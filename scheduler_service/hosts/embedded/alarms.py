@@ -187,7 +187,7 @@ class EmbeddedAlarms:
         try:
             await window.refill(moment)
         except StoreError as error:
-            self._log("alarms_unread", error=str(error))
+            self._log("alarms_not_read", error=str(error))
             return SECOND
         self._wake()
         return REFILL_PAUSE_MS

@@ -78,14 +78,14 @@ class EmbeddedTurns:
         try:
             await self.take(job_id, RANG, moment)
         except Exception as error:  # noqa: BLE001 - one broken job must not stop the others or the start
-            self._look_later(job_id, error, "look_failed")
+            self._look_later(job_id, error, "alarm_not_taken")
 
     async def wake(self, job_id: str) -> None:
         """Loads a job that an earlier process left open. Never raises."""
         try:
             await self.read(job_id)
         except Exception as error:  # noqa: BLE001 - as above
-            self._look_later(job_id, error, "wake_failed")
+            self._look_later(job_id, error, "job_not_woken")
 
     def drain(self) -> None:
         """Rings only jobs with executions that run, from now on."""
@@ -96,7 +96,7 @@ class EmbeddedTurns:
             self._log(failed, jobId=job_id, error=str(error))
             self._alarms.again(job_id)
         else:
-            self._log("turn_broke", jobId=job_id, error=repr(error))
+            self._log("turn_failed", jobId=job_id, error=repr(error))
             self._alarms.again(job_id, MINUTE)
 
 

@@ -8,7 +8,21 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept, order_of, rank_of
+from scheduler_service.domain.leases import (
+    ChangedPart,
+    Claim,
+    EndedPart,
+    HeldPart,
+    Leased,
+    QueueFigures,
+    QueueQuery,
+    Renewed,
+    Sight,
+    Swept,
+    merge_figures,
+    order_of,
+    rank_of,
+)
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.hosts.processes.fan_out import accept, all_of, settle
@@ -77,18 +91,19 @@ class MergedQueues:
         looks = [one.next_look for one in swept if one.next_look is not None]
         if len(swept) < len(answers):
             looks.append(now + SWEEP_RETRY_MS)
-        return Swept(tuple(ended for one in swept for ended in one.ended), min(looks, default=None))
+        ended = tuple(one for shard in swept for one in shard.ended)
+        return Swept(ended, min(looks, default=None), tuple(one for shard in swept for one in shard.freed))
 
     async def extend(self, now: int) -> None:
         """After a downtime: no lease ends sooner than its whole length from `now`."""
         await all_of([shard.extend(now) for shard in self._shards])
 
-    async def drop(self, part_id: str) -> None:
+    async def drop(self, part_id: str, *, is_known: bool = False) -> None:
         """Removes an ended part in all shards: a part's id does not name its job, and few are dropped.
 
         A shard that is away keeps it until it is back and returns its unacknowledged ends once more.
         """
-        answers = await settle([shard.drop(part_id) for shard in self._shards])
+        answers = await settle([shard.drop(part_id, is_known=is_known) for shard in self._shards])
         if all(isinstance(answer, StoreError) for answer in answers):
             accept(answers)
 
@@ -96,6 +111,21 @@ class MergedQueues:
         """Parts whose end may not have reached their job, in order of their ids."""
         pages = await all_of([shard.ended(after, limit) for shard in self._shards])
         return sorted((one for page in pages for one in page), key=lambda one: one.part_id)[:limit]
+
+    async def changed(self, after: str, limit: int) -> list[ChangedPart]:
+        """Parts with lease changes that may not have reached their job, in order of their ids."""
+        pages = await all_of([shard.changed(after, limit) for shard in self._shards])
+        return sorted((one for page in pages for one in page), key=lambda one: one.part_id)[:limit]
+
+    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
+        """The queues of all shards, each with its sums. Raises StoreError where one shard is away."""
+        pages = await all_of([shard.figures(query) for shard in self._shards])
+        return merge_figures((one for page in pages for one in page), query.limit)
+
+    async def held(self, query: QueueQuery) -> list[HeldPart]:
+        """What is leased of a queue. Raises StoreError where one shard is away."""
+        pages = await all_of([shard.held(query) for shard in self._shards])
+        return sorted((one for page in pages for one in page), key=lambda one: one.part_id)[: query.limit]
 
     async def _claim(self, claim: Claim) -> tuple[Leased, ...]:
         taken: list[Leased] = []
@@ -140,7 +170,9 @@ class MergedQueues:
         try:
             swept = await shard.sweep(now)
             if number in self._unacknowledged:
-                swept = Swept(tuple(await _all_ended(shard)), swept.next_look)
+                swept = Swept(
+                    tuple(await _all_ended(shard)), swept.next_look, tuple(await _all_changed(shard))
+                )
         except StoreError:
             self._unacknowledged.add(number)
             raise
@@ -175,5 +207,13 @@ async def _all_ended(shard: Queues) -> list[EndedPart]:
     found = page = await shard.ended("", ENDED_PAGE)
     while len(page) == ENDED_PAGE:
         page = await shard.ended(page[-1].part_id, ENDED_PAGE)
+        found = [*found, *page]
+    return found
+
+
+async def _all_changed(shard: Queues) -> list[ChangedPart]:
+    found = page = await shard.changed("", ENDED_PAGE)
+    while len(page) == ENDED_PAGE:
+        page = await shard.changed(page[-1].part_id, ENDED_PAGE)
         found = [*found, *page]
     return found

@@ -9,7 +9,14 @@ import re
 
 import msgspec
 
-from scheduler_service.domain.effects import CallPart, PublishParts, QueueWrite, ResolveInstances
+from scheduler_service.domain.effects import (
+    CallPart,
+    PublishParts,
+    QueueWrite,
+    ResolveInstances,
+    WatchInstance,
+    next_check,
+)
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
 from scheduler_service.hosts.processes import rpc_methods
@@ -47,9 +54,17 @@ class RemoteRouter:
             entering.cancel()
         rpc_methods.LEAVE.notify(self._connection, token)
 
+    async def wait_for_loss(self, watch: WatchInstance) -> None:
+        """Returns when the instance is lost."""
+        await rpc_methods.WATCH.call(self._connection, watch)
+
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:
         """The instance is chosen no more."""
         rpc_methods.MARK_DRAINING.notify(self._connection, (tenant, service, instance))
+
+    def mark_refused(self, tenant: str, service: str, instance: str) -> None:
+        """The instance is chosen again after its next heartbeat."""
+        rpc_methods.MARK_REFUSED.notify(self._connection, (tenant, service, instance))
 
     def _enter(self, call: CallPart) -> asyncio.Future[bytes]:
         bare = msgspec.structs.replace(call.request, headers=(), body=None)
@@ -111,4 +126,5 @@ def wake_parent_claimers(connection: RpcConnection, write: QueueWrite) -> None:
     queues = None
     if isinstance(write, PublishParts):
         queues = sorted({(part.tenant, part.queue) for part in write.parts})
-    rpc_methods.WAKE_CLAIMERS.notify(connection, queues)
+    notice = rpc_methods.QueueNotice(queues, next_check(write))
+    rpc_methods.WAKE_CLAIMERS.notify(connection, notice)

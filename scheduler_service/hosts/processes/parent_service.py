@@ -11,8 +11,10 @@ from scheduler_service.ports.services import Router
 T = TypeVar("T")
 AddressOf = Callable[[str], tuple[str | None, bool]]
 """The address of a service, and whether instances of it may come back in a moment."""
-WakeClaimers = Callable[[Sequence[tuple[str, str]] | None], None]
-"""Wakes claims that wait for work of these queues (tenant, name); None: of all."""
+WakeClaimers = Callable[[Sequence[tuple[str, str]] | None, int | None], None]
+"""Wakes claims that wait for work of these queues (tenant, name; None: of all), and says when queue timeouts
+must be checked (steady ms; None: as before).
+"""
 
 
 class ParentService:
@@ -34,6 +36,11 @@ class ParentService:
             call = rpc_methods.ENTER.read_argument(argument)
             await self._enter(call.token, self._router.enter(call))
             return rpc_methods.ENTER.write_result(None)
+        if method == rpc_methods.WATCH.name:
+            watch = rpc_methods.WATCH.read_argument(argument)
+            await self._enter(watch.token, self._router.wait_for_loss(watch))
+            del self._places[watch.token]
+            return rpc_methods.WATCH.write_result(None)
         if method == rpc_methods.ADDRESS.name:
             address = self._address_of(rpc_methods.ADDRESS.read_argument(argument))
             return rpc_methods.ADDRESS.write_result(address)
@@ -45,8 +52,11 @@ class ParentService:
             self._leave(rpc_methods.LEAVE.read_argument(argument))
         elif method == rpc_methods.MARK_DRAINING.name:
             self._router.mark_draining(*rpc_methods.MARK_DRAINING.read_argument(argument))
+        elif method == rpc_methods.MARK_REFUSED.name:
+            self._router.mark_refused(*rpc_methods.MARK_REFUSED.read_argument(argument))
         elif method == rpc_methods.WAKE_CLAIMERS.name:
-            self._wake_claimers(rpc_methods.WAKE_CLAIMERS.read_argument(argument))
+            notice = rpc_methods.WAKE_CLAIMERS.read_argument(argument)
+            self._wake_claimers(notice.queues, notice.check_at)
 
     def end(self) -> None:
         """The process has ended: gives all its places back."""

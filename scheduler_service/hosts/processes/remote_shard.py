@@ -7,7 +7,18 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
+from scheduler_service.domain.leases import (
+    ChangedPart,
+    Claim,
+    EndedPart,
+    HeldPart,
+    Leased,
+    QueueFigures,
+    QueueQuery,
+    Renewed,
+    Sight,
+    Swept,
+)
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.replies import Reply
@@ -113,8 +124,10 @@ class RemoteShard:
         """Tries all notifications in the outbox; returns how many."""
         return await self._worker.call(rpc_methods.RESEND_OUTBOX, None)
 
-    async def flush(self) -> None:
-        """Returns when the history has all that was recorded so far."""
+    async def flush(self, job_id: str | None = None) -> None:
+        """Returns when the history has all that was recorded so far. Raises at once for a silent process."""
+        if self._worker.is_silent:
+            raise StoreUnavailable(f"worker process {self._worker.shard} does not answer")
         await self._worker.call(rpc_methods.FLUSH, None)
 
     async def status(self) -> ShardStatus:
@@ -212,13 +225,25 @@ class RemoteQueues:
         """Prolongs all leases after a start."""
         return self._worker.call(rpc_methods.EXTEND, now)
 
-    def drop(self, part_id: str) -> Awaitable[None]:
+    def drop(self, part_id: str, *, is_known: bool = False) -> Awaitable[None]:
         """Removes an ended part."""
-        return self._worker.call(rpc_methods.DROP, part_id)
+        return self._worker.call(rpc_methods.DROP, (part_id, is_known))
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         """Ended parts whose job has not acknowledged their end."""
         return await self._worker.call(rpc_methods.ENDED, (after, limit))
+
+    async def changed(self, after: str, limit: int) -> list[ChangedPart]:
+        """Parts with lease changes that their job has not accepted."""
+        return await self._worker.call(rpc_methods.CHANGED, (after, limit))
+
+    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
+        """Queues with their depths."""
+        return await self._worker.call(rpc_methods.FIGURES, query)
+
+    async def held(self, query: QueueQuery) -> list[HeldPart]:
+        """What is leased of a queue."""
+        return await self._worker.call(rpc_methods.HELD, query)
 
 
 def _reply_of(message: bytes) -> Reply | StoreError:

@@ -208,7 +208,7 @@ class RpcConnection(asyncio.Protocol):
             name = next(name for name, kind in ERRORS.items() if isinstance(error, kind))
             self._send(RpcFailure(call.number, name, str(error)))
         except Exception as error:  # noqa: BLE001 - the caller needs an answer; the fault itself is in our log
-            self._log("call_broke", method=call.method, error=repr(error))
+            self._log("call_failed", method=call.method, error=repr(error))
             self._send(
                 RpcFailure(call.number, FAULT, "a fault in another process; it is in the service's log")
             )

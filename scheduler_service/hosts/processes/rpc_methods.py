@@ -4,8 +4,19 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from scheduler_service.domain.effects import CallPart, ResolveInstances
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
+from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
+from scheduler_service.domain.leases import (
+    ChangedPart,
+    Claim,
+    EndedPart,
+    HeldPart,
+    Leased,
+    QueueFigures,
+    QueueQuery,
+    Renewed,
+    Sight,
+    Swept,
+)
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import Chosen, PartEnd
 from scheduler_service.domain.wire import Token
@@ -100,6 +111,16 @@ class ChildrenOf(msgspec.Struct, frozen=True, array_like=True):
     limit: int
 
 
+class QueueNotice(msgspec.Struct, frozen=True, array_like=True):
+    """A turn of a shard has written into `queues` (tenant, name; None: perhaps any).
+
+    `check_at`: when queue timeouts must be checked (steady ms), None: as before.
+    """
+
+    queues: list[tuple[str, str]] | None = None
+    check_at: int | None = None
+
+
 # Called by the service: the life of a worker process, …
 OPEN: Method[WorkerConfig, None] = Method("open", WorkerConfig, None)
 START: Method[None, None] = Method("start", None, None)
@@ -141,15 +162,20 @@ COMPLETE: Method[tuple[str, PartEnd, int], EndedPart | bool] = Method(
 )
 SWEEP: Method[int, Swept] = Method("sweep", int, Swept)
 EXTEND: Method[int, None] = Method("extend", int, None)
-DROP: Method[str, None] = Method("drop", str, None)
+DROP: Method[tuple[str, bool], None] = Method("drop", tuple[str, bool], None)
 ENDED: Method[tuple[str, int], list[EndedPart]] = Method("ended", tuple[str, int], list[EndedPart])
+CHANGED: Method[tuple[str, int], list[ChangedPart]] = Method("changed", tuple[str, int], list[ChangedPart])
+FIGURES: Method[QueueQuery, list[QueueFigures]] = Method("figures", QueueQuery, list[QueueFigures])
+HELD: Method[QueueQuery, list[HeldPart]] = Method("held", QueueQuery, list[HeldPart])
 
 # Called by a worker process: instances and claims that wait for work are in the service's process alone.
 RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str]] = Method(
     "resolve", ResolveInstances, tuple[tuple[Chosen, ...], str]
 )
 ENTER: Method[CallPart, None] = Method("enter", CallPart, None)
+WATCH: Method[WatchInstance, None] = Method("watch", WatchInstance, None)
 LEAVE: Method[Token, None] = Method("leave", Token, None)
 MARK_DRAINING: Method[tuple[str, str, str], None] = Method("mark_draining", tuple[str, str, str], None)
+MARK_REFUSED: Method[tuple[str, str, str], None] = Method("mark_refused", tuple[str, str, str], None)
 ADDRESS: Method[str, tuple[str | None, bool]] = Method("address", str, tuple[str | None, bool])
-WAKE_CLAIMERS: Method[list[tuple[str, str]] | None, None] = Method("stir", list[tuple[str, str]] | None, None)
+WAKE_CLAIMERS: Method[QueueNotice, None] = Method("stir", QueueNotice, None)

@@ -40,8 +40,8 @@ class Shard(Protocol):
     async def resend_outbox(self) -> int:
         """Tries all notifications in the outbox; returns how many."""
 
-    async def flush(self) -> None:
-        """Returns when the history has all that was recorded so far."""
+    async def flush(self, job_id: str | None = None) -> None:
+        """Returns when the history has all that was recorded so far, of this job or of all."""
 
     async def status(self) -> ShardStatus:
         """How many jobs are in memory, and how many of them run, in all processes that answer."""
@@ -63,7 +63,11 @@ class OwnShard:
         self.resend = host.notifications.resend
         self.dismiss = host.notifications.dismiss
         self.resend_outbox = host.notifications.resend_outbox
-        self.flush = history.flush
+        self._history = history
+
+    async def flush(self, job_id: str | None = None) -> None:
+        """Returns when the history has all that was recorded so far."""
+        await self._history.flush()
 
     async def status(self) -> ShardStatus:
         """The host's figures."""
@@ -118,8 +122,11 @@ class Shards:
         """Tries the notifications in the outboxes of all shards."""
         return sum(await all_of([shard.resend_outbox() for shard in self._shards]))
 
-    async def flush(self) -> None:
-        """Returns when the history has all that all shards recorded so far."""
+    async def flush(self, job_id: str | None = None) -> None:
+        """Returns when the history has all that all shards recorded so far, or the shard of this job."""
+        if job_id is not None:
+            await self._shard(job_id).flush()
+            return
         await all_of([shard.flush() for shard in self._shards])
 
     async def status(self) -> ShardStatus:

@@ -153,7 +153,7 @@ class WorkerSupervisor:
             await self._watch()
             self._log("worker_lost", worker=self._worker.shard, exit=await self.end())
             await self._restart()
-            self._log("worker_back", worker=self._worker.shard)
+            self._log("worker_restarted", worker=self._worker.shard)
 
     async def _watch(self) -> None:
         """Returns when the process has died; one that does not answer is killed."""
@@ -200,7 +200,7 @@ class WorkerSupervisor:
                 return
         finally:
             answer.cancel()
-        self._log("worker_hangs", worker=self._worker.shard, seconds=hangs)
+        self._log("worker_stuck", worker=self._worker.shard, seconds=hangs)
         self._process.kill()
         await self._cut.wait()
 

@@ -8,8 +8,9 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.leases import LOST
 from scheduler_service.domain.moments import HOUR
-from scheduler_service.domain.parts import PartEnd, QueuedPart, QueueOptions
+from scheduler_service.domain.parts import LeaseChange, PartEnd, QueuedPart, QueueOptions
 from scheduler_service.domain.records import AnyRecord
 from scheduler_service.persistence.common.write_thread import Verdict
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
@@ -129,6 +130,19 @@ def conflict(commit: Commit, stored: tuple[str, object] | None) -> StoreConflict
     return StoreConflict(
         f"Job {job_id} (life {uid}) is at sequence {sequence}, not at {expected} of life {commit.entry.uid}: "
         "another writer was first. Load it again."
+    )
+
+
+def write_change(serial: int, what: str, at: int, instance: str) -> str:
+    """A lease change as a line; a part's changes are such lines one after the other."""
+    return f"{serial} {what} {at} {instance}\n"
+
+
+def read_changes(lines: str) -> tuple[LeaseChange, ...]:
+    """The lease changes of `write_change`, in order."""
+    found = [line.split(" ") for line in lines.splitlines()]
+    return tuple(
+        LeaseChange(int(serial), instance, int(at), what == LOST) for serial, what, at, instance in found
     )
 
 

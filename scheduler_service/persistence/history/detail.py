@@ -12,6 +12,7 @@ from scheduler_service.domain.records import (
     CheckEnded,
     Detail,
     FeedbackSeen,
+    LeaseChanged,
     StepEnded,
 )
 from scheduler_service.language.values import as_text
@@ -40,6 +41,7 @@ class _Attempt:
         self._steps: list[StepEnded] = []
         self._checks: list[Wire] = []
         self._feedback: list[Wire] = []
+        self._leases: list[Wire] = []
         self._wire: Wire = {
             "requestCounts": request_counts,
             "reason": None,
@@ -52,6 +54,7 @@ class _Attempt:
             "steps": [],
             "checks": self._checks,
             "feedback": self._feedback,
+            "leases": self._leases,
         }
 
     def add(self, record: Detail) -> None:
@@ -64,6 +67,8 @@ class _Attempt:
                 self._steps.append(record)
             case CheckEnded():
                 self._checks.append(_check_wire(record))
+            case LeaseChanged():
+                self._leases.append(_lease_wire(record))
             case FeedbackSeen():
                 self._feedback.append(_feedback_wire(record))
             case _:
@@ -104,6 +109,16 @@ def _step_wire(record: StepEnded) -> Wire:
         "endedAt": rfc3339(record.at),
         "durationMs": exchange.duration,
         **exchange_wire(exchange),
+    }
+
+
+def _lease_wire(record: LeaseChanged) -> Wire:
+    return {
+        "step": record.index,
+        "part": record.part,
+        "instance": record.instance,
+        "what": record.what,
+        "at": rfc3339(record.at),
     }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import (
     AttemptEnded,
@@ -13,6 +14,7 @@ from scheduler_service.domain.records import (
     Detail,
     Exchange,
     FeedbackSeen,
+    LeaseChanged,
     Noted,
     StepEnded,
 )
@@ -20,6 +22,11 @@ from scheduler_service.persistence.history.coalesce import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
 
 AnyRow = sa.Row[tuple[object, ...]]
+TRIGGERS = {
+    TriggeredBy.TIMER.value: "triggered by the timer",
+    TriggeredBy.MANUAL.value: "triggered manually",
+    TriggeredBy.REPLAY.value: "triggered by a replay",
+}
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -44,7 +51,7 @@ class Line(msgspec.Struct, frozen=True):
 
 def write_log(execution: AnyRow, records: Iterable[Detail], deliveries: Iterable[AnyRow]) -> list[Line]:
     """The lines in order of time; what happened in one moment keeps the order of its turns."""
-    lines = [Line(execution.created_at, "created", f"set off by {execution.triggered_by}")]
+    lines = [Line(execution.created_at, "created", TRIGGERS[execution.triggered_by])]
     lines += [_record_line(record) for record in records]
     for row in deliveries:
         lines += _delivery_lines(row)
@@ -70,6 +77,10 @@ def _record_line(record: Detail) -> Line:
         case FeedbackSeen():
             text = _join("stale" if record.stale else None, record.body.decode("utf-8", "replace"))
             return Line(record.at, "feedback", text, record.request_counts)
+        case LeaseChanged():
+            part = "" if record.part is None else f", part {record.part}"
+            text = f"{record.what}: {record.instance}{part}"
+            return Line(record.at, "lease", text, record.request_counts, record.index)
         case Noted():
             return Line(record.at, record.kind, record.text, record.request_counts, record.step)
 

@@ -26,6 +26,8 @@ Work = Callable[[sa.Connection], T]
 
 FLUSH_INTERVAL_SECONDS = 0.05
 PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
+# Of these pauses, what remains where a reader asks meanwhile.
+SHORTEST_PAUSE_SECONDS = 1.0
 # After a load of BUSY_BATCHES the writer waits BUSY_INTERVALS times longer: more of what begins and ends an
 # execution becomes one row, and the event loop has the interpreter to itself meanwhile.
 BUSY_BATCHES = 100
@@ -62,7 +64,7 @@ def flush_interval_after(batches: int, seconds: float) -> float:
 
 
 class HistoryWriter:
-    """ports.History in a thread. Records are visible after about 100 ms, 500 ms under load.
+    """ports.History in a thread. Records are visible after about 100 ms, 500 ms under load, or by `flush`.
 
     `on_written(keys)` gets the (uid, sequence) of durable batches once they are committed, `on_trouble(text)`
     each failure to write, and None when it is over; both are called on the writer's thread and must not
@@ -111,9 +113,11 @@ class HistoryWriter:
                 self._changed.notify()
 
     async def flush(self) -> None:
-        """Returns when everything appended so far is written.
+        """Returns when everything appended so far is written; at once where nothing waits to be written.
 
-        Raises StoreUnavailable when a try to write it fails meanwhile; it is kept and tried again.
+        Callers at the same time share one write. It is made at once, but under load no earlier than without
+        them: readers cost the writer nothing then. Raises StoreUnavailable when a try to write it fails
+        meanwhile; it is kept and tried again.
         """
         waiter: Future[None] = Future()
         with self._changed:
@@ -171,7 +175,7 @@ class HistoryWriter:
         with self._changed:
             if self._failures:
                 self._await_pause()
-            self._changed.wait_for(lambda: self._load.batches or self._work or self._closing)
+            self._await_load()
             if self._load.batches and not self._failures:
                 interval = flush_interval_after(self._last_batches, self._flush_seconds)
                 self._changed.wait_for(self._is_due, timeout=interval)
@@ -181,11 +185,24 @@ class HistoryWriter:
             return bool(self._load.batches or self._work) and self._failures < CLOSING_TRIES
 
     def _await_pause(self) -> None:
+        """The pause after a failure; a flush ends it, but does not make it shorter than a second."""
         pause = self._pauses[min(self._failures, len(self._pauses)) - 1]
-        self._changed.wait_for(lambda: self._flush_requested or self._work or self._closing, timeout=pause)
+        least = min(pause, SHORTEST_PAUSE_SECONDS)
+        if not self._changed.wait_for(lambda: self._work or self._closing, timeout=least):
+            self._changed.wait_for(
+                lambda: self._flush_requested or self._work or self._closing, timeout=pause - least
+            )
+
+    def _await_load(self) -> None:
+        """Waits for something to do. A time without any is the end of the load that there was."""
+        began = time.monotonic()
+        self._changed.wait_for(lambda: self._load.batches or self._work or self._closing)
+        if time.monotonic() - began > flush_interval_after(self._last_batches, self._flush_seconds):
+            self._last_batches = 0
 
     def _is_due(self) -> bool:
-        return self._flush_requested or self._closing or len(self._load.batches) >= FULL_BATCHES
+        is_asked = self._flush_requested and self._last_batches < BUSY_BATCHES
+        return is_asked or self._closing or len(self._load.batches) >= FULL_BATCHES
 
     def _write_load(self) -> None:
         load = self._take_load()
@@ -243,7 +260,7 @@ class HistoryWriter:
     def _settle_waiters(self, error: StoreUnavailable | None) -> None:
         with self._changed:
             settled = [waiter for waiter in self._waiters if error or waiter[0] <= self._written]
-            self._waiters = [waiter for waiter in self._waiters if waiter not in settled]
+            self._waiters = [] if error else [one for one in self._waiters if one[0] > self._written]
         for _, future in settled:
             with contextlib.suppress(InvalidStateError):
                 future.set_result(None) if error is None else future.set_exception(error)

@@ -17,7 +17,9 @@ from scheduler_service.persistence.redis.connection import ServerConnection
 from scheduler_service.persistence.redis.errors import CommandFailed
 from scheduler_service.ports.errors import StoreLocked, StoreTooNew, StoreUnavailable
 
-FORMAT = 1
+FORMAT = 2
+"""2: the indexes of queues that 0.1.0 does not know. A database of format 1 is upgraded as it is opened."""
+
 LEASE_MS = 4_000
 """A start after a crash waits this long where it cannot see that the holder is dead (SPEC section 8: 5 s)."""
 

@@ -9,8 +9,24 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Swept
+from scheduler_service.domain.effects import (
+    AcceptChanges,
+    PublishParts,
+    QueueWrite,
+    ReconfigureParts,
+    WithdrawParts,
+)
+from scheduler_service.domain.leases import (
+    ChangedPart,
+    Claim,
+    EndedPart,
+    HeldPart,
+    Leased,
+    QueueFigures,
+    QueueQuery,
+    Renewed,
+    Swept,
+)
 from scheduler_service.domain.parts import (
     PartEnd,
     PartName,
@@ -18,6 +34,7 @@ from scheduler_service.domain.parts import (
     QueueOptions,
     as_said,
     digest_said,
+    end_of_unclaimed,
     write_part_id,
 )
 from scheduler_service.persistence.common.writes import (
@@ -25,11 +42,12 @@ from scheduler_service.persistence.common.writes import (
     MAX_COMPLETIONS,
     lost_part_end,
     pack,
+    read_changes,
     unpack_end,
     unpack_options,
     unpack_part,
 )
-from scheduler_service.persistence.redis.encoding import number, text, unframe
+from scheduler_service.persistence.redis.encoding import number, read_number, text, unframe
 from scheduler_service.persistence.redis.reader import Reader
 
 Arguments = list[bytes]
@@ -51,6 +69,8 @@ def queued_arguments(write: QueueWrite) -> list[Arguments]:
             return [[b"withdraw", _owner(uid, execution), b"%d" % attempt]]
         case ReconfigureParts(name=name, options=options):
             return [[b"reconfigure", _step(name), _front(options), *_options(options)]]
+        case AcceptChanges(name=name, serial=serial):
+            return [[b"accept", write_part_id(name).encode(), b"%d" % serial]]
 
 
 class RedisQueues:
@@ -87,15 +107,34 @@ class RedisQueues:
     def extend(self, now: int) -> Awaitable[None]:
         return self._put(Step((b"extend", b"%d" % now), _read_nothing))
 
-    def drop(self, part_id: str) -> Awaitable[None]:
-        return self._put(Step((b"drop", part_id.encode()), _read_nothing))
+    def drop(self, part_id: str, *, is_known: bool = False) -> Awaitable[None]:
+        return self._put(Step((b"drop", part_id.encode(), b"%d" % is_known), _read_nothing))
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         begin = b"(" + after.encode() if after else b"-"
         return [_read_ended(*row) for row in await self._reader.script("ended", begin, limit)]
 
+    async def changed(self, after: str, limit: int) -> list[ChangedPart]:
+        begin = b"(" + after.encode() if after else b"-"
+        return [_read_changed(*row) for row in await self._reader.script("changed", begin, limit)]
 
-_BEFORE = b"before"
+    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
+        tenant = text(query.tenant)
+        if query.name is None:
+            first = b"(" + tenant + query.after.encode() if query.after else b"[" + tenant
+            last = b"(" + tenant + b"\xff"
+        else:
+            first = last = b"[" + _queue_key(query.tenant, query.name)
+        found = await self._reader.script("queues", first, last, query.limit)
+        return [_read_figures(len(tenant), *row) for row in found]
+
+    async def held(self, query: QueueQuery) -> list[HeldPart]:
+        begin = b"(" + query.after.encode() if query.after else b"-"
+        queue = _queue_key(query.tenant, query.name or "")
+        return [_read_held(*row) for row in await self._reader.script("held", queue, begin, query.limit)]
+
+
+_BEFORE, _WITHDRAWN = b"before", b"withdrawn"
 
 
 def _queue_key(tenant: str, queue: str) -> bytes:
@@ -109,6 +148,7 @@ def _publish(part: QueuedPart) -> Arguments:
     return [
         b"publish", write_part_id(name).encode(), b"%d" % part.total, _step(name),
         b"%d" % name.request_counts, _owner(name.uid, name.execute_number), queue, pack(part),
+        b"" if part.published is None else b"%d" % part.published,
         _front(options) + number(part.created_at), *_options(options),
     ]  # fmt: skip
 
@@ -120,7 +160,7 @@ def _front(options: QueueOptions) -> bytes:
 
 def _options(options: QueueOptions) -> Arguments:
     specific = msgspec.json.encode(options.specific) if options.specific else b""
-    numbers = (options.lease, options.retries, options.delay)
+    numbers = (options.lease, options.retries, options.delay, options.queue_timeout)
     return [specific, *(b"%d" % value for value in numbers), pack(options)]
 
 
@@ -138,9 +178,9 @@ def _read_claimed(said: bytes) -> tuple[Leased, ...]:
 
 
 def _read_leased(said: bytes) -> Leased:
-    lease, until, options, content = unframe(said)
+    lease, until, options, content, changes, first = unframe(said)
     part = msgspec.structs.replace(unpack_part(content), options=unpack_options(options))
-    return Leased(lease.decode(), int(until), part)
+    return Leased(lease.decode(), int(until), part, read_changes(changes.decode()), int(first))
 
 
 def _read_renewed(said: bytes) -> Renewed | None:
@@ -160,24 +200,56 @@ def _read_completed(end: PartEnd, said: bytes) -> EndedPart | bool:
     if said.startswith(_BEFORE):
         finish = said.removeprefix(_BEFORE)
         return finish != b"" and as_said(unpack_end(finish)) == as_said(end)
+    if said.startswith(_WITHDRAWN):
+        ended = _read_ended(*unframe(said.removeprefix(_WITHDRAWN)))
+        return msgspec.structs.replace(ended, is_withdrawn=True)
     return _read_ended(*unframe(said.removeprefix(b"ended")))
 
 
 def _read_swept(said: bytes) -> Swept:
     """The result of a sweep."""
-    look, *ended = unframe(said)
-    return Swept(tuple(_read_ended(*unframe(one)) for one in ended), int(look) if look else None)
-
-
-def _read_ended(part_id: bytes, content: bytes, instance: bytes, retries: bytes, finish: bytes) -> EndedPart:
-    """A part that is over. `finish` empty: its last lease expired."""
-    part, name = unpack_part(content), instance.decode()
-    end = (
-        msgspec.structs.replace(unpack_end(finish), instance=name)
-        if finish
-        else lost_part_end(name, int(retries))
+    look, ended, freed = unframe(said)
+    return Swept(
+        tuple(_read_ended(*unframe(one)) for one in unframe(ended)),
+        int(look) if look else None,
+        tuple(_read_changed(*unframe(one)) for one in unframe(freed)),
     )
-    return EndedPart(part_id.decode(), part.job_id, part.name, end, part.request)
+
+
+def _read_ended(
+    part_id: bytes,
+    content: bytes,
+    instance: bytes,
+    retries: bytes,
+    finish: bytes,
+    options: bytes,
+    changes: bytes,
+) -> EndedPart:
+    """A part that is over. `finish` empty: its last lease expired, or nobody has claimed it."""
+    part, name = unpack_part(content), instance.decode()
+    if finish:
+        end = msgspec.structs.replace(unpack_end(finish), instance=name)
+    elif name:
+        end = lost_part_end(name, int(retries))
+    else:
+        end = end_of_unclaimed(unpack_options(options).queue_timeout)
+    unacknowledged = read_changes((changes or b"").decode())
+    return EndedPart(part_id.decode(), part.job_id, part.name, end, part.request, unacknowledged)
+
+
+def _read_changed(part_id: bytes, content: bytes, changes: bytes) -> ChangedPart:
+    part = unpack_part(content)
+    return ChangedPart(part_id.decode(), part.job_id, part.name, read_changes(changes.decode()))
+
+
+def _read_figures(skip: int, place: bytes, depth: int, first: bytes, held: int) -> QueueFigures:
+    """A queue; `skip` bytes of its place are the tenant, `first` is the oldest part that waits."""
+    return QueueFigures(place[skip:].decode(), depth, read_number(first) if first else None, held)
+
+
+def _read_held(part_id: bytes, content: bytes, instance: bytes, ends: bytes) -> HeldPart:
+    part = unpack_part(content)
+    return HeldPart(part_id.decode(), part.job_id, part.name, part.total, instance.decode(), int(ends))
 
 
 def _read_nothing(_: bytes) -> None:

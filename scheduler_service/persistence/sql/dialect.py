@@ -88,7 +88,8 @@ def open_dialect(url: str, *, subject: str, durability: Durability = "full") -> 
             from scheduler_service.persistence.sql.postgres import PostgresDialect
         except ModuleNotFoundError as error:
             raise StoreUnavailable(
-                f"{subject} in PostgreSQL needs the package {error.name}; install punctual[service,postgres]"
+                f"{subject} in PostgreSQL needs the package {error.name}; "
+                "pip install 'punctual-scheduler[service,postgres]'"
             ) from error
         return PostgresDialect(url=url, subject=subject)
     raise StoreUnavailable(

@@ -21,6 +21,9 @@ from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLo
 LOCK_WAIT_SECONDS = 10.0
 """For a worker process whose service was killed: it ends within milliseconds, but not at once."""
 
+RESTORING = "restoring"
+"""The name of a file that is in a folder while a backup is copied into it: what is there is not whole."""
+
 RESHARDING = 0
 """In place of the number while a resharding is under way: jobs may be in any file."""
 
@@ -41,13 +44,20 @@ class FolderLock:
     def claim(cls, folder: Path) -> Self:
         """Makes `folder` if it is missing, and locks it.
 
-        Raises StoreLocked when another process holds it, FolderUnusable when it cannot be written.
+        Raises StoreLocked when another process holds it, FolderUnusable when it cannot be written or holds
+        half a backup.
         """
         descriptor = _open(folder, "lock")
         if not _try_lock(descriptor, folder):
             raise StoreLocked(
                 f"The data folder {folder} is in use by process {_close_taken(descriptor)}. "
                 "Stop that service first, or give this one a folder of its own."
+            )
+        if (folder / RESTORING).exists():
+            os.close(descriptor)
+            raise FolderUnusable(
+                f"A backup was being copied into the data folder {folder}, which has not ended. "
+                "Empty the folder, then begin 'punctual db restore' again."
             )
         _write_pid(descriptor)
         return cls(descriptor=descriptor)

@@ -1,8 +1,7 @@
-"""The tables `parts` (what is in queues, who has it, how it ended) and `completions` (how leases ended).
+"""Writes to the tables `parts` and `completions` (`queue_tables`).
 
 All writes run in the writer's transaction. The functions do what the methods of `ports.queues.Queues` of
-similar names document. An accepted completion may be repeated, after a crash too (SPEC section 13), so it is
-kept, bounded by age and by number.
+similar names document.
 """
 
 import sqlite3
@@ -11,85 +10,64 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Rank, Renewed, Sight, Swept
+from scheduler_service.domain.effects import (
+    AcceptChanges,
+    PublishParts,
+    QueueWrite,
+    ReconfigureParts,
+    WithdrawParts,
+)
+from scheduler_service.domain.leases import (
+    CLAIMED,
+    DOWNTIME_GRACE_MS,
+    LOST,
+    ChangedPart,
+    Claim,
+    EndedPart,
+    Leased,
+    Rank,
+    Renewed,
+    Sight,
+    Swept,
+)
 from scheduler_service.domain.parts import (
     PartEnd,
+    PartName,
     QueuedPart,
     QueueOptions,
     as_said,
-    digest_said,
+    end_of_unclaimed,
     write_part_id,
 )
 from scheduler_service.persistence.common.writes import (
-    COMPLETION_KEPT_MS,
     lost_part_end,
     pack,
+    read_changes,
     unpack_end,
     unpack_options,
     unpack_part,
+    write_change,
 )
+from scheduler_service.persistence.sqlite.queue_completions import (
+    forget_completion,
+    is_known_completion,
+    keep_completion,
+)
+from scheduler_service.persistence.sqlite.queue_reads import make_changed, make_ended
 
 FREE, LEASED, ENDED, CANCELLED = 0, 1, 2, 3
 """`state`: may be claimed; leased; over; leased, but withdrawn by its job."""
 
 SWEEP_BATCH_SIZE = 500
-PRUNE_BATCH_SIZE = 10
-"""How many old completions may be deleted with each new one, so that no completion pays for many others."""
 
-PARTS = (
-    """
-    CREATE TABLE parts (
-        part_id TEXT PRIMARY KEY,
-        uid TEXT NOT NULL,
-        execute_number INTEGER NOT NULL,
-        request_counts INTEGER NOT NULL,
-        step INTEGER NOT NULL,
-        total INTEGER NOT NULL,
-        tenant TEXT NOT NULL,
-        queue TEXT NOT NULL,
-        priority INTEGER NOT NULL,
-        named INTEGER NOT NULL,
-        specific TEXT NOT NULL,
-        created_at INTEGER NOT NULL,
-        state INTEGER NOT NULL,
-        free_at INTEGER NOT NULL,
-        instance TEXT,
-        lease TEXT,
-        until INTEGER,
-        retries INTEGER NOT NULL,
-        options BLOB NOT NULL,
-        content BLOB NOT NULL,
-        ended BLOB
-    )
-    """,
-    "CREATE INDEX parts_free ON parts (tenant, queue, priority DESC, named DESC, created_at, part_id) "
-    "WHERE state = 0",
-    "CREATE INDEX parts_delayed ON parts (free_at) WHERE state = 0",
-    "CREATE UNIQUE INDEX parts_lease ON parts (lease) WHERE lease IS NOT NULL",
-    "CREATE INDEX parts_until ON parts (until) WHERE until IS NOT NULL",
-    "CREATE INDEX parts_step ON parts (uid, execute_number, request_counts, step)",
-    "CREATE INDEX parts_ended ON parts (part_id) WHERE state = 2",
-)
-
-LEASED_INDEX = ("CREATE INDEX parts_held ON parts (tenant, queue, instance, until) WHERE state = 1",)
-
-COMPLETIONS = (
-    "CREATE TABLE completions "
-    "(place INTEGER PRIMARY KEY, lease TEXT NOT NULL UNIQUE, digest BLOB NOT NULL, at INTEGER NOT NULL)",
-)
-
-_DROP_OLDEST = (
-    "DELETE FROM completions WHERE place IN (SELECT place FROM completions ORDER BY place LIMIT ?) "
-    "AND (at < ? OR place <= (SELECT max(place) FROM completions) - ?)"
-)
 _PUBLISH = (
     "INSERT OR IGNORE INTO parts (part_id, uid, execute_number, request_counts, step, total, tenant, queue, "
-    "priority, named, specific, created_at, state, free_at, retries, options, content) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?, ?)"
+    "priority, named, specific, created_at, state, free_at, retries, options, content, published, expires) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, ?)"
 )
 _FREE_FOR = (
     "FROM parts INDEXED BY parts_free WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND free_at <= ?3 "
+    "AND (expires IS NULL OR expires > ?3) "
     "AND (named = 0 OR EXISTS (SELECT 1 FROM json_each(specific) WHERE value = ?4)) "
     "AND (total = 1 OR NOT EXISTS (SELECT 1 FROM parts AS other WHERE other.uid = parts.uid "
     "AND other.execute_number = parts.execute_number AND other.request_counts = parts.request_counts "
@@ -97,15 +75,21 @@ _FREE_FOR = (
     "ORDER BY priority DESC, named DESC, created_at, part_id"
 )
 _STEP = "SELECT total, uid, execute_number, request_counts, step"
-_FIND_FREE = f"{_STEP}, part_id, options, content {_FREE_FOR}"
+_FIND_FREE = f"{_STEP}, part_id, options, content, serial, changes {_FREE_FOR}"
 _SHOW_FREE = f"{_STEP}, priority, named, created_at, part_id {_FREE_FOR}"
 _COUNT_HELD = (
     "SELECT count(*) FROM parts WHERE state = 1 AND tenant = ? AND queue = ? AND instance = ? AND until > ?"
 )
 _TAKE = (
-    "UPDATE parts SET state = 1, instance = ?, lease = ?, until = ?, free_at = 0 "
-    "WHERE part_id = ? AND state = 0"
+    "UPDATE parts SET state = 1, instance = ?, lease = ?, until = ?, free_at = 0, expires = NULL, "
+    "serial = serial + 1, changes = ?, claimed_at = coalesce(claimed_at, ?) WHERE part_id = ? AND state = 0"
 )
+_FIRST_CLAIM = (
+    "SELECT min(claimed_at) FROM parts "
+    "WHERE uid = ? AND execute_number = ? AND request_counts = ? AND step = ?"
+)
+_CHANGE = "UPDATE parts SET serial = serial + 1, changes = ? WHERE part_id = ?"
+_ACCEPT = "UPDATE parts SET changes = '' WHERE part_id = ? AND serial = ?"
 _FREE = "SET state = 0, instance = NULL, lease = NULL, until = NULL"
 
 
@@ -119,20 +103,32 @@ def write_parts(connection: sqlite3.Connection, writes: Iterable[QueueWrite]) ->
                 _withdraw(connection, write)
             case ReconfigureParts():
                 _reconfigure(connection, write)
+            case AcceptChanges(name=name, serial=serial):
+                # A newer change keeps all of them; the job ignores those that it has acknowledged.
+                connection.execute(_ACCEPT, (write_part_id(name), serial))
 
 
 def claim_parts(connection: sqlite3.Connection, claim: Claim) -> tuple[Leased, ...]:
     """Of several parts of one step an instance gets one."""
     leased: list[Leased] = []
-    for part_id, options, content in _choose(
+    for part_id, options, content, serial, changes in _choose(
         connection, _FIND_FREE, claim, _free_capacity(connection, claim)
     ):
         chosen = unpack_options(options)
         lease, until = claim.leases[len(leased)], claim.now + chosen.lease
-        connection.execute(_TAKE, (claim.instance, lease, until, part_id))
+        changes += write_change(serial + 1, CLAIMED, claim.now, claim.instance)
+        connection.execute(_TAKE, (claim.instance, lease, until, changes, claim.now, part_id))
         part = msgspec.structs.replace(unpack_part(content), options=chosen)
-        leased.append(Leased(lease, until, part))
+        first = _read_first_claim(connection, part.name)
+        leased.append(Leased(lease, until, part, read_changes(changes), first))
     return tuple(leased)
+
+
+def _read_first_claim(connection: sqlite3.Connection, name: PartName) -> int:
+    """The first claim of any part of a step that has one."""
+    asked = (name.uid, name.execute_number, name.request_counts, name.step)
+    first: int = connection.execute(_FIRST_CLAIM, asked).fetchone()[0]
+    return first
 
 
 def look_at_parts(connection: sqlite3.Connection, claim: Claim) -> Sight:
@@ -187,58 +183,75 @@ def complete_lease(
     connection: sqlite3.Connection, lease: str, end: PartEnd, now: int, max_completions: int
 ) -> EndedPart | bool:
     """Of completed leases at most `max_completions` are known afterwards."""
-    text = "SELECT part_id, state, until, instance, content, ended FROM parts WHERE lease = ?"
+    text = "SELECT part_id, state, until, instance, content, ended, changes FROM parts WHERE lease = ?"
     row = connection.execute(text, (lease,)).fetchone()
     if row is None:
-        return _is_known(connection, lease, end)
-    part_id, state, until, instance, content, ended = row
+        return is_known_completion(connection, lease, end)
+    part_id, state, until, instance, content, ended, changes = row
     if state == ENDED:
         return as_said(unpack_end(ended)) == as_said(end)
     if until <= now:
         return False
-    _keep_completion(connection, lease, end, max_completions)
+    end = msgspec.structs.replace(end, instance=instance)
     if state == CANCELLED:
         connection.execute("DELETE FROM parts WHERE part_id = ?", (part_id,))
-        return True
-    return _end(connection, part_id, content, msgspec.structs.replace(end, instance=instance))
+        return msgspec.structs.replace(make_ended(part_id, content, end, ""), is_withdrawn=True)
+    keep_completion(connection, lease, end, max_completions)
+    return _end(connection, part_id, content, end, changes)
 
 
 def sweep_leases(connection: sqlite3.Connection, now: int) -> Swept:
     text = (
-        "SELECT part_id, state, retries, instance, options, content FROM parts "
+        "SELECT part_id, state, retries, instance, options, content, serial, changes FROM parts "
         "WHERE until IS NOT NULL AND until <= ? LIMIT ?"
     )
     ended: list[EndedPart] = []
-    for part_id, state, retries, instance, options, content in connection.execute(
+    freed: list[ChangedPart] = []
+    for part_id, state, retries, instance, options, content, serial, changes in connection.execute(
         text, (now, SWEEP_BATCH_SIZE)
     ).fetchall():
         chosen = unpack_options(options)
         if state == CANCELLED:
             connection.execute("DELETE FROM parts WHERE part_id = ?", (part_id,))
-        elif retries < chosen.retries:
+            continue
+        changes += write_change(serial + 1, LOST, now, instance)
+        connection.execute(_CHANGE, (changes, part_id))
+        if retries < chosen.retries:
             again = f"UPDATE parts {_FREE}, retries = retries + 1, free_at = ? WHERE part_id = ?"
             connection.execute(again, (now + chosen.delay, part_id))
+            freed.append(make_changed(part_id, content, changes))
         else:
-            ended.append(_end(connection, part_id, content, lost_part_end(instance, retries)))
-    return Swept(tuple(ended), _next_look(connection, now))
+            ended.append(_end(connection, part_id, content, lost_part_end(instance, retries), changes))
+    ended += _end_unclaimed(connection, now)
+    return Swept(tuple(ended), _next_look(connection, now), tuple(freed))
+
+
+def _end_unclaimed(connection: sqlite3.Connection, now: int) -> list[EndedPart]:
+    """Ends the parts that nobody has claimed within their queue timeout."""
+    text = "SELECT part_id, options, content FROM parts WHERE expires IS NOT NULL AND expires <= ? LIMIT ?"
+    return [
+        _end(connection, part_id, content, end_of_unclaimed(unpack_options(options).queue_timeout), "")
+        for part_id, options, content in connection.execute(text, (now, SWEEP_BATCH_SIZE)).fetchall()
+    ]
 
 
 def extend_leases(connection: sqlite3.Connection, now: int) -> None:
     rows = connection.execute("SELECT part_id, until, options FROM parts WHERE until IS NOT NULL").fetchall()
     later = [(max(until, now + unpack_options(options).lease), part_id) for part_id, until, options in rows]
     connection.executemany("UPDATE parts SET until = ? WHERE part_id = ?", later)
+    text = "SELECT part_id, expires, options FROM parts WHERE expires IS NOT NULL AND expires < ?"
+    soon = connection.execute(text, (now + DOWNTIME_GRACE_MS,)).fetchall()
+    waits = [
+        (max(expires, now + min(unpack_options(options).queue_timeout, DOWNTIME_GRACE_MS)), part_id)
+        for part_id, expires, options in soon
+    ]
+    connection.executemany("UPDATE parts SET expires = ? WHERE part_id = ?", waits)
 
 
-def drop_part(connection: sqlite3.Connection, part_id: str) -> None:
+def drop_part(connection: sqlite3.Connection, part_id: str, is_known: bool) -> None:
+    if not is_known:
+        forget_completion(connection, part_id)
     connection.execute("DELETE FROM parts WHERE part_id = ? AND state = 2", (part_id,))
-
-
-def read_ended(connection: sqlite3.Connection, after: str, limit: int) -> list[EndedPart]:
-    text = (
-        "SELECT part_id, content, ended FROM parts WHERE state = 2 AND part_id > ? ORDER BY part_id LIMIT ?"
-    )
-    rows = connection.execute(text, (after, limit)).fetchall()
-    return [_ended(part_id, content, unpack_end(end)) for part_id, content, end in rows]
 
 
 def _row(part: QueuedPart) -> tuple[Any, ...]:
@@ -246,7 +259,8 @@ def _row(part: QueuedPart) -> tuple[Any, ...]:
     return (
         write_part_id(name), name.uid, name.execute_number, name.request_counts, name.step, part.total,
         part.tenant, part.queue, options.priority, *_named(options), part.created_at, pack(options),
-        pack(part),
+        pack(part), part.published,
+        None if part.published is None else part.published + options.queue_timeout,
     )  # fmt: skip
 
 
@@ -270,40 +284,26 @@ def _reconfigure(connection: sqlite3.Connection, write: ReconfigureParts) -> Non
     step = (name.uid, name.execute_number, name.request_counts, name.step)
     named, specific = _named(options)
     connection.execute(
-        f"UPDATE parts SET priority = ?, named = ?, specific = ?, options = ? {where}",  # noqa: S608
-        (options.priority, named, specific, pack(options), *step),
+        "UPDATE parts SET priority = ?, named = ?, specific = ?, options = ?, "  # noqa: S608 - a constant
+        f"expires = CASE WHEN expires IS NULL THEN NULL ELSE published + ? END {where}",
+        (options.priority, named, specific, pack(options), options.queue_timeout, *step),
     )
     if options.specific:
         gone = "AND state = 1 AND instance NOT IN (SELECT value FROM json_each(?))"
         connection.execute(f"UPDATE parts {_FREE} {where} {gone}", (*step, specific))
 
 
-def _end(connection: sqlite3.Connection, part_id: str, content: bytes, end: PartEnd) -> EndedPart:
-    text = "UPDATE parts SET state = 2, until = NULL, ended = ? WHERE part_id = ?"
+def _end(
+    connection: sqlite3.Connection, part_id: str, content: bytes, end: PartEnd, changes: str
+) -> EndedPart:
+    text = "UPDATE parts SET state = 2, until = NULL, expires = NULL, ended = ? WHERE part_id = ?"
     connection.execute(text, (pack(end), part_id))
-    return _ended(part_id, content, end)
-
-
-def _ended(part_id: str, content: bytes, end: PartEnd) -> EndedPart:
-    part = unpack_part(content)
-    return EndedPart(part_id, part.job_id, part.name, end, part.request)
-
-
-def _keep_completion(connection: sqlite3.Connection, lease: str, end: PartEnd, limit: int) -> None:
-    row = (lease, digest_said(end), end.at)
-    connection.execute("INSERT OR REPLACE INTO completions (lease, digest, at) VALUES (?, ?, ?)", row)
-    connection.execute(_DROP_OLDEST, (PRUNE_BATCH_SIZE, end.at - COMPLETION_KEPT_MS, limit))
-
-
-def _is_known(connection: sqlite3.Connection, lease: str, end: PartEnd) -> bool:
-    """Whether the lease was completed with exactly this end."""
-    text = "SELECT digest FROM completions WHERE lease = ?"
-    row = connection.execute(text, (lease,)).fetchone()
-    return row is not None and row[0] == digest_said(end)
+    return make_ended(part_id, content, end, changes)
 
 
 def _next_look(connection: sqlite3.Connection, now: int) -> int | None:
     leased = connection.execute("SELECT min(until) FROM parts WHERE until IS NOT NULL").fetchone()[0]
     text = "SELECT min(free_at) FROM parts WHERE state = 0 AND free_at > ?"
     delayed = connection.execute(text, (now,)).fetchone()[0]
-    return min((moment for moment in (leased, delayed) if moment is not None), default=None)
+    expiring = connection.execute("SELECT min(expires) FROM parts WHERE expires IS NOT NULL").fetchone()[0]
+    return min((moment for moment in (leased, delayed, expiring) if moment is not None), default=None)

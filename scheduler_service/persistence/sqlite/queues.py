@@ -3,7 +3,18 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
+from scheduler_service.domain.leases import (
+    ChangedPart,
+    Claim,
+    EndedPart,
+    HeldPart,
+    Leased,
+    QueueFigures,
+    QueueQuery,
+    Renewed,
+    Sight,
+    Swept,
+)
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.persistence.common.writes import MAX_COMPLETIONS
 from scheduler_service.persistence.sqlite.commit_group import Step
@@ -13,10 +24,10 @@ from scheduler_service.persistence.sqlite.queue_parts import (
     drop_part,
     extend_leases,
     look_at_parts,
-    read_ended,
     renew_lease,
     sweep_leases,
 )
+from scheduler_service.persistence.sqlite.queue_reads import read_changed, read_ended, read_figures, read_held
 from scheduler_service.persistence.sqlite.reader import Reader
 
 
@@ -50,8 +61,17 @@ class SqliteQueues:
     def extend(self, now: int) -> Awaitable[None]:
         return self._put(Step(partial(extend_leases, now=now)))  # type: ignore[return-value]
 
-    def drop(self, part_id: str) -> Awaitable[None]:
-        return self._put(Step(partial(drop_part, part_id=part_id)))  # type: ignore[return-value]
+    def drop(self, part_id: str, *, is_known: bool = False) -> Awaitable[None]:
+        return self._put(Step(partial(drop_part, part_id=part_id, is_known=is_known)))  # type: ignore[return-value]
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         return await self._reader.read(lambda connection: read_ended(connection, after, limit))
+
+    async def changed(self, after: str, limit: int) -> list[ChangedPart]:
+        return await self._reader.read(lambda connection: read_changed(connection, after, limit))
+
+    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
+        return await self._reader.read(lambda connection: read_figures(connection, query))
+
+    async def held(self, query: QueueQuery) -> list[HeldPart]:
+        return await self._reader.read(lambda connection: read_held(connection, query))

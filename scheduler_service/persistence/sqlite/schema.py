@@ -4,7 +4,13 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from scheduler_service.persistence.sqlite.queue_parts import COMPLETIONS, LEASED_INDEX, PARTS
+from scheduler_service.persistence.sqlite.queue_tables import (
+    COMPLETIONS,
+    FIRST_CLAIM,
+    LEASE_CHANGES,
+    LEASED_INDEX,
+    PARTS,
+)
 from scheduler_service.ports.errors import StoreDamaged, StoreTooNew
 
 APPLICATION_ID = 0x50554E43  # "PUNC": marks the files of this product
@@ -102,6 +108,8 @@ MIGRATIONS: tuple[Migration, ...] = (
     # The tables stay. An older program would take `state.db` of a divided folder for the whole of it, without
     # the jobs of the other shards: it has to refuse.
     (),
+    LEASE_CHANGES,
+    FIRST_CLAIM,
 )
 
 

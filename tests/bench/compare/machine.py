@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
+from scheduler_service import __version__
 from tests.bench.compare.cache import pinned_versions
 from tests.bench.compare.legs import NODE, Leg
 from tests.bench.compare.processes import ROOT, Cores
@@ -24,9 +24,7 @@ def describe(cores: Cores, legs: Sequence[Leg], runs: int, foreign: Sequence[flo
         f"{datetime.now(UTC):%Y-%m-%d}; medians of {runs} runs in one session, everybody in turn",
         f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         f"scheduler on cores {_list(cores.scheduler)}; target, servers, clients on {_list(cores.others)}",
-        _join(
-            {"Punctual": version("punctual"), "at": _output(_REVISION), "Python": platform.python_version()}
-        ),
+        _join({"Punctual": __version__, "at": _output(_REVISION), "Python": platform.python_version()}),
         *_peers(legs),
     ]
     if foreign:

@@ -21,6 +21,7 @@ from scheduler_service.ports.cluster import Node, TurnClaim
 from scheduler_service.ports.history import Batch
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.conformance.hosts.process import Points, Process, ProcessDatabase, ProcessSender, ProcessStore
@@ -78,6 +79,7 @@ class DaprHouse(Handles):
         self.nodes: dict[str, DaprNode] = {}
         self.gone: list[DaprNode] = []
         self.targets = [self.sender]
+        self.instances = Instances()
 
     async def start(self) -> "DaprHouse":
         """Opens the shared database and starts one node."""
@@ -115,7 +117,7 @@ class DaprHouse(Handles):
             log=self._write_log,
             history=history,
             sender=ProcessSender(lambda: self.sender, process),
-            router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
+            router=self._route(clock),
             redact=Masking().redact_all,
             count=count_missed,
             new_identity=self._new_life,
@@ -127,6 +129,17 @@ class DaprHouse(Handles):
         await host.start()
         node = self.nodes[name] = DaprNode(process, host, client, history, shared, nodes)
         return node
+
+    def _route(self, clock: ProcessClock) -> MemoryRouter:
+        """A node's router: every node knows all instances, and tells of each that is lost."""
+        losses = Losses(
+            instances=self.instances,
+            clock=clock,
+            lost_after=10_000,
+            complete_at=lambda: None,
+            log=self._write_log,
+        )
+        return MemoryRouter(instances=self.instances, terms=lambda _, __: Terms(), clock=clock, losses=losses)
 
     def freeze(self, name: str) -> None:
         """A process and its sidecar stand still; what needs them goes on elsewhere, where there is a node."""

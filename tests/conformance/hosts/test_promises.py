@@ -126,6 +126,23 @@ async def test_a_step_in_flight_is_sent_again_byte_for_byte(house: AnyHouse) -> 
     assert house.executions() == {1: State.SUCCEEDED}
 
 
+@pytest.mark.parametrize(("is_asynchronous", "least"), [(False, 30_000), (True, 60_000)])
+async def test_a_call_that_is_sent_again_is_awaited_anew(
+    house: AnyHouse, is_asynchronous: bool, least: int
+) -> None:
+    """Its deadline is that of the new sending: downtime is not held against the target (SPEC section 8)."""
+    members = asynchronous(timeoutSeconds=600) if is_asynchronous else {"timeoutSeconds": 30}
+    await house.create(qos=1, **members)
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.settle()
+    awaited = house.sender.requests[0].awaited
+    assert awaited == (600_000 if is_asynchronous else 30_000)
+    await house.crash()
+    await house.recover()
+    assert least <= house.sender.requests[0].awaited <= awaited
+
+
 async def test_a_recorded_step_is_never_sent_again(house: AnyHouse) -> None:
     """qos 1: the execution goes on from where it stood (SPEC section 8)."""
     second = "http://target.test/second"
@@ -281,6 +298,93 @@ async def test_an_update_brings_a_new_revision(house: AnyHouse) -> None:
     assert job.document.head.revision == 2
     await house.advance(3_000)
     assert house.executions() == {1: State.SUCCEEDED}
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("crashes", [(), ("before",), ("after",), ("before", "after")])
+async def test_an_update_of_a_one_time_job_waits_for_what_runs(
+    house: AnyHouse, qos: int, crashes: tuple[str, ...]
+) -> None:
+    """Whatever `overlapPolicy` says, the new one starts with the end of the old one (SPEC section 10)."""
+    first, second = "http://target.test/first", "http://target.test/second"
+    house.sender.hold(first)
+    await house.create(timer=None, qos=qos, request=[{"url": first}])
+    await house.settle()
+    if "before" in crashes:
+        await house.crash()
+        house.sender.hold(first)
+        await house.recover()
+    definition = describe(timer=None, qos=qos, request=[{"url": second}])
+    assert await house.host("job", Command(Updated(0), definition=definition)) == Taken()
+    if qos == 1 or not crashes:
+        assert house.executions() == {1: State.PROCESSING, 2: State.ENQUEUED}
+    if "after" in crashes:
+        await house.crash()
+        await house.recover()
+    else:
+        house.sender.release(first)
+    await house.settle()
+    is_lost = qos == 0 and bool(crashes)
+    assert house.executions() == {1: State.TERMINATED if is_lost else State.SUCCEEDED, 2: State.SUCCEEDED}
+    assert house.sender.urls().count(second) <= 1
+
+
+async def test_a_pause_keeps_the_run_that_an_update_owes(house: AnyHouse) -> None:
+    """It never started, so it does when the job is resumed, over a crash in between (SPEC section 10)."""
+    first, second = "http://target.test/first", "http://target.test/second"
+    house.sender.hold(first)
+    await house.create(timer=None, qos=1, request=[{"url": first}])
+    await house.settle()
+    definition = describe(timer=None, qos=1, request=[{"url": second}])
+    assert await house.host("job", Command(Updated(0), definition=definition)) == Taken()
+    assert await house.deliver(Paused()) == Taken()
+    await house.crash()
+    await house.recover()
+    await house.settle()
+    assert second not in house.sender.urls()
+    assert isinstance(await house.deliver(Activated()), Reactivated)
+    await house.settle()
+    assert house.executions() == {1: State.CANCELLED, 2: State.CANCELLED, 3: State.SUCCEEDED}
+    assert house.sender.urls().count(second) == 1
+
+
+async def test_fire_all_runs_late_firings_in_order(house: AnyHouse) -> None:
+    """Found together within the grace, none of them is an overlap (SPEC section 3)."""
+    await house.create(timer={**SECONDLY, "misfire": {"policy": "fire_all"}})
+    await house.crash()
+    house.clock.advance(5_000)
+    await house.recover()
+    await house.settle()
+    firings = [one for one in house.records() if isinstance(one, FiringRecord)]
+    assert {one.reason for one in firings} == {None}
+    assert len(firings) >= 5
+    moments = [one.planned_at for one in firings]
+    assert moments == sorted(moments)
+
+
+@pytest.mark.parametrize("policy", ["allow", "cancel_running"])
+async def test_a_backlog_runs_one_after_another(house: AnyHouse, policy: str) -> None:
+    """Under every policy, over a crash in its middle, and firings on time wait (SPEC section 3)."""
+    url = "http://target.test/run"
+    misfire = {"policy": "fire_all", "graceSeconds": 1, "limit": 3}
+    timer = {"dueTime": "10s", "period": "10s", "misfire": misfire}
+    await house.create(timer=timer, overlapPolicy=policy, qos=1, timeoutSeconds=100, request=[{"url": url}])
+    await house.crash()
+    house.clock.advance(35_000)
+    house.sender.hold(url)
+    await house.recover()
+    await house.settle()
+    assert set(house.executions().values()) == {State.PROCESSING, State.ENQUEUED}
+    await house.crash()
+    house.sender.hold(url)
+    await house.recover()
+    await house.advance(11_000)
+    waiting = house.executions()
+    assert len(waiting) >= 4
+    assert waiting == dict.fromkeys(waiting, State.ENQUEUED) | {1: State.PROCESSING}
+    house.sender.release(url)
+    await house.settle()
+    assert house.executions() == dict.fromkeys(waiting, State.SUCCEEDED)
 
 
 async def test_a_pause_holds_over_a_crash(house: AnyHouse) -> None:

@@ -40,12 +40,12 @@ async def test_no_web_page_changes_anything(client: httpx.AsyncClient) -> None:
 
 
 async def test_with_a_key_every_caller_needs_it() -> None:
-    """401 no or unknown key; feedback has its token, health needs none (SPEC sections 10, 14)."""
+    """401 no or unknown key; feedback has its token, health and the description do not (SPEC section 14)."""
     world = World(admin_key="secret")
     async with world.client("192.0.2.1", base_url="https://jobs.example") as client:
         for said in (None, "Bearer wrong", "Basic secret"):
             headers = {} if said is None else {"Authorization": said}
-            for path in ("/jobs", "/nothing", "/openapi.json"):
+            for path in ("/jobs", "/nothing", "/settings"):
                 response = await client.get(path, headers=headers)
                 assert response.status_code == 401
                 assert response.headers["www-authenticate"].startswith("Bearer")
@@ -53,6 +53,7 @@ async def test_with_a_key_every_caller_needs_it() -> None:
         known = {"Authorization": "Bearer secret"}
         assert (await client.get("/jobs", headers=known)).status_code == 200
         assert (await client.get("/health/live")).status_code == 200
+        assert (await client.get("/openapi.json")).json()["openapi"] == "3.1.0"
         assert (await client.post("/jobs/j1/feedback/1", json={})).status_code == 404
         plain = {name: value for name, value in definition().items() if not name.startswith("creator")}
         created = await client.post("/jobs/j1", json=plain, headers=known)

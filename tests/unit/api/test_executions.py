@@ -28,15 +28,76 @@ async def test_executions_are_listed_and_read(client: httpx.AsyncClient) -> None
     assert (await client.get(f"/executions/{execution_id}/log")).json()["data"]["items"] == []
 
 
-async def test_what_is_known_is_shown_while_no_history_can_be_written(
-    client: httpx.AsyncClient, world: World
+async def test_executions_are_chosen_by_their_outcome(client: httpx.AsyncClient, world: World) -> None:
+    """`failed` is failed for good: the state `failed` waits for a retry (SPEC section 10)."""
+    ended = await start(client)
+    await world.answer_calls(status=500)
+    waiting = await start(client, "j2", retry=[{"errorEquals": "500", "intervalSeconds": 60}])
+    await world.answer_calls(status=500)
+    succeeded = await start(client, "j3")
+    await world.answer_calls()
+    cancelled = await start(client, "j4")
+    await client.post(f"/executions/{cancelled}/cancel")
+    skipped = (await client.post("/jobs/j2/trigger")).json()["data"]["executionId"]
+    expected = {"failed": ended, "succeeded": succeeded, "cancelled": cancelled, "skipped": skipped}
+    for outcome, execution_id in expected.items():
+        for path in ("/executions", f"/main/execution?jobId={await job_of(client, execution_id)}"):
+            found = await client.get(path, params={"outcome": outcome} | dict(httpx.URL(path).params))
+            items = found.json()["data"]["items"]
+            assert [item["executionId"] for item in items] == [execution_id], (outcome, path)
+    states = (await client.get("/executions?state=failed")).json()["data"]["items"]
+    assert [item["executionId"] for item in states] == [waiting]
+    same = await client.get("/jobs/j1/executions?outcome=failed&state=terminated")
+    assert len(same.json()["data"]["items"]) == 1
+    refused = await client.get("/executions?outcome=failed&state=failed")
+    assert (refused.status_code, pointers(refused)) == (422, [("/outcome", "contradiction")])
+    unknown = await client.get("/executions?outcome=terminated")
+    assert (unknown.status_code, pointers(unknown)) == (422, [("/outcome", "invalid")])
+
+
+async def job_of(client: httpx.AsyncClient, execution_id: str) -> str:
+    """The job of an execution."""
+    job_id: str = (await client.get(f"/executions/{execution_id}")).json()["data"]["jobId"]
+    return job_id
+
+
+READS = (
+    "/executions",
+    "/jobs/j1/executions",
+    "/main/execution?jobId=j1",
+    "/jobs/j1/firings",
+    "/deliveries",
+    "/stats",
+    "/executions/{0}",
+    "/executions/{0}/log",
+    "/main/getChildJobLogsByExecutionId?executionId={0}",
+)
+
+
+@pytest.mark.parametrize("read", READS)
+async def test_a_read_asks_for_what_was_answered_before(
+    client: httpx.AsyncClient, world: World, read: str
 ) -> None:
-    """A live execution is shown as last written; of one that was never written nothing is known."""
+    """The history is flushed first, so that the answer has it (SPEC section 10)."""
     execution_id = await start(client)
-    world.is_history_stuck = True
-    shown = await client.get(f"/executions/{execution_id}")
-    assert (shown.status_code, shown.json()["data"]["state"]) == (200, "processing")
-    assert (await client.get(f"/executions/{execution_id}0")).status_code == 503
+    world.flushes = 0
+    shown = await client.get(read.format(execution_id))
+    assert (shown.status_code, shown.json()["warnings"], world.flushes) == (200, [], 1)
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("does_hang", [False, True])
+async def test_what_is_known_is_shown_while_no_history_can_be_written(read: str, does_hang: bool) -> None:
+    """What is written is shown with a warning; of an execution that was never written nothing is known."""
+    world = World(flush_seconds=0.01)
+    async with world.client() as client:
+        execution_id = await start(client)
+        world.is_history_stuck, world.is_history_locked = not does_hang, does_hang
+        shown = await client.get(read.format(execution_id))
+        assert shown.status_code == 200
+        assert [warning["code"] for warning in shown.json()["warnings"]] == ["history_behind"]
+        if "{0}" in read:
+            assert (await client.get(read.format(f"{execution_id}0"))).status_code == 503
 
 
 async def test_history_outlives_its_job(client: httpx.AsyncClient) -> None:

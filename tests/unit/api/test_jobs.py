@@ -1,10 +1,14 @@
 """Jobs over the wire: create, read, list, update, pause, destroy (SPEC section 10)."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from scheduler_service.api.application import create_api
 from tests.unit.api.world import World, definition, pointers
 
 pytestmark = pytest.mark.anyio
@@ -30,6 +34,56 @@ async def test_a_job_is_created_and_shown(client: httpx.AsyncClient) -> None:
     assert read.status_code == 200
     assert read.headers["etag"] == '"1"'
     assert read.json()["data"] == job
+
+
+def unsigned(**members: Any) -> dict[str, Any]:
+    """A definition that does not say who created it."""
+    return {
+        "jobName": "a job",
+        "timer": {"period": "external"},
+        "request": [{"url": "http://t.test/"}],
+    } | members
+
+
+@asynccontextmanager
+async def another_user(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    """The same service, run by somebody else."""
+    world.api = create_api(replace(world.deps, user="bob"))
+    async with world.client() as client:
+        yield client
+
+
+async def test_the_caller_is_the_creator_of_what_names_none(client: httpx.AsyncClient) -> None:
+    """Without keys that is the machine's user; what is given stays (SPEC section 2)."""
+    both = (await client.post("/jobs/j1", json=unsigned())).json()["data"]
+    assert both["definition"] == unsigned() | {"jobId": "j1", "creator": "alice", "creatorName": "alice"}
+    one = (await client.post("/jobs/j2", json=unsigned(creator="7", creatorName=None))).json()["data"]
+    assert (one["definition"]["creator"], one["definition"]["creatorName"]) == ("7", "alice")
+    array = [unsigned(jobId="j3")]
+    assert (await client.post("/jobs", json=array)).json()["data"]["items"][0]["status"] == "created"
+    found = (await client.get("/jobs?creator=alice")).json()["data"]["items"]
+    assert [job["jobId"] for job in found] == ["j1", "j3"]
+
+
+async def test_who_sends_a_definition_makes_no_difference(client: httpx.AsyncClient, world: World) -> None:
+    """The same body of another caller is the same definition, and its job keeps its creator."""
+    assert (await client.post("/jobs/j1", json=unsigned())).status_code == 201
+    array = [unsigned(jobId="j1")]
+    async with another_user(world) as bob:
+        again = await bob.post("/jobs/j1", json=unsigned())
+        assert (again.status_code, again.json()["data"]["revision"]) == (200, 1)
+        for query in ("", "?onExisting=update"):
+            items = (await bob.post(f"/jobs{query}", json=array)).json()["data"]["items"]
+            assert [item["status"] for item in items] == ["unchanged"], items
+        assert (await bob.post("/jobs/j1", json=unsigned(creator="bob"))).status_code == 409
+        assert (await bob.post("/jobs/j1", json=unsigned(jobName="other"))).status_code == 409
+        renamed = [unsigned(jobId="j1", jobName="other")]
+        items = (await bob.post("/jobs?onExisting=update", json=renamed)).json()["data"]["items"]
+        assert items[0]["status"] == "updated"
+        updated = (await bob.post("/jobs/j1/update", json=unsigned(jobName="third"))).json()["data"]
+        assert (updated["revision"], updated["creator"]) == (3, "alice")
+        own = (await bob.post("/jobs/j1/update", json=unsigned(creator="bob"))).json()["data"]
+        assert own["creator"] == "bob"
 
 
 async def test_options_name_their_source(client: httpx.AsyncClient) -> None:

@@ -82,10 +82,10 @@ def test_the_ids_of_operations_stay() -> None:
     assert " ".join(sorted(operation.name for operation in OPERATIONS)) == (
         "cancelExecution claimWork cleanHistory completeWork createJob createJobs destroyFamily "
         "destroyJob destroyJobBySourcePath dismissDelivery listDeliveries listExecutions "
-        "listExecutionsBySourcePath listExecutionsOfJob listFirings listJobs listNodes listRevisions "
-        "listServices listUpcoming previewTemplate previewTimer putInstance putService readChildLogs "
-        "readChildLogsByExecution readExecution readJob readLog readService releaseExecution "
-        "removeInstance removeService renewLease replayExecution reportFeedback resendDelivery sayAlive "
-        "sayReady showDrift showNextFirings showRetryPlan showSettings showStatistics switchJob "
-        "takeHeartbeat triggerJob updateJob"
+        "listExecutionsBySourcePath listExecutionsOfJob listFirings listJobs listNodes listQueues "
+        "listRevisions listServices listUpcoming previewTemplate previewTimer putInstance putService "
+        "readChildLogs readChildLogsByExecution readExecution readJob readLog readQueue readService "
+        "releaseExecution removeInstance removeService renewLease replayExecution reportFeedback "
+        "resendDelivery sayAlive sayReady showDrift showNextFirings showRetryPlan showSettings "
+        "showStatistics switchJob takeHeartbeat triggerJob updateJob"
     )

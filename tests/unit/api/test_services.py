@@ -96,3 +96,10 @@ async def test_a_name_that_is_none_is_refused(client: httpx.AsyncClient, path: s
         assert (response.status_code, pointers(response)) == (422, [("/name", "pattern")])
     instance = await client.put("/services/a/instances/-b", json={})
     assert (instance.status_code, pointers(instance)) == (422, [("/instanceId", "pattern")])
+
+
+async def test_a_bad_address_is_offered_what_an_address_may_be(client: httpx.AsyncClient) -> None:
+    """A base address is `http(s)`; the schemes of a job's URL are none of it (SPEC section 13)."""
+    answer = await client.put("/services/own", json={"address": "ftp://x"})
+    message = "address 'ftp://x' is refused: it begins with neither http:// nor https://"
+    assert answer.json()["errors"][0]["message"] == message

@@ -1,11 +1,16 @@
 """Declared jobs over the API: made, changed, kept, overridden and removed (SPEC section 11)."""
 
+import asyncio
 import json
+from typing import Any
 
 import httpx
 import pytest
 
+from scheduler_service.domain.services import Service
 from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.services.instances import Instances
+from scheduler_service.services.registry import NO_TIMERS, Registry, TimerDeclaration, digest_of
 from tests.unit.api.declaring import PATH, declared, put
 from tests.unit.api.world import World, definition, pointers
 
@@ -18,9 +23,27 @@ async def scan(world: World) -> dict[str, int]:
     return {name: count for name, count in (await world.scan()).items() if count and name != "services"}
 
 
+async def leave(world: World, client: httpx.AsyncClient, *timers: dict[str, Any], **members: Any) -> None:
+    """Declares jobs while the store of jobs fails, which leaves them to the next scan."""
+    world.fault = StoreUnavailable("the disk is full")
+    await put(client, *timers, **members)
+    world.fault = None
+
+
 async def drift(client: httpx.AsyncClient) -> list[tuple[str, str, str]]:
     items = (await client.get(f"{PATH}/drift")).json()["data"]["items"]
     return [(item["jobId"], item["kind"], item["action"]) for item in items]
+
+
+async def test_a_scan_finds_what_another_node_registered(world: World) -> None:
+    """Its table is shared: the scan reads it anew, and makes the jobs (SPEC sections 11, 13)."""
+    other = Registry(table=world.table, instances=Instances(), clock=world)
+    text = json.dumps([declared("a")]).encode()
+    service = Service(tenant="default", name="billing")
+    await other.register(service, TimerDeclaration(digest_of(text), text))
+    assert await scan(world) == {"created": 1}
+    await other.register(service, NO_TIMERS)
+    assert await scan(world) == {"paused": 1}
 
 
 async def test_a_definition_s_warnings_have_their_pointers(client: httpx.AsyncClient) -> None:
@@ -72,18 +95,67 @@ async def test_an_instance_declares_jobs_for_its_service(world: World, client: h
     assert (await client.get(PATH)).status_code == 404
     assert (await client.put(path, json=said)).status_code == 201
     assert (await client.put(path, json=said)).status_code == 200
-    assert world.table.writes == 1
-    assert await scan(world) == {"created": 1}
+    assert world.table.writes == 2  # the service, and what was done about its job
+    assert await scan(world) == {}
+    assert (await client.get("/jobs/a")).status_code == 200
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
+async def test_a_registration_is_scanned_at_once(path: str, world: World, client: httpx.AsyncClient) -> None:
+    """Its jobs exist when it is answered; changed ones are updated, removed ones paused (SPEC section 13)."""
+    first = await client.put(path, json={"timers": [declared("a"), declared("b")]})
+    assert (first.status_code, first.json()["warnings"]) == (201, [])
+    assert [(await client.get(f"/jobs/{job}")).status_code for job in "ab"] == [200, 200]
+    await client.put(path, json={"timers": [declared("a", maxRetries=1)]})
+    assert (await client.get("/jobs/a")).json()["data"]["revision"] == 2
+    assert (await client.get("/jobs/b")).json()["data"]["state"] == "paused"
+    assert (await drift(client), await scan(world)) == ([("b", "removed", "none")], {})
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
+async def test_a_registration_that_brings_nothing_new_is_not_scanned(
+    path: str, world: World, client: httpx.AsyncClient
+) -> None:
+    """It is repeated every 30 s: a repetition, or one without timers, reads nothing (SPEC section 13)."""
+    await client.put(path, json={"timers": [declared("a")]})
+    assert world.table.scans == 1
+    for again in ({"timers": [declared("a")]}, {}, {"tags": ["x"]}):
+        assert (await client.put(path, json=again)).status_code == 200
+    assert world.table.scans == 1
+
+
+async def test_instances_that_come_together_are_scanned_once(world: World, client: httpx.AsyncClient) -> None:
+    """And the job is there for each of them when it is answered (SPEC section 13)."""
+
+    async def register(name: str) -> int:
+        await client.put(f"{PATH}/instances/{name}", json={"timers": [declared("a")]})
+        return (await client.get("/jobs/a")).status_code
+
+    assert await asyncio.gather(*(register(f"i{number}") for number in range(30))) == [200] * 30
+    assert world.table.scans == 1
+
+
+async def test_jobs_that_could_not_be_made_come_with_the_next_registration(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    """The registration holds, and its answer says what is missing."""
+    world.fault = StoreUnavailable("the disk is full")
+    response = await client.put(PATH, json={"timers": [declared("a")]})
+    warnings = [(one["pointer"], one["code"]) for one in response.json()["warnings"]]
+    assert (response.status_code, warnings) == (201, [("/timers", "not_scanned")])
+    world.fault = None
+    again = await client.put(PATH, json={"timers": [declared("a")]})
+    assert again.json()["warnings"] == []
     assert (await client.get("/jobs/a")).status_code == 200
 
 
 async def test_declared_jobs_are_made_changed_and_removed(world: World, client: httpx.AsyncClient) -> None:
     """New entries create, changed ones update, removed ones are paused, then destroyed (SPEC section 11)."""
-    await put(client, declared("a"), declared("b"), status=201, graceSeconds=10)
+    await leave(world, client, declared("a"), declared("b"), status=201, graceSeconds=10)
     assert await drift(client) == [("a", "missing", "create"), ("b", "missing", "create")]
     assert await scan(world) == {"created": 2}
     assert (await drift(client), await scan(world)) == ([], {})
-    await put(client, declared("a", maxRetries=1), graceSeconds=10)
+    await leave(world, client, declared("a", maxRetries=1), graceSeconds=10)
     assert await drift(client) == [("a", "changed", "update"), ("b", "removed", "pause")]
     assert await scan(world) == {"updated": 1, "paused": 1}
     writes = world.table.writes
@@ -104,12 +176,12 @@ async def test_declared_jobs_are_made_changed_and_removed(world: World, client: 
 
 async def test_one_that_is_declared_again_goes_on(world: World, client: httpx.AsyncClient) -> None:
     """Within its grace period it is the same life, running again (SPEC section 11)."""
-    await put(client, declared("a"), status=201)
+    await leave(world, client, declared("a"), status=201)
     await scan(world)
     uid = (await client.get("/jobs/a")).json()["data"]["uid"]
-    await put(client)
+    await leave(world, client)
     await scan(world)
-    await put(client, declared("a"))
+    await leave(world, client, declared("a"))
     assert await scan(world) == {"activated": 1}
     job = (await client.get("/jobs/a")).json()["data"]
     assert (job["uid"], job["state"], await drift(client)) == (uid, "active", [])
@@ -142,7 +214,7 @@ async def test_an_edit_is_an_override_until_the_declaration_changes(
     world: World, client: httpx.AsyncClient
 ) -> None:
     """Kept, and shown as drift with what differs (SPEC section 11)."""
-    await put(client, declared("a", maxRetries=1), status=201)
+    await leave(world, client, declared("a", maxRetries=1), status=201)
     await scan(world)
     await client.post("/jobs/a/update", json=definition(maxRetries=7, labels={"by": "hand"}))
     assert await scan(world) == {}
@@ -155,7 +227,7 @@ async def test_an_edit_is_an_override_until_the_declaration_changes(
         {"pointer": "/maxRetries", "declared": 1, "stored": 7},
         {"pointer": "/labels/by", "declared": None, "stored": "hand"},
     ]
-    await put(client, declared("a", maxRetries=2))
+    await leave(world, client, declared("a", maxRetries=2))
     assert await scan(world) == {"updated": 1}
     assert (await client.get("/jobs/a")).json()["data"]["definition"]["maxRetries"] == 2
 
@@ -184,7 +256,7 @@ async def test_force_applies_the_declaration_at_once(world: World, client: httpx
     assert (job["state"], "maxRetries" in job["definition"]) == ("active", False)
     assert "maxRetries" not in (await client.get("/jobs/b")).json()["data"]["definition"]
     assert await drift(client) == []
-    await put(client)
+    await leave(world, client)
     assert await scan(world) == {"paused": 2}
 
 
@@ -199,7 +271,7 @@ async def test_a_pause_by_a_person_stays(world: World, client: httpx.AsyncClient
 
 async def test_whether_a_job_runs_is_shown_where_it_differs(world: World, client: httpx.AsyncClient) -> None:
     """A job that is declared with `active: 0` and was started, one that was paused, and an edited one."""
-    await put(client, declared("a", active=0), declared("b"), declared("c"), status=201)
+    await leave(world, client, declared("a", active=0), declared("b"), declared("c"), status=201)
     assert await scan(world) == {"created": 3}
     assert await drift(client) == []
     await client.put("/jobs/a?active=1")
@@ -235,15 +307,15 @@ async def test_keep_lets_the_stored_definition_win(world: World, client: httpx.A
 
 async def test_manual_ones_are_created_paused(world: World, client: httpx.AsyncClient) -> None:
     """`startPolicy: manual`: a person starts them, and a changed declaration does not (SPEC section 11)."""
-    await put(client, declared("a", startPolicy="manual", active=1), status=201)
+    await leave(world, client, declared("a", startPolicy="manual", active=1), status=201)
     assert await scan(world) == {"created": 1}
     assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
     assert await drift(client) == []
-    await put(client, declared("a", startPolicy="manual", active=1, maxRetries=1))
+    await leave(world, client, declared("a", startPolicy="manual", active=1, maxRetries=1))
     assert await scan(world) == {"updated": 1}
     assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
     await client.put("/jobs/a?active=1")
-    await put(client, declared("a", startPolicy="manual", active=1, maxRetries=2))
+    await leave(world, client, declared("a", startPolicy="manual", active=1, maxRetries=2))
     assert await scan(world) == {"updated": 1}
     assert (await client.get("/jobs/a")).json()["data"]["state"] == "active"
 
@@ -273,14 +345,14 @@ async def test_a_removed_service_takes_its_jobs_along(world: World, client: http
 
 
 async def test_a_wiped_scheduler_has_all_jobs_again(world: World, client: httpx.AsyncClient) -> None:
-    """The next registration and one scan bring back what is declared (SPEC section 11)."""
+    """The next registration brings back what is declared (SPEC section 11)."""
     said = {"timers": [declared(f"job-{number}") for number in range(120)]}
     await client.put(f"{PATH}/instances/a", json=said)
     await scan(world)
     fresh = World()
     async with fresh.client() as other:
         await other.put(f"{PATH}/instances/a", json=said)
-        assert await scan(fresh) == {"created": 120}
+        assert (await other.get("/jobs/job-119")).status_code == 200
         assert (await scan(fresh), await drift(other)) == ({}, [])
 
 
@@ -288,21 +360,21 @@ async def test_the_table_of_services_lost_alone_changes_nothing(
     world: World, client: httpx.AsyncClient
 ) -> None:
     """Jobs say themselves who declares them: they are known again, not made twice (SPEC section 11)."""
-    await put(client, declared("a"), declared("b"), status=201)
+    await leave(world, client, declared("a"), declared("b"), status=201)
     await scan(world)
     uid = (await client.get("/jobs/a")).json()["data"]["uid"]
     world.table.__init__()  # type: ignore[misc]
     await world.registry.load()
-    await put(client, declared("a"), declared("b", maxRetries=1), status=201)
+    await leave(world, client, declared("a"), declared("b", maxRetries=1), status=201)
     assert await scan(world) == {"updated": 1}
     assert (await client.get("/jobs/a")).json()["data"]["uid"] == uid
-    await put(client, declared("a"))
+    await leave(world, client, declared("a"))
     assert await scan(world) == {"paused": 1}
 
 
 async def test_a_store_that_fails_is_tried_again(world: World, client: httpx.AsyncClient) -> None:
     """What could not be done is said, and done by the next scan (SPEC sections 8, 11)."""
-    await put(client, declared("a"), status=201)
+    await leave(world, client, declared("a"), status=201)
     world.fault = StoreUnavailable("the disk is full")
     with pytest.raises(StoreUnavailable, match="1 declared jobs"):
         await world.scan()
@@ -319,9 +391,9 @@ async def test_a_store_that_fails_is_tried_again(world: World, client: httpx.Asy
 
 async def test_a_note_that_is_lost_does_nothing_twice(world: World, client: httpx.AsyncClient) -> None:
     """A scan that dies between a turn and its note: a `one_time` job does not run again (SPEC section 11)."""
-    await put(client, declared("once", timer=None), status=201)
+    await leave(world, client, declared("once", timer=None), status=201)
     await scan(world)
-    await put(client, declared("once", timer=None, maxRetries=1))
+    await leave(world, client, declared("once", timer=None, maxRetries=1))
     before = dict(world.table.notes)
     assert await scan(world) == {"updated": 1}
     calls = len(world.effects)
@@ -333,7 +405,7 @@ async def test_a_note_that_is_lost_does_nothing_twice(world: World, client: http
 
 async def test_drift_is_paged(world: World, client: httpx.AsyncClient) -> None:
     """Like every list (SPEC section 10)."""
-    await put(client, declared("a"), declared("b"), declared("c"), status=201)
+    await leave(world, client, declared("a"), declared("b"), declared("c"), status=201)
     page = (await client.get(f"{PATH}/drift?limit=2")).json()["data"]
     assert [one["jobId"] for one in page["items"]] == ["a", "b"]
     cursor = page["nextCursor"]

@@ -41,6 +41,20 @@ async def test_instances_register_live_and_leave(world: World, client: httpx.Asy
         assert (gone.status_code, pointers(gone)) == (404, [("/instanceId", "absent")])
 
 
+async def test_instances_at_one_address_are_warned_of(world: World, client: httpx.AsyncClient) -> None:
+    """As processes that one server starts on one port: a call reaches either of them (SPEC section 13)."""
+    said = {"address": "http://10.0.0.7:81"}
+    assert (await client.put(f"{PATH}/instances/a", json=said)).json()["warnings"] == []
+    for _ in range(2):
+        (warning,) = (await client.put(f"{PATH}/instances/b", json=said)).json()["warnings"]
+        assert (warning["pointer"], warning["code"]) == ("/address", "address_shared")
+        assert "'a'" in warning["message"]
+    for path, body in (("b", {"address": "http://10.0.0.7:82"}), ("c", {}), ("d", {})):
+        assert (await client.put(f"{PATH}/instances/{path}", json=body)).json()["warnings"] == []
+    world.wall += 10_000
+    assert (await client.put(f"{PATH}/instances/e", json=said)).json()["warnings"] == []
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [

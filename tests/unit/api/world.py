@@ -1,5 +1,6 @@
 """A whole scheduler in memory behind the API: the real state machine, and a clock that tests set."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,8 +51,11 @@ class World:
         self.fault: StoreError | None = None
         self.missing: tuple[str, ...] = ()
         self.turns = 0
+        self.flushes = 0
         self.is_history_stuck = False
+        self.is_history_locked = False
         self.cleaned: list[tuple[bool, int]] = []
+        self.logged: list[tuple[str, dict[str, object]]] = []
         self.table = MemoryTable()
         self.registry = Registry(table=self.table, instances=Instances(), clock=self)
         self.inputs = ReconcileInputs(
@@ -173,7 +177,10 @@ class World:
         async def ready() -> tuple[str, ...]:
             return self.missing
 
-        async def flush() -> None:
+        async def flush(job_id: str | None = None) -> None:
+            self.flushes += 1
+            if self.is_history_locked:
+                await asyncio.get_running_loop().create_future()
             if self.is_history_stuck:
                 raise StoreUnavailable("the history cannot be written")
 
@@ -196,12 +203,14 @@ class World:
                 "outbox": MemoryOutbox(),
                 "clean": clean,
                 "clock": self,
+                "user": "alice",
                 "registry": self.registry,
                 "reconcile": self.scan,
                 "drift": DriftReport(inputs=self.inputs),
                 "flush": flush,
                 "ready": ready,
                 "version": "1.2.3",
+                "log": lambda event, /, **keys: self.logged.append((event, keys)),
                 **settings,
             }
         )

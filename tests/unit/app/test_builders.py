@@ -39,7 +39,7 @@ def test_without_configuration_loopback_is_allowed_and_said_first() -> None:
     assert opens(loaded, LOOPBACK) == {True}
     assert opens(loaded, ["10.0.0.1", "169.254.169.254"]) == {False}
     [(event, keys)] = told
-    assert event == "egress"
+    assert event == "egress_set"
     assert keys["allow"] == ["127.0.0.0/8", "::1"]
     assert "loopback is allowed" in keys["note"]
 

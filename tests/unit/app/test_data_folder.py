@@ -13,7 +13,7 @@ from scheduler_service.app.data_folder import (
     history_address,
     migrate_folder,
 )
-from scheduler_service.persistence.sqlite.schema import MIGRATIONS
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
 from tests.unit.persistence.folders import split
@@ -86,8 +86,9 @@ def test_all_files_of_a_divided_folder_count(tmp_path: Path) -> None:
     split(tmp_path, 3)
     migrate_folder(tmp_path, beside(tmp_path))
     assert check_folder(tmp_path, beside(tmp_path)) == []
-    with closing(sqlite3.connect(tmp_path / "state-2.db")) as connection:
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 1}")
+    (tmp_path / "state-2.db").unlink()
+    with closing(sqlite3.connect(tmp_path / "state-2.db", isolation_level=None)) as connection:
+        upgrade(connection, place="state-2.db", migrations=MIGRATIONS[:-1])
     told = f"the jobs' state in state-2.db has format {len(MIGRATIONS) - 1}, this program {len(MIGRATIONS)}"
     assert check_folder(tmp_path, beside(tmp_path)) == [told]
     migrate_folder(tmp_path, beside(tmp_path))

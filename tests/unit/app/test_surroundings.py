@@ -1,6 +1,7 @@
 """What the settings say to jobs: defaults, environment, feedback addresses, egress
 (SPEC sections 2, 3, 4, 5 and 9)."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 from client_sdk.models import parse_definition
 from scheduler_service.app.surroundings import Compiler, make_surroundings
+from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.settings import load_settings
 
@@ -77,3 +80,46 @@ def test_feedback_bases_are_settings_else_the_served_address() -> None:
         PUNCTUAL_SERVER__EXTERNAL_URL="https://jobs.test",
     )
     assert (own.internal_url, own.external_url) == ("http://in.test", "https://out.test")
+
+
+@pytest.mark.parametrize(("due_time", "period"), [({}, "5"), ({}, "blah"), ({"dueTime": ""}, "R0/PT3S")])
+def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str, str], period: str) -> None:
+    """An earlier version took it, and fired once: its jobs open, and are what they were (SPEC section 3)."""
+    loaded = load_settings({}, {}).settings
+    compiler = Compiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
+    base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
+    stored = base | {"request": [{"url": "http://t.test/"}], "timer": {**due_time, "period": period}}
+    text = json.dumps(stored).encode()
+    assert [compiler.stored(text).timer.kind for _ in range(2)] == ["one_time"] * 2
+    with pytest.raises(DefinitionError):
+        compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))
+
+
+def test_a_stored_method_opens_and_is_no_way_in() -> None:
+    """An earlier version took any word; its job goes on, and a new one of the same shape is refused."""
+    loaded = load_settings({}, {}).settings
+    compiler = Compiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
+    base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
+    stored = base | {"request": [{"url": "http://t.test/", "method": "PURGE"}]}
+    text = json.dumps(stored).encode()
+    assert compiler.stored(text).steps[0].target.method == "PURGE"
+    assert compiler.compile_cache.find(read_members(text) or {}) is None
+    with pytest.raises(DefinitionError):
+        compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))
+
+
+@pytest.mark.parametrize(
+    ("settings", "served", "unreachable"),
+    [
+        ({"server.host": "0.0.0.0"}, "http://127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ({"server.host": "::"}, "http://[::1]:8000", "http://[::1]:8000"),
+        ({"server.host": "0.0.0.0"}, "http://192.0.2.7:8000", None),
+        ({}, "http://127.0.0.1:8000", None),
+        ({"server.host": "0.0.0.0", "server.external_url": "http://localhost:1"}, "http://localhost:1", None),
+    ],
+)
+def test_a_service_that_others_cannot_reach_is_known(
+    settings: dict[str, Any], served: str, unreachable: str | None
+) -> None:
+    """It listens to others, and no address that they reach was found (SPEC section 5)."""
+    assert make_surroundings(load_settings(settings, {}).settings, served).unreachable == unreachable

@@ -46,7 +46,7 @@ async def test_a_start_waits_while_the_store_is_busy() -> None:
     house, told, work = await begin(failures=3)
     await house.advance(4_000)
     await work
-    assert told == ["start_waits"] * 3
+    assert told == ["start_delayed"] * 3
     assert set(NAMES) <= set(house.disk.jobs)
 
 

@@ -27,7 +27,7 @@ def test_lint_finds_an_id_that_is_given_twice(capsys: pytest.CaptureFixture[str]
     file.write_text(f"[{RIGHT},\n{other},\n{RIGHT}]", encoding="utf-8")
     code, out, _ = ended(capsys, "lint", str(file))
     assert code == 1
-    assert out.startswith(f"{file}:3:11: error: /2/jobId: jobId 'a' is given to two definitions")
+    assert out.startswith(f"{file}:3:11: error: /2/jobId: jobId 'a' is given at {file}:1:12 already; choose")
     assert out.count("\n") == 1
 
 

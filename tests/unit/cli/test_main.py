@@ -1,5 +1,7 @@
 """Commands that need no service, and how commands end (SPEC section 16)."""
 
+import os
+import re
 import subprocess
 import sys
 
@@ -57,6 +59,59 @@ def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Example:" in out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (("--help",), ("pydantic", "httpx", "asyncio", "scheduler_service.settings")),
+        (("jobs", "list"), ("click", "pygments", "client_sdk.models", "scheduler_service.settings")),
+    ],
+)
+def test_a_command_imports_what_it_needs(arguments: tuple[str, ...], heavy: tuple[str, ...]) -> None:
+    """Imports are most of the time that a command takes (16)."""
+    program = (
+        "import sys\n"
+        "from scheduler_service.cli.main import run\n"
+        "run(sys.argv[1:])\n"
+        f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
+    )
+    environ = {**os.environ, "PUNCTUAL_URL": "http://127.0.0.1:1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environ,
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """As people try it first (16)."""
+    code, out, err = ended(capsys, "--version")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"punctual \d+\.\d+\.\d+\S*\n", out)
+
+
+def test_completion_is_there() -> None:
+    """Of commands and options, in the shell that asks (16)."""
+    environ = {
+        **os.environ,
+        "_PUNCTUAL_COMPLETE": "complete_bash",
+        "COMP_WORDS": "punctual jo",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "scheduler_service"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environ,
+    )
+    assert done.stdout.split() == ["jobs"]
+
+
 def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """In every form."""
     code, out, err = ended(capsys, "version", "-o", "json")
@@ -80,7 +135,7 @@ def test_a_missing_extra_is_named(arguments: tuple[str, ...]) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "pip install 'punctual[service]'" in done.stderr
+    assert "pip install 'punctual-scheduler[service]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

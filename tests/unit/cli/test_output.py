@@ -1,11 +1,22 @@
 """How results are shown (SPEC section 16)."""
 
 import json
+import os
 
 import pytest
 import yaml
 
-from scheduler_service.cli.output import Format, show, show_page, text_of
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    at,
+    length_text,
+    moment_text,
+    show,
+    show_page,
+    show_rows,
+    text_of,
+)
 
 ROWS = [{"jobId": "a" * 200, "state": None}, {"jobId": "b", "state": "active"}]
 
@@ -35,10 +46,14 @@ def test_programs_get_json_or_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     assert yaml.safe_load(capsys.readouterr().out) == page
 
 
-def test_an_empty_list_is_its_header(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing to show is no error."""
-    show([], Format.TABLE, ("jobId", "state"))
-    assert capsys.readouterr().out == "jobId  state\n"
+def test_an_empty_list_is_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error: nothing to show is no error; programs get the empty list."""
+    page = {"items": [], "nextCursor": None}
+    show_page(page, Format.TABLE, ("jobId", "state"), empty="no jobs; create one")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "no jobs; create one\n")
+    show_page(page, Format.JSON, ("jobId", "state"), empty="no jobs; create one")
+    assert json.loads(capsys.readouterr().out) == page
 
 
 def test_a_cell_cannot_drive_the_terminal() -> None:
@@ -47,3 +62,55 @@ def test_a_cell_cannot_drive_the_terminal() -> None:
     assert text_of("job测试2 é") == "job测试2 é"
     assert text_of({"a": "é"}) == '{"a": "é"}'
     assert text_of(None) == "-"
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, width: int, rows: list[dict[str, str]]) -> list[str]:
+    """What a terminal of this width shows of a table, without its styles."""
+    reader, writer = os.openpty()
+    columns = (Column("jobId", free=True), "state", at("next"), Column("kind", spare=True))
+    with open(writer, "w", encoding="utf-8") as terminal, monkeypatch.context() as patch:  # noqa: PTH123
+        patch.setattr("sys.stdout", terminal)
+        patch.setenv("COLUMNS", str(width))
+        patch.setenv("TERM", "dumb")
+        show_rows(rows, columns)
+        terminal.flush()
+        text = os.read(reader, 65_536).decode()
+    os.close(reader)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare columns are left out, long texts folded; moments and states stay whole (16)."""
+    row = {"jobId": "夜" * 30, "state": "active", "next": "2026-01-31T09:00:00.000Z", "kind": "cron"}
+    lines = printed(monkeypatch, 60, [row])
+    assert lines[0].split() == ["jobId", "state", "next"]
+    assert lines[1].endswith("  active  2026-01-31 09:00:00Z")
+    assert [line.count("夜") for line in lines[1:]] == [15, 15]
+    wide = printed(monkeypatch, 120, [row])
+    assert wide[0].split() == ["jobId", "state", "next", "kind"]
+    assert wide[1].split() == ["夜" * 30, "active", "2026-01-31", "09:00:00Z", "cron"]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (12_500, "12.5 s"),
+        (59_999, "60.0 s"),
+        (200_000, "3 min 20 s"),
+        (3_600_000, "1 h"),
+        (187_200_000, "2 d 4 h"),
+        (None, None),
+    ],
+)
+def test_a_length_has_two_units_at_most(milliseconds: float | None, text: str | None) -> None:
+    """As much as a person wants to know."""
+    assert length_text(milliseconds) == text
+
+
+def test_a_moment_is_shown_in_its_zone() -> None:
+    """To the second; what is no moment stays."""
+    assert moment_text("2026-01-31T09:00:00.123Z") == "2026-01-31 09:00:00Z"
+    assert moment_text("2026-01-31T10:00:00.123+01:00") == "2026-01-31 10:00:00+01:00"
+    assert moment_text(None) is None

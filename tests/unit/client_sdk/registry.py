@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -36,6 +36,8 @@ class Registry:
         self.reports: list[tuple[str, dict[str, Any]]] = []
         self.answers: list[int] = []
         self.is_down = False
+        self.warnings: list[dict[str, str]] = []
+        self.refusals: list[dict[str, str]] = []
         self.heartbeat_seconds = 3.0
         self._changed = asyncio.Condition()
         instance = "/services/{name}/instances/{id}"
@@ -74,6 +76,9 @@ class Registry:
         return answer({"name": request.path_params["name"]})
 
     async def _put_instance(self, request: Request) -> JSONResponse:
+        if self.refusals:
+            await self._take("refused")
+            return refuse(422, "not so", self.refusals)
         try:
             said = parse_model(InstanceRegistration, await request.json())
             for definition in said.timers or []:
@@ -82,7 +87,8 @@ class Registry:
             return refuse(422, str(error))
         self.instances[request.path_params["id"]] = said
         await self._take("instance")
-        return answer({"instanceId": request.path_params["id"], "heartbeatSeconds": self.heartbeat_seconds})
+        data = {"instanceId": request.path_params["id"], "heartbeatSeconds": self.heartbeat_seconds}
+        return answer(data, self.warnings)
 
     async def _delete_instance(self, request: Request) -> JSONResponse:
         if self.instances.pop(request.path_params["id"], None) is None:
@@ -109,14 +115,14 @@ class Registry:
         return answer({})
 
 
-def answer(data: Any) -> JSONResponse:
+def answer(data: Any, warnings: Sequence[dict[str, str]] = ()) -> JSONResponse:
     """A success."""
-    return JSONResponse({"resp_code": 200, "resp_msg": None, "data": data, "warnings": []})
+    return JSONResponse({"resp_code": 200, "resp_msg": None, "data": data, "warnings": list(warnings)})
 
 
-def refuse(status: int, detail: str) -> JSONResponse:
+def refuse(status: int, detail: str, errors: Sequence[dict[str, str]] = ()) -> JSONResponse:
     """A problem document."""
-    body = {"title": "no", "status": status, "detail": detail, "errors": [], "resp_code": status}
+    body = {"title": "no", "status": status, "detail": detail, "errors": list(errors), "resp_code": status}
     return JSONResponse(body, status)
 
 

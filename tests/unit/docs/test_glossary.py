@@ -1,6 +1,10 @@
 """docs/glossary.md: each state and each package has its row, and no word has two."""
 
-from scheduler_service.domain.execution import ExecutionState, JobState
+import re
+from typing import get_args
+
+from client_sdk.models import answers
+from scheduler_service.domain.execution import DeliveryState, ExecutionState, JobState
 from tests.unit.docs.pages import ROOT, read, rows
 
 PAGE = "docs/glossary.md"
@@ -8,13 +12,36 @@ PAGE = "docs/glossary.md"
 
 def words() -> list[str]:
     """The first cells of all rows but the headings."""
-    return [cells[0] for cells in rows(read(PAGE)) if cells[1] not in ("---", "meaning")]
+    headings = ("---", "meaning", "`failureType`")
+    return [cells[0] for cells in rows(read(PAGE)) if cells[1] not in headings]
+
+
+def closed_words() -> set[str]:
+    """Those of the sets that JSON knows; the kinds of a drift have a table of their own in services.md."""
+    sets = (
+        answers.ExecutionState, answers.FailureType, answers.FiringOutcome, answers.InstanceState,
+        answers.ItemStatus, answers.JobState, answers.RetryReason, answers.TimerKind, answers.TriggeredBy,
+    )  # fmt: skip
+    return {str(word) for one in sets for word in get_args(get_args(one)[0])} | {*map(str, DeliveryState)}
 
 
 def test_every_state_of_a_job_and_of_an_execution_has_a_row() -> None:
     """Set as code, as on the wire."""
     wanted = {f"`{state}`" for state in (*ExecutionState, *JobState)}
     assert wanted - set(words()) == set()
+
+
+def test_every_closed_word_of_the_wire_is_explained() -> None:
+    """In the part about them, set as code."""
+    _, _, part = read(PAGE).partition("## Words of the wire")
+    explained = set(re.findall(r"`(\w+)`", part.partition("\n## ")[0]))
+    assert closed_words() - explained == set()
+    assert len(closed_words()) > 30
+
+
+def test_what_is_confused_is_told_apart() -> None:
+    """`failed` waits for a retry, `terminated` is an end."""
+    assert "**`failed` and `terminated`.**" in read(PAGE)
 
 
 def test_every_package_has_a_row() -> None:

@@ -60,7 +60,8 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize(("page", "definition"), _definitions())
 def test_every_definition_compiles(page: str, definition: dict[str, Any]) -> None:
     """An example is a whole definition that a service accepts, without unintended warnings."""
-    compiled = compile_definition(parse_definition({"jobId": "example", **definition}), Surroundings())
+    left_out = {"jobId": "example", "creator": "me", "creatorName": "Me"}
+    compiled = compile_definition(parse_definition({**left_out, **definition}), Surroundings())
     assert {warning.code for warning in compiled.warnings} <= {"no_final_notification"}, page
 
 

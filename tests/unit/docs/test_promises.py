@@ -11,8 +11,8 @@ from tests.unit.docs.pages import ROOT, read
 PAGE = "docs/promises.md"
 FIRST, LAST = 2, 16
 LATER = (
-    "queue://", "sign", "Keys, roles, tenants", "Audit",
-    "Events", "Metrics", "Dapr", "PostgreSQL", "MySQL", "console",
+    "queue://", "topic://", "sign", "secrets", "Tenants", "keys", "Audit",
+    "Events", "Metrics", "Dapr", "MySQL", "console",
 )  # fmt: skip
 NAMED = re.compile(r"`(tests/[\w/]+/test_\w+\.py)::(test_\w+)`")
 ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")

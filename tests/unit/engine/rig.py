@@ -88,7 +88,8 @@ class Rig:
         self.reply = decision.reply
         for search in self.of(ResolveInstances, list(decision.effects)):
             if self.instances is not None:
-                self.deliver(InstancesResolved(search.token, self.instances))
+                left = tuple(one for one in self.instances if one.instance not in search.excluded)
+                self.deliver(InstancesResolved(search.token, left))
         return decision
 
     def resolve(self, *names: str, route: str = "random") -> Decision:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState
 from tests.unit.engine.rig import EVERY_10, Rig, program, ticking
@@ -108,10 +110,59 @@ def test_nobody_waits_behind_a_place_that_is_free() -> None:
     assert rig.states() == [S.CANCELLED] + [S.TERMINATED] * 3
 
 
-def test_cancel_running_lets_the_caught_up_wait() -> None:
-    """`fire_all` runs its firings as if the policy were queue, whatever it is."""
-    misfire = {"policy": "fire_all", "limit": 3, "graceSeconds": 0}
-    rig = ticking(timer={**EVERY_10, "misfire": misfire}, overlapPolicy="cancel_running")
+FIRE_ALL = {**EVERY_10, "misfire": {"policy": "fire_all", "limit": 3, "graceSeconds": 0}}
+
+
+def found_late(**members: Any) -> Rig:
+    """A job whose firings of 10, 20 and 30 s are found together at 35 s."""
+    rig = ticking(timer=FIRE_ALL, qos=1, timeoutSeconds=100, **members)
     rig.wall += 35_000
+    rig.steady += 35_000
     rig.deliver(AlarmRang())
+    return rig
+
+
+@pytest.mark.parametrize("policy", ["skip", "queue", "cancel_running", "allow"])
+def test_a_backlog_runs_in_line_whatever_the_policy(policy: str) -> None:
+    """`fire_all` runs its firings as if the policy were queue, whatever it is."""
+    rig = found_late(overlapPolicy=policy)
     assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
+    rig.answer()
+    assert rig.states() == [S.SUCCEEDED, S.PROCESSING, S.ENQUEUED]
+
+
+@pytest.mark.parametrize("policy", ["cancel_running", "allow", "queue"])
+def test_who_comes_on_time_waits_behind_the_backlog(policy: str) -> None:
+    """A firing on time neither ends nor overlaps the backlog, also after a crash in its middle."""
+    rig = found_late(overlapPolicy=policy)
+    rig.pass_time(5_000)
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED, S.ENQUEUED]
+    rig.answer()
+    rig.restart()
+    rig.pass_time(10_000)
+    assert rig.states() == [S.SUCCEEDED, S.PROCESSING, *[S.ENQUEUED] * 3]
+    rig.answer()
+    rig.answer()
+    after = [S.PROCESSING] * 2 if policy == "allow" else [S.PROCESSING, S.ENQUEUED]
+    assert rig.states() == [S.SUCCEEDED] * 3 + after
+
+
+def test_the_policy_is_back_after_the_backlog() -> None:
+    """Without a backlog `cancel_running` cancels again, and `queueLimit` bounds who waits behind one."""
+    rig = found_late(overlapPolicy="cancel_running")
+    for _ in range(3):
+        rig.answer()
+    rig.pass_time(5_000)
+    rig.pass_time(10_000)
+    assert rig.states() == [S.SUCCEEDED] * 3 + [S.CANCELLED, S.PROCESSING]
+    full = found_late(overlapPolicy="cancel_running", queueLimit=2)
+    full.pass_time(5_000)
+    assert full.execution(4).reason == "queue_full"
+
+
+def test_a_trigger_overlaps_the_backlog_only_where_it_may() -> None:
+    """`allow` starts a trigger beside the backlog; under `cancel_running` it waits."""
+    for policy, state in (("allow", S.PROCESSING), ("cancel_running", S.ENQUEUED)):
+        rig = found_late(overlapPolicy=policy)
+        rig.deliver(Triggered())
+        assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED, state]

@@ -1,5 +1,7 @@
 """Firings, overlap, the ledger and misfires as the machine handles them (SPEC sections 2 and 3)."""
 
+import pytest
+
 from scheduler_service.domain.document import Latest
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.events import (
@@ -74,6 +76,37 @@ def test_fire_all_runs_the_newest_in_a_line() -> None:
     assert planned == [70_000, 80_000, 90_000]
 
 
+@pytest.mark.parametrize(
+    ("away", "planned"), [(35_000, [10, 20, 30]), (30_000, [10, 20, 30]), (31_500, [10, 20, 30])]
+)
+def test_fire_all_runs_late_ones_in_a_line(away: int, planned: list[int]) -> None:
+    """Several found late within the grace run in order, as if the policy were queue; none is an overlap."""
+    rig = ticking(timer={**EVERY_10, "misfire": {"policy": "fire_all"}})
+    rig.wall += away
+    rig.steady += away
+    rig.deliver(AlarmRang())
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
+    assert [(rig.execution(one).planned_at - START) // 1_000 for one in (1, 2, 3)] == planned
+    rig.answer()
+    assert rig.states() == [S.SUCCEEDED, S.PROCESSING, S.ENQUEUED]
+
+
+def test_fire_all_leaves_punctual_ones_to_the_policy() -> None:
+    """What is found in time, or handed out early, meets `overlapPolicy`."""
+    timer = {**EVERY_10, "misfire": {"policy": "fire_all"}}
+    rig = ticking(timer=timer, timeoutSeconds=100)
+    rig.pass_time(10_000)
+    rig.pass_time(10_000)
+    assert rig.states() == [S.PROCESSING, S.SKIPPED]
+    early = ticking(timer={**timer, "dueTime": "1s", "period": "1s"}, leadSeconds=3)
+    early.pass_time(0)
+    assert early.states() == [S.PROCESSING, S.SKIPPED, S.SKIPPED]
+    late = ticking(timer=timer, timeoutSeconds=100, leadSeconds=3)
+    late.wall += 20_000
+    late.deliver(AlarmRang())
+    assert late.states() == [S.PROCESSING, S.ENQUEUED]
+
+
 def test_long_runs_are_counted_outside() -> None:
     """A long run of cron is counted outside the turn; a count that is lost is requested again."""
     rig = ticking(timer={"dueTime": "0s", "period": "* * * * * ?", "misfire": {"policy": "skip"}})
@@ -144,10 +177,46 @@ def test_debug_switch_holds_the_timer() -> None:
     assert rig.summary.execute_number == 0
 
 
+def test_debug_switch_lets_system_jobs_go() -> None:
+    """It is for the jobs of users: the scheduler's own work goes on."""
+    own = {"system": True, "request": [{"url": "system://clean"}], "timer": EVERY_10}
+    rig = Rig(Surroundings(hold_recurring=True), **own).create()
+    rig.pass_time(10_000)
+    assert rig.ledger() == [(10_000, "fired", None)]
+
+
 def test_debug_switch_lets_one_time_jobs_go() -> None:
     """What fires once is no recurring job."""
     rig = Rig(Surroundings(hold_recurring=True), timer=None).create()
     assert rig.states() == [S.PROCESSING]
+
+
+@pytest.mark.parametrize("timer", [EVERY_10, {"period": "* * * * * ?"}])
+def test_debug_switch_lets_recurring_jobs_be_triggered(timer: dict[str, str]) -> None:
+    """The kind of the job decides: `hold_triggered` leaves recurring jobs alone, timer and trigger."""
+    rig = Rig(Surroundings(hold_triggered=True), timer=timer, overlapPolicy="allow").create()
+    rig.deliver(Triggered())
+    rig.pass_time(10_000)
+    assert set(rig.states()) == {S.PROCESSING}
+    assert len(rig.states()) >= 2
+    by_hand = Rig(Surroundings(hold_recurring=True), timer=timer).create()
+    by_hand.deliver(Triggered())
+    assert by_hand.states() == [S.PROCESSING]
+
+
+@pytest.mark.parametrize("timer", [None, {"startAt": "2023-11-14 22:13:30"}])
+def test_debug_switch_holds_one_time_jobs_until_released(timer: dict[str, str] | None) -> None:
+    """`hold_triggered` holds the firing of a `one_time`, as it does its triggers; nothing is skipped."""
+    rig = Rig(Surroundings(hold_triggered=True), timer=timer).create()
+    rig.pass_time(20_000)
+    assert rig.states() == [S.ENQUEUED]
+    assert rig.summary.state is JobState.ACTIVE
+    assert rig.ledger() == []
+    rig.deliver(Released(1))
+    assert rig.states() == [S.PROCESSING]
+    assert [one[1:] for one in rig.ledger()] == [("late", None)]
+    rig.answer()
+    assert rig.summary.state is JobState.FINISHED
 
 
 def test_debug_switch_holds_triggers_until_released() -> None:

@@ -368,3 +368,101 @@ def test_what_changes_a_job_is_when_it_was_updated() -> None:
         rig.pass_time(1_000)
     assert times == [0, 1_000, 1_000, 3_000, 3_000, 3_000, 6_000]
     assert rig.summary.created_at == START
+
+
+def test_what_an_earlier_version_ended_stays_ended() -> None:
+    """A `period` alone fired once then: read as `timing` now, it has neither firings nor missed ones."""
+    rig = Rig(timer={"dueTime": "", "period": "5m"}).create()
+    rig.answer()
+    rig.programs[1] = program(timer={"period": "5m"})
+    rig.pass_time(3_600_000)
+    assert rig.summary.state is JobState.FINISHED
+    before = len(rig.ledger())
+    rig.programs[2] = program(timer={"period": "10m"})
+    rig.deliver(Updated(2))
+    assert [one[2] for one in rig.ledger()[before:]] == [None]
+    assert rig.summary.missed == 0
+
+
+@pytest.mark.parametrize("policy", ["skip", "queue", "cancel_running"])
+@pytest.mark.parametrize("members", [{}, {"queueLimit": 0}, {"timer": EVERY_10}])
+def test_an_update_of_a_one_time_job_waits_for_what_runs(policy: str, members: dict[str, Any]) -> None:
+    """Whatever `overlapPolicy` says, the new one starts with the end of the old one, as newly defined."""
+    rig = Rig(**{"timer": None, "overlapPolicy": policy, **members}).create()
+    rig.pass_time(10_000)
+    rig.programs[2] = program(**{"overlapPolicy": policy, **members, "timer": None})
+    rig.deliver(Updated(2))
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED]
+    rig.programs[3] = program(**{"overlapPolicy": policy, **members, "timer": None})
+    rig.deliver(Updated(3))
+    assert rig.states() == [S.PROCESSING, S.CANCELLED, S.ENQUEUED]
+    assert rig.execution(2).reason == "superseded"
+    rig.answer()
+    assert rig.states() == [S.SUCCEEDED, S.CANCELLED, S.PROCESSING]
+    assert rig.execution(3).revision == 3
+
+
+@pytest.mark.parametrize("drain", [False, True])
+@pytest.mark.parametrize("timer", [None, {"startAt": "2023-11-14 22:13:30"}])
+def test_a_pause_keeps_the_run_that_an_update_owes(drain: bool, timer: dict[str, Any] | None) -> None:
+    """The waiting run ends as `paused`; it never started, so the resumed `one_time` fires, once."""
+    rig = Rig(timer=None, timeoutSeconds=100, qos=1).create()
+    rig.programs[2] = program(timer=timer, timeoutSeconds=100, qos=1)
+    rig.deliver(Updated(2))
+    rig.pass_time(10_000)
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED]
+    rig.deliver(Paused(drain=drain))
+    first = S.PROCESSING if drain else S.CANCELLED
+    assert rig.states() == [first, S.CANCELLED]
+    rig.restart()
+    rig.pass_time(5_000)
+    assert rig.states() == [first, S.CANCELLED]
+    rig.deliver(Activated())
+    if drain:
+        assert rig.states() == [S.PROCESSING, S.CANCELLED, S.ENQUEUED]
+        rig.answer()
+    assert rig.states()[2:] == [S.PROCESSING]
+    assert rig.execution(3).revision == 2
+    rig.answer()
+    rig.pass_time(60_000)
+    assert len(rig.states()) == 3
+    assert rig.summary.state is JobState.FINISHED
+
+
+def test_an_update_with_a_later_moment_waits_for_what_runs_then() -> None:
+    """`startAt` of a `one_time` may come while the execution of the earlier definition still runs."""
+    rig = Rig(timer=None, timeoutSeconds=100).create()
+    rig.programs[2] = program(timer={"startAt": "2023-11-14 22:13:30"})
+    rig.deliver(Updated(2))
+    rig.pass_time(10_000)
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED]
+    rig.answer()
+    assert rig.states() == [S.SUCCEEDED, S.PROCESSING]
+
+
+def test_an_update_of_a_one_time_job_overlaps_where_it_may() -> None:
+    """`allow`, or a free place: at once."""
+    for members in ({"overlapPolicy": "allow"}, {"maxConcurrency": 2}):
+        rig = Rig(timer=None, **members).create()
+        rig.programs[2] = program(timer=None, **members)
+        rig.deliver(Updated(2))
+        assert rig.states() == [S.PROCESSING, S.PROCESSING]
+
+
+def test_a_trigger_beside_a_one_time_job_follows_the_policy() -> None:
+    """Without an update a firing that meets a trigger follows `overlapPolicy`."""
+    rig = Rig(timer={"startAt": "2023-11-14 22:13:30"}, timeoutSeconds=100).create()
+    rig.deliver(Triggered())
+    rig.pass_time(10_000)
+    assert rig.states() == [S.PROCESSING, S.SKIPPED]
+
+
+def test_a_trigger_lets_the_update_that_waits_go_first() -> None:
+    """`cancel_running`: the end that a trigger makes is the one for which the update waited."""
+    rig = Rig(timer=None, overlapPolicy="cancel_running").create()
+    rig.programs[2] = program(timer=None, overlapPolicy="cancel_running")
+    rig.deliver(Updated(2))
+    rig.deliver(Triggered())
+    assert rig.states() == [S.CANCELLED, S.PROCESSING, S.ENQUEUED]
+    rig.answer()
+    assert rig.states() == [S.CANCELLED, S.SUCCEEDED, S.PROCESSING]

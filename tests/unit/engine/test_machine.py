@@ -19,6 +19,7 @@ from scheduler_service.domain.events import (
     Destroyed,
     Event,
     FeedbackArrived,
+    InstanceLost,
     InstancesResolved,
     MissedCounted,
     Paused,
@@ -105,7 +106,7 @@ ANSWERS = st.builds(
     body=st.sampled_from([b"", b'{"x":1}', b'{"status":"succeed"}', b'{"status":"failed"}', b"[", b"7"]),
     truncated=st.sampled_from([False, False, False, True]),
 )
-FAULTS = st.builds(Fault, kind=st.sampled_from(list(FaultKind)), message=st.just("why"))
+FAULTS = st.builds(Fault, kind=st.sampled_from(list(FaultKind)), message=st.just("why"), unsent=st.booleans())
 NUMBERS = st.integers(0, 6)
 
 
@@ -201,6 +202,12 @@ class AnyCourse(RuleBasedStateMachine):
     )
     def answer_anything(self, outcome: Outcome, uid: str, number: int, kind: CallKind) -> None:
         self.turn(CallEnded(Token(uid, number, number, kind, number % 2), outcome))
+
+    @rule(uid=st.sampled_from(["uid", "else"]), number=NUMBERS, counts=st.integers(0, 1), part=NUMBERS)
+    def lose_an_instance(self, uid: str, number: int, counts: int, part: int) -> None:
+        """Of an attempt that may be the present one."""
+        counts = max(self.numbers[1] - counts, 0)
+        self.turn(InstanceLost(Token(uid, number, counts, CallKind.WATCH, part)))
 
     @precondition(lambda self: self.searches)
     @rule(

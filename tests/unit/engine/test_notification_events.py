@@ -41,12 +41,32 @@ def test_synchronous_success() -> None:
     assert last["response"] == {**told["response"], "status": "finalSucceed"}
 
 
+NOTHING_GIVEN = dict.fromkeys(("status", "message", "error", "progress", "datetime", "data"))
+
+
 def test_the_targets_own_object_is_the_response() -> None:
-    """A JSON object with a member status is passed through as it is."""
-    own = {"status": "odd", "rows": [1]}
+    """A JSON object with a member status is passed through; of the six members none is missing."""
+    own = {"status": "odd", "rows": [1], "message": "half done"}
     rig = triggered(notification=EVERY)
     rig.answer(200, own)
-    assert rig.told()[0][1]["response"] == own
+    (_, told), (_, last) = rig.told()
+    assert told["response"] == NOTHING_GIVEN | own
+    assert last["response"] == NOTHING_GIVEN | own | {"status": "finalSucceed"}
+
+
+def test_a_report_without_members_is_told_with_all_six() -> None:
+    """A check or a feedback gives what it likes; what it leaves out is null (SPEC section 7)."""
+    members: dict[str, Any] = {"async": True, "notification": EVERY, "timeoutSeconds": 600}
+    rig = triggered(**members)
+    rig.answer(200)
+    rig.deliver(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {}))
+    polled = triggered(**members, checkUrl="http://target.test/state")
+    polled.answer(200)
+    polled.pass_time(1_000)
+    polled.answer(200, {"status": "succeed", "rows": 7})
+    running, done = rig.told()[0][1]["response"], [told["response"] for _, told in polled.told()]
+    assert running == NOTHING_GIVEN | {"status": ""}
+    assert done == [NOTHING_GIVEN | {"status": status, "rows": 7} for status in ("succeed", "finalSucceed")]
 
 
 def test_failure_is_told_by_its_status() -> None:
@@ -92,7 +112,7 @@ def test_checks_and_feedback_are_told() -> None:
         rig.deliver(FeedbackArrived(1, token, body))
     assert [event for event, _ in rig.told()] == ["inprogress", "e1", "finalFailed"]
     assert rig.told()[0][1]["httpStatus"] == "200"
-    assert rig.told()[2][1]["response"] == {"status": "finalFailed", "error": "e1"}
+    assert rig.told()[2][1]["response"] == NOTHING_GIVEN | {"status": "finalFailed", "error": "e1"}
     polled = triggered(**members, checkUrl="http://target.test/state")
     polled.answer(200)
     polled.pass_time(1_000)
@@ -242,9 +262,9 @@ def test_status_is_one_of_the_known_words() -> None:
         rig.answer(200, body)
     responses = [body["response"] for _, body in rig.told()]
     assert responses == [
-        {"progress": "1/2", "own": 1, "status": ""},
-        {"status": "succeed", "datetime": "then"},
-        {"status": "finalSucceed", "datetime": "then"},
+        NOTHING_GIVEN | {"progress": "1/2", "own": 1, "status": ""},
+        NOTHING_GIVEN | {"status": "succeed", "datetime": "then"},
+        NOTHING_GIVEN | {"status": "finalSucceed", "datetime": "then"},
     ]
 
 

@@ -36,6 +36,30 @@ def test_outbound_headers() -> None:
     assert rig.request.trace == sent().request.trace
 
 
+@pytest.mark.parametrize(
+    ("members", "awaited"),
+    [
+        ({"timeoutSeconds": 600}, 0),
+        ({"timeoutSeconds": 600, "async": True}, 600_000),
+        ({"timeoutSeconds": 5}, 5_000),
+        ({"timeoutSeconds": 5, "async": True}, 5_000),
+        ({"timeoutSeconds": 5, "request": [{"url": URL, "timeoutSeconds": 3}]}, 0),
+    ],
+)
+def test_how_long_work_is_awaited(members: dict[str, Any], awaited: int) -> None:
+    """As long as the answer, at most to the attempt's limit; asynchronous work to that limit."""
+    assert sent(**members).request.awaited == awaited
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_further_step_is_awaited_for_what_is_left(asynchronous: bool) -> None:
+    """The limit is that of the attempt."""
+    rig = sent(**{"async": asynchronous}, timeoutSeconds=5, request=[{"url": URL}, {"url": URL}])
+    rig.pass_time(2_000)
+    rig.answer(200)
+    assert rig.request.awaited == 3_000
+
+
 def test_all_requests_of_an_execution_have_one_trace() -> None:
     """Its steps and its retries too; another execution has another one."""
     step = {"url": "http://target.test/", "body": {}}
@@ -292,9 +316,9 @@ def test_behind_the_gateway_the_owner_is_named(rest: str) -> None:
 
 
 def test_a_job_without_owner_names_none_to_the_gateway() -> None:
-    """The attempt fails before anything is sent (SPEC section 9)."""
+    """One of an earlier version: the attempt fails before anything is sent (SPEC section 9)."""
     rig = Rig(request=[{"url": "service://{serviceGateway}/{serviceName}/x"}])
-    rig.create()
+    rig.create(restored=True)
     rig.deliver(Triggered())
     assert rig.calls() == []
     assert rig.record_of(AttemptEnded).error == "template"

@@ -34,6 +34,30 @@ def test_qos_1_sends_the_step_in_flight_again() -> None:
     assert rig.states() == [S.SUCCEEDED]
 
 
+@pytest.mark.parametrize(
+    ("asynchronous", "timeout", "down", "awaited"),
+    [
+        (True, 600, 100_000, 500_000),
+        (True, 600, 700_000, 60_000),
+        (False, 30, 10_000, 30_000),
+        (False, 600, 700_000, 0),
+    ],
+)
+def test_what_is_sent_again_is_awaited_anew(
+    asynchronous: bool, timeout: int, down: int, awaited: int
+) -> None:
+    """Its bytes are the same; its deadline is that of the new sending, which downtime does not shorten."""
+    rig = Rig(**{"async": asynchronous}, timeoutSeconds=timeout, qos=1).create()
+    rig.deliver(Triggered())
+    before = rig.request
+    rig.wall += down
+    rig.steady += down
+    rig.restart()
+    [again] = [call.request for call in rig.calls()]
+    assert (again.headers, again.body, again.url) == (before.headers, before.body, before.url)
+    assert again.awaited == awaited
+
+
 def test_a_call_that_lives_is_not_sent_again() -> None:
     """After a failed write in the same process the calls that still run are left alone."""
     rig = running(1)

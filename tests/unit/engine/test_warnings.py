@@ -1,4 +1,4 @@
-"""What a definition may say but hardly means: warnings beside the answer (SPEC sections 5, 6 and 7)."""
+"""What a definition may say but hardly means: warnings beside the answer (SPEC sections 5, 6, 7 and 13)."""
 
 from typing import Any
 
@@ -27,6 +27,7 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
         ({"notification": [{"url": URL}]}, []),
         ({"retry": [{"errorEquals": ["500", "lost"]}]}, [("/retry/0/errorEquals", "never_retried")]),
         ({"retry": [{"errorEquals": ["5XX", "Timeout"]}]}, [("/retry/0/errorEquals", "spelling")] * 2),
+        ({"retry": [{"errorEquals": ["Partial"]}]}, [("/retry/0/errorEquals", "spelling")]),
         ({"retry": [{"errorEquals": ["5xx", "*", "OUT_OF_STOCK", "418"]}]}, []),
         ({"checkUrl": URL}, [("/checkUrl", "check_ignored")]),
         ({"checkUrl": URL, "async": True}, []),
@@ -59,4 +60,125 @@ def test_a_warning_says_what_to_write() -> None:
     posted = definition(retry=[{"errorEquals": "5XX"}], notification=[{"url": URL, "stateEquals": "500"}])
     texts = [one.message for one in compile_definition(parse_definition(posted), Surroundings()).warnings]
     assert "'5XX' is not an error code; write '5xx'" in texts
-    assert any("no entry gets finalFailed and finalSucceed; add both to" in one for one in texts)
+    assert any("no entry gets finalFailed and finalSucceed: no notification says how" in one for one in texts)
+
+
+@pytest.mark.parametrize(
+    ("told", "untold", "text"),
+    [
+        ("finalFailed", "finalSucceed", "no notification says that an execution has succeeded"),
+        ("finalSucceed", "finalFailed", "no notification says that an execution has failed for good"),
+    ],
+)
+def test_an_alarm_may_be_meant(told: str, untold: str, text: str) -> None:
+    """A job that tells only one of its ends is told which is not sent, and that it may be meant so."""
+    posted = parse_definition(definition(notification=[{"url": URL, "stateEquals": told}]))
+    [warning] = compile_definition(posted, Surroundings()).warnings
+    assert f"no entry gets {untold}: {text}; this may be meant, else add it to" in warning.message
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("finalFaild", "finalFailed"),
+        ("finalSuccess", "finalSucceed"),
+        ("succeeded", "succeed"),
+        ("InProgress", "inprogress"),
+        ("time_out", "timeout"),
+        ("OUT_OF_STOCK", None),
+        ("E7", None),
+        ("404", None),
+    ],
+)
+def test_a_near_miss_of_an_event_is_told(key: str, meant: str | None) -> None:
+    """With the value and what was meant; codes of the business are free."""
+    posted = parse_definition(definition(notification=[{"url": URL}, {"url": URL, "stateEquals": key}]))
+    found = compile_definition(posted, Surroundings()).warnings
+    said = [(one.pointer, one.code, one.message) for one in found]
+    text = f"{key!r} is not an event of the scheduler; did you mean {meant!r}?"
+    assert said == ([("/notification/1/stateEquals", "spelling", text)] if meant else [])
+
+
+FEEDBACK = "${schedulingFeedbackUrl}"
+
+
+@pytest.mark.parametrize(
+    ("members", "is_warned"),
+    [
+        ({}, True),
+        ({"request": [{"url": "http://t.test/", "body": "${schedulingRequestCounts}"}]}, True),
+        ({"request": [{"url": "http://t.test/", "body": {"tell": [FEEDBACK]}}]}, False),
+        ({"request": [{"url": f"http://t.test/?tell={FEEDBACK}"}]}, False),
+        (
+            {
+                "request": [
+                    {"url": "http://t.test/", "headers": {"X-Tell": "${schedulingFeedbackUrlExternal}"}}
+                ]
+            },
+            False,
+        ),
+        ({"request": [{"url": "http://t.test/"}, {"url": FEEDBACK}]}, False),
+        ({"notification": [{"url": "http://t.test/", "body": FEEDBACK}]}, False),
+        ({"checkUrl": "http://t.test/"}, False),
+        ({"async": False}, False),
+    ],
+)
+def test_an_asynchronous_job_without_an_outcome_is_warned_of(
+    members: dict[str, Any], is_warned: bool
+) -> None:
+    """Neither a check nor a feedback URL in any template: nobody says how it ended (SPEC section 5)."""
+    posted = parse_definition(definition(**{"async": True, **members}))
+    codes = [(one.pointer, one.code) for one in compile_definition(posted, Surroundings()).warnings]
+    assert (("/async", "no_outcome") in codes) is is_warned
+
+
+@pytest.mark.parametrize(
+    ("members", "unreachable", "is_warned"),
+    [
+        ({"request": [{"url": f"http://t.test/?tell={FEEDBACK}"}]}, "http://127.0.0.1:8000", True),
+        ({"request": [{"url": f"http://t.test/?tell={FEEDBACK}"}]}, None, False),
+        ({"request": [{"url": f"http://t.test/?tell={FEEDBACK}"}]}, "http://127.0.0.1:1", False),
+        (
+            {"request": [{"url": f"http://t.test/?tell={FEEDBACK}"}], "checkUrl": "http://t.test/"},
+            "http://127.0.0.1:8000",
+            False,
+        ),
+        ({}, "http://127.0.0.1:8000", False),
+    ],
+)
+def test_a_feedback_url_that_nobody_reaches_is_warned_of(
+    members: dict[str, Any], unreachable: str | None, is_warned: bool
+) -> None:
+    """The service listens to others and has no address that they reach (SPEC section 5)."""
+    posted = parse_definition(definition(**{"async": True, **members}))
+    compiled = compile_definition(posted, Surroundings(unreachable=unreachable))
+    codes = [(one.pointer, one.code) for one in compiled.warnings]
+    assert (("/async", "feedback_unreachable") in codes) is is_warned
+
+
+@pytest.mark.parametrize(
+    ("options", "timeout", "is_warned"),
+    [
+        ({}, {}, True),
+        ({}, {"timeoutSeconds": 70}, True),
+        ({}, {"timeoutSeconds": 70.5}, False),
+        ({"leaseSeconds": 30}, {}, False),
+        ({"leaseSeconds": 50}, {}, True),
+        ({"leaseSeconds": 50, "unexpectedRetryDelaySeconds": 0}, {}, False),
+        ({"maxUnexpectedRetries": 0}, {}, False),
+    ],
+)
+def test_work_that_is_never_given_out_again_is_warned_of(
+    options: dict[str, Any], timeout: dict[str, Any], is_warned: bool
+) -> None:
+    """The limit ends before the first lease and the delay: no retry takes effect (SPEC section 13)."""
+    found = warnings(request=[{"url": URL}, {"url": "queue://work", **options}], **timeout)
+    assert found == ([("/request/1", "no_second_claim")] if is_warned else [])
+
+
+def test_the_warning_of_a_single_claim_names_values_and_remedy() -> None:
+    """The limit, the lease, the delay, and what to write."""
+    posted = parse_definition(definition(request=[{"url": "queue://work", "leaseSeconds": 55.5}]))
+    [text] = [one.message for one in compile_definition(posted, Surroundings()).warnings]
+    assert "timeoutSeconds 60 ends before leaseSeconds 55.5 and unexpectedRetryDelaySeconds 10" in text
+    assert "give timeoutSeconds more than 65.5" in text

@@ -21,6 +21,7 @@ from scheduler_service.engine.status import due, summarize
 from scheduler_service.hosts.embedded.build import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.ports.delivery import Command, Definition
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.state import StateStore
 from scheduler_service.security.masking import Masking
@@ -71,12 +72,19 @@ CORE = Core(
 
 
 class MemoryHistory(History):
-    """Keeps what it is given; confirms durable batches to its store when it is flushed."""
+    """Keeps what it is given; confirms durable batches to its store when it is flushed.
+
+    A flush hangs until `gate` is set, where there is one, and raises `fault`, where there is one.
+    """
+
+    gate: asyncio.Event | None = None
+    fault: StoreError | None = None
 
     def __init__(self, store: StateStore, journal: list[Entry]) -> None:
         self.store = store
         self.journal = journal
         self.batches: list[tuple[Batch, bool]] = []
+        self.flushed = 0
         self.is_closed = False
 
     def append(self, batch: Batch, *, durable: bool) -> None:
@@ -84,6 +92,11 @@ class MemoryHistory(History):
         self.batches.append((batch, durable))
 
     async def flush(self) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.fault is not None:
+            raise self.fault
+        self.flushed = len(self.batches)
         await self.store.written([(batch.uid, batch.sequence) for batch, durable in self.batches if durable])
 
     async def close(self) -> None:

@@ -146,7 +146,7 @@ async def test_an_inform_is_sent_once_and_awaited_by_nobody() -> None:
         bridge.calls.inform(REQUEST)
     await bridge.settle()
     assert len(bridge.sender.requests) == 1_000
-    assert bridge.log == ["inform_dropped"]
+    assert bridge.log == ["notice_dropped"]
     bridge.sender.release(URL)
     await bridge.settle()
     bridge.calls.inform(REQUEST)

@@ -7,21 +7,24 @@ from scheduler_service.persistence.common.writes import Forget, Keep, Settle, St
 from scheduler_service.ports.state import Remembered, Settlement
 from tests.unit.persistence.samples import batch, commit, delivery
 
-jobs = st.sampled_from(["a", "b"])
+UIDS = {"a": ["u", "v"], "b": ["w", "x"]}
+"""The uids of two lives of each job. A uid belongs to one job, in the store too."""
+
+jobs = st.sampled_from(sorted(UIDS))
 numbers = st.integers(0, 3)
 
 
 @st.composite
 def turns(draw: st.DrawFn) -> StoreWrite:
     """A turn that may or may not be expected, with any of its parts."""
-    is_last, number = draw(st.booleans()), draw(numbers)
+    job_id, is_last, number = draw(jobs), draw(st.booleans()), draw(numbers)
     remembered = Remembered(
         "s", draw(st.sampled_from("kl")), b"", str(number).encode(), number, draw(st.sampled_from(["", "a"]))
     )
     return commit(
-        draw(jobs),
+        job_id,
         expected=draw(st.sampled_from([0, 0, 1, 1, 2, 3])),
-        uid=draw(st.sampled_from(["u", "v"])),
+        uid=draw(st.sampled_from(UIDS[job_id])),
         state=JobState.DESTROYED if is_last else JobState.ACTIVE,
         document=None if is_last else str(number).encode(),
         job_name=draw(st.sampled_from(["x", "y"])),
@@ -43,7 +46,7 @@ writes: st.SearchStrategy[StoreWrite] = st.one_of(
     turns(),
     turns(),
     settlements,
-    numbers.map(lambda number: Written((("u", number),))),
+    st.builds(lambda uid, number: Written(((uid, number),)), st.sampled_from("uw"), numbers),
     jobs.map(Forget),
     numbers.map(lambda number: Keep("skew", number)),
 )

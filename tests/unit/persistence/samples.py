@@ -18,6 +18,7 @@ from scheduler_service.domain.records import (
     ExecutionRecord,
     FeedbackSeen,
     FiringRecord,
+    LeaseChanged,
     Noted,
     Record,
     StepEnded,
@@ -56,7 +57,7 @@ def batch(sequence: int = 1, *, uid: str = "u", records: tuple[Record, ...] = ()
     return Batch(uid=uid, job_id="job", tenant="default", sequence=sequence, at=7, records=records)
 
 
-RECORDS: tuple[Record, ...] = (
+RECORDS_OF_0_1_0: tuple[Record, ...] = (
     ExecutionRecord(1, 1, ExecutionState.FAILED, TriggeredBy.MANUAL, 5, 5, failure_type=FailureType.LOST),
     AttemptStarted(1, 2, 3, "r"),
     AttemptEnded(1, 2, 3, "e", FailureType.HTTP, "m", 4),
@@ -67,3 +68,5 @@ RECORDS: tuple[Record, ...] = (
     DeliveryRecord("d", 1, 2, "finalFailed", "http://t", "failed", exchange=Exchange("GET", "http://t")),
     FiringRecord(1, FiringOutcome.SKIPPED, 9, None, "misfire"),
 )
+"""The kinds that 0.1.0 wrote: dumps of it hold them."""
+RECORDS: tuple[Record, ...] = (*RECORDS_OF_0_1_0, LeaseChanged(1, 2, 0, 3, "i", "lost", part=1))

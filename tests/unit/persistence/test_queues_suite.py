@@ -145,17 +145,13 @@ async def test_completing_again_changes_nothing(bench: Bench) -> None:
 
 async def test_what_was_completed_is_known_when_the_part_is_gone(bench: Bench) -> None:
     """Its turn has withdrawn the step: the answer may have been lost all the same, and is given again."""
-    for is_wanted in (True, False):
-        await bench.publish()
-        (leased,) = await bench.claim()
-        withdrawn = WithdrawParts("uid", bench.executions)
-        if not is_wanted:
-            await bench.write(withdrawn)
-        assert await bench.queues.complete(leased.lease, DONE, 1)
-        await bench.write(withdrawn)
-        assert await bench.queues.complete(leased.lease, PartEnd(body=b"1", at=9), 90_000) is True
-        for other in (PartEnd(error="no"), PartEnd(body=b"2"), PartEnd()):
-            assert await bench.queues.complete(leased.lease, other, 2) is False
+    await bench.publish()
+    (leased,) = await bench.claim()
+    assert await bench.queues.complete(leased.lease, DONE, 1)
+    await bench.write(WithdrawParts("uid", bench.executions))
+    assert await bench.queues.complete(leased.lease, PartEnd(body=b"1", at=9), 90_000) is True
+    for other in (PartEnd(error="no"), PartEnd(body=b"2"), PartEnd()):
+        assert await bench.queues.complete(leased.lease, other, 2) is False
     assert await bench.queues.ended("", 10) == []
 
 
@@ -237,9 +233,12 @@ async def test_withdrawn_parts(bench: Bench) -> None:
     renewed = await bench.queues.renew(leased.lease, 10)
     assert renewed is not None
     assert renewed.cancelled
-    assert await bench.queues.complete(leased.lease, DONE, 20) is True
+    completed = await bench.queues.complete(leased.lease, DONE, 20)
+    assert isinstance(completed, EndedPart)
+    assert completed.is_withdrawn
     assert await bench.queues.ended("", 10) == []
     assert await bench.queues.renew(leased.lease, 30) is None
+    assert await bench.queues.complete(leased.lease, DONE, 40) is False
 
 
 async def test_a_withdrawn_part_goes_with_its_lease(bench: Bench) -> None:
@@ -324,6 +323,19 @@ async def test_ends_stay_until_they_are_dropped(bench: Bench) -> None:
         await bench.queues.drop(write_part_id(name))
     assert await bench.queues.ended("", 10) == []
     assert await bench.claim("c") == ()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_a_dropped_end_is_known_only_where_it_was_accepted(bench: Bench, is_known: bool) -> None:
+    """A repetition is answered like the first completion; dropping the part again changes nothing."""
+    for _ in range(2):
+        (name,) = await bench.publish()
+        (leased,) = await bench.claim()
+        assert await bench.queues.complete(leased.lease, DONE, 1)
+        await bench.queues.drop(write_part_id(name), is_known=is_known)
+        await bench.queues.drop(write_part_id(name))
+        assert await bench.queues.complete(leased.lease, DONE, 2) is is_known
+    assert await bench.queues.ended("", 10) == []
 
 
 async def test_ends_are_read_in_pages(bench: Bench) -> None:

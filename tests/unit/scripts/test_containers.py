@@ -1,9 +1,11 @@
 """What `docker-compose.yml` and `Dockerfile` name is there, and pinned (no container is started here)."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import yaml
 from scheduler_service.cli.main import run
 from scheduler_service.demo.cluster import APP_ID, LocalCluster
 from scheduler_service.settings import Settings, load_settings
+from tests.unit.docs.pages import read
 
 ROOT = Path(__file__).resolve().parents[3]
 NODES = ("one", "two")
@@ -119,7 +122,8 @@ def test_compose_reads_the_file() -> None:
             command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False
         )
 
-    refused, taken = check(environ), check(environ | {"PUNCTUAL_SERVER__KEY": KEY})
+    password = {"POSTGRES_PASSWORD": "p4ss"}
+    refused, taken = check(environ | password), check(environ | password | {"PUNCTUAL_SERVER__KEY": KEY})
     assert refused.returncode != 0
     assert "an admin key of 16 characters or more" in refused.stderr
     assert (taken.returncode, taken.stderr) == (0, "")
@@ -146,3 +150,44 @@ def test_the_nodes_are_started_by_a_command_there_is(
     assert run(["serve", "--help"]) == 0
     offered = capsys.readouterr().out
     assert [one for one in options if one.startswith("--") and one not in offered] == []
+
+
+VARIABLE = re.compile(r"\$\{(\w+)(:[?-])?")
+
+
+def test_secrets_come_from_the_environment_alone() -> None:
+    """No key or password has a default or stands in the file; every variable is explained on the page."""
+    text = (ROOT / "docker-compose.yml").read_text()
+    found = dict(VARIABLE.findall(text))
+    assert {name for name, how in found.items() if how == ":?"} == {
+        "PUNCTUAL_SERVER__KEY",
+        "POSTGRES_PASSWORD",
+    }
+    section = read("docs/operations.md").partition("### With containers")[2].partition("\n### ")[0]
+    assert [name for name in found if f"| {name} |" not in section] == []
+    secret = [line for line in text.splitlines() if re.search(r"(?i)password|_key|://\w+:\S*@", line)]
+    assert [line for line in secret if not line.lstrip().startswith("#") and "${" not in line] == []
+
+
+def test_what_is_built_here_is_one_image(services: dict[str, Any]) -> None:
+    """Named as the distribution, at its version; whoever is no scheduler does not answer for its health."""
+    built = {name: one for name, one in services.items() if "build" in one}
+    assert set(built) == {"one-punctual", "two-punctual", "example-app"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {one["image"] for one in built.values()} == {f"{project['name']}:{project['version']}"}
+    assert built["example-app"]["healthcheck"] == {"disable": True}
+
+
+def test_the_image_reports_its_health() -> None:
+    """By a command of the image itself; the check waits for a slow start, not for a dead service."""
+    text = (ROOT / "Dockerfile").read_text()
+    check = re.search(r"(?m)^HEALTHCHECK (.*) CMD (\[.*\])$", text)
+    assert check is not None
+    assert dict(one[2:].split("=") for one in check[1].split()).keys() >= {
+        "interval",
+        "timeout",
+        "start-period",
+    }
+    program, option, code = json.loads(check[2])
+    assert (program, option) == ("python", "-c")
+    assert "/health/ready" in code

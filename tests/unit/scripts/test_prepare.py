@@ -19,7 +19,7 @@ TOOLS = ("cat", "cksum", "dirname", "env", "sh", "mkdir", "chmod", "cp", "rm")
 MAKES_VENV = """#!/bin/sh
 case "$*" in
 *"-m venv"*) mkdir -p .venv/bin; cp "$0" .venv/bin/python; cp "$0.punctual" .venv/bin/punctual ;;
-*"-m pip install"*) echo "$*" >> .venv/installed ;;
+*"-m pip "*install*) echo "$*" >> .venv/installed ;;
 esac
 """
 PUNCTUAL = """#!/bin/sh
@@ -144,3 +144,24 @@ def test_what_was_prepared_for_the_tests_is_enough_to_run(checkout: tuple[Path, 
     (root / "constraints.txt").write_text("httpx==1", encoding="utf-8")
     run("scripts/run")
     assert installed.read_text(encoding="utf-8").count("\n") == 2
+
+
+@pytest.mark.parametrize(("how", "is_ours"), [('{"dir_info": {"editable": true}}', True), ("{}", False)])
+def test_what_was_installed_under_the_former_name_is_removed(
+    checkout: tuple[Path, Run], how: str, is_ours: bool
+) -> None:
+    """Before the installation, whose command it would take away; another program of that name stays."""
+    root, run = checkout
+    put(root, "python3", MAKES_VENV)
+    put(root, "python3.punctual", PUNCTUAL)
+    run("scripts/run")
+    record = root / ".venv" / "lib" / "python3.12" / "site-packages" / "punctual-0.1.0.dist-info"
+    record.mkdir(parents=True)
+    (record / "direct_url.json").write_text(how, encoding="utf-8")
+    (root / "punctual.egg-info").mkdir()
+    (root / "pyproject.toml").write_text("changed", encoding="utf-8")
+    run("scripts/run")
+    _, *later = (root / ".venv" / "installed").read_text(encoding="utf-8").splitlines()
+    assert [line.split()[2] for line in later] == (["uninstall"] if is_ours else []) + ["install"]
+    assert not is_ours or later[0].endswith("--yes punctual")
+    assert (root / "punctual.egg-info").exists() is not is_ours

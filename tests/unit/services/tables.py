@@ -21,7 +21,10 @@ class StandingClock:
 
 
 class MemoryTable(ServiceTable):
-    """`ports.ServiceTable`; `is_down` makes every call fail, `writes` counts those that change something."""
+    """`ports.ServiceTable`; `is_down` makes every call fail.
+
+    `writes` counts the calls that change something, `scans` the reads of what was done, one for each scan.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], Service] = {}
@@ -29,6 +32,7 @@ class MemoryTable(ServiceTable):
         self.notes: dict[tuple[str, str], Applied] = {}
         self.is_down = False
         self.writes = 0
+        self.scans = 0
 
     async def services(self) -> Sequence[Service]:
         self._check()
@@ -54,6 +58,7 @@ class MemoryTable(ServiceTable):
 
     async def applied(self, tenant: str, name: str) -> Sequence[Applied]:
         self._check()
+        self.scans += 1
         mine = [one for one in self.notes.values() if (one.tenant, one.service) == (tenant, name)]
         return sorted(mine, key=lambda one: one.job_id)
 

@@ -27,6 +27,36 @@ def instance(instance_id: str, clock: StandingClock, **said: object) -> Instance
     return Instance(NAME, TENANT, instance_id, address, seen=clock.now().steady, **said)  # type: ignore[arg-type]
 
 
+async def test_what_another_node_wrote_is_read_again(
+    registry: Registry, table: MemoryTable, clock: StandingClock
+) -> None:
+    """Two registries over one table: what registers, changes and leaves at one is found by the other."""
+    other = Registry(table=table, instances=Instances(), clock=clock)
+    kept, _ = await registry.register(SAID, OLD)
+    await other.refresh()
+    assert (other.all(), other.find(TENANT, NAME)) == ((kept,), kept)
+    assert not other.awaits_instances(TENANT, NAME)
+    await registry.register(SAID, NEW)
+    await other.refresh()
+    assert [one.digest for one in other.all()] == [NEW.digest]
+    await registry.remove(TENANT, NAME)
+    await other.refresh()
+    assert other.find(TENANT, NAME) is None
+    (removed,) = registry.all()
+    await registry.forget(removed)
+    await other.refresh()
+    assert other.all() == ()
+
+
+async def test_an_unread_table_leaves_what_is_known(registry: Registry, table: MemoryTable) -> None:
+    """A failed reading changes nothing in memory."""
+    kept, _ = await registry.register(SAID, OLD)
+    table.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await registry.refresh()
+    assert registry.all() == (kept,)
+
+
 async def test_a_service_is_kept_and_found_after_a_restart(
     registry: Registry, table: MemoryTable, clock: StandingClock
 ) -> None:

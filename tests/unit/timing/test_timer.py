@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND
 from scheduler_service.timing.durations import Duration
-from scheduler_service.timing.timer import TimerText, compile_timer
+from scheduler_service.timing.timer import TimerText, compile_timer, is_period
 
 
 def problems(**members: object) -> dict[str, str]:
@@ -165,3 +165,19 @@ def test_no_text_raises_anything_but_a_definition_error(**members: str | None) -
     except DefinitionError:
         return
     assert timer.misfire_grace == MINUTE
+
+
+@pytest.mark.parametrize("due_time", [None, "", "0s", "1h"])
+@pytest.mark.parametrize("period", ["5", "blah", "R0/PT3S", "R/PT3S", "R4/PT0S", "-5m", "Cron"])
+def test_a_period_that_is_none_is_refused_with_or_without_due_time(due_time: str | None, period: str) -> None:
+    """A `period` is a duration, cron or `external`, whether it has an effect or not (SPEC section 3)."""
+    with pytest.raises(DefinitionError) as refused:
+        compile_timer(TimerText(due_time=due_time, period=period), default_zone="UTC")
+    assert [problem.pointer for problem in refused.value.problems] == ["/period"]
+    assert not is_period(period)
+
+
+@pytest.mark.parametrize("period", ["5m", "PT5M", "R4/PT3S", "0 0 9 * * ?", "@daily", "external"])
+def test_a_period_is_known_by_its_form(period: str) -> None:
+    """The forms of SPEC section 3.2."""
+    assert is_period(period)

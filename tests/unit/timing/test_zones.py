@@ -154,6 +154,36 @@ def test_a_near_miss_is_answered_with_the_right_name():
         zones.load_zone("europe/paris")
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("Asia/Peking", "did you mean 'Asia/Shanghai'?"),
+        ("Asia/Beijing", "did you mean 'Asia/Shanghai'?"),
+        ("beijing", "did you mean 'Asia/Shanghai'?"),
+        ("Asia/Mumbai", "did you mean 'Asia/Kolkata'?"),
+        ("GMT+8", "give 'Asia/Shanghai', or 'Etc/GMT-8', whose sign is reversed"),
+        ("UTC+8", "give 'Asia/Shanghai', or 'Etc/GMT-8', whose sign is reversed"),
+        ("UTC+08:00", "give 'Asia/Shanghai', or 'Etc/GMT-8', whose sign is reversed"),
+        ("+0800", "give 'Asia/Shanghai', or 'Etc/GMT-8', whose sign is reversed"),
+        ("utc-5", "give the IANA name of a place in it, or 'Etc/GMT+5', whose sign is reversed"),
+        ("UTC+05:30", "give the IANA name of a place in it, or 'UTC'"),
+        ("GMT+20", "give the IANA name of a place in it, or 'UTC'"),
+        ("+00:00", "did you mean 'UTC'?"),
+    ],
+)
+def test_usual_names_that_are_no_zones(name: str, remedy: str):
+    """A city is answered with its zone, an offset never with a zone of another offset."""
+    with pytest.raises(ExpressionError) as refusal:
+        zones.load_zone(name)
+    assert refusal.value.message.endswith(remedy)
+
+
+def test_every_suggested_zone_exists():
+    """What the message says can be written."""
+    assert set(zones.WRONG_NAMES.values()) <= zones.zone_names()
+    assert not {known.lower() for known in zones.zone_names()} & set(zones.WRONG_NAMES)
+
+
 def test_a_zone_is_loaded_once():
     """The same name is the same object."""
     assert zones.load_zone("Asia/Tokyo") is zones.load_zone("Asia/Tokyo")

@@ -13,6 +13,7 @@ from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.pool import Pool
 from scheduler_service.transport.resolver import Guard, SystemResolver
 from scheduler_service.transport.sender import HttpSender
+from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
 
 Handler = Callable[["Peer"], Awaitable[None]]
@@ -148,6 +149,7 @@ def make_sender(**changes: Any) -> HttpSender:
         "owner_url": None,
         "gateway": None,
         "system": {},
+        "clock": ManualClock(),
     }
     return HttpSender(**(given | changes))
 

@@ -7,6 +7,7 @@ import pytest
 
 from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, Headers, OutboundRequest
+from tests.manual_clock import ManualClock
 from tests.unit.transport.exchanges import OK, head_of, request
 from tests.unit.transport.servers import Stage, repeating
 
@@ -28,6 +29,7 @@ async def test_the_bytes_of_a_request(stage: Stage) -> None:
     raw = server.requests[0]
     head = head_of(raw)
     traceparent = head.pop("traceparent")
+    assert len(head.pop("x-scheduling-deadline")) == 24
     assert raw.endswith(b'\r\n\r\n{"a":1}')
     assert head == {
         "": "POST /a?b=c HTTP/1.1",
@@ -42,6 +44,18 @@ async def test_the_bytes_of_a_request(stage: Stage) -> None:
     assert re.fullmatch(f"00-{trace}-(?!0{{16}})[0-9a-f]{{16}}-01", traceparent)
     await sender.send(request(server.url, trace=trace))
     assert head_of(server.requests[1])["traceparent"] != traceparent
+
+
+@pytest.mark.parametrize(
+    ("awaited", "deadline"), [(0, "2026-01-01T00:00:05.250Z"), (90_000, "2026-01-01T00:01:30.250Z")]
+)
+async def test_a_call_says_until_when_it_is_awaited(stage: Stage, awaited: int, deadline: str) -> None:
+    """By the clock when it is sent: its timeout, or as long as its work is awaited (SPEC section 13)."""
+    server = await stage.server(repeating(b"HTTP/1.1 303 See\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n"))
+    sender = stage.sender(clock=ManualClock(wall=1_767_225_600_250))
+    await sender.send(request(server.url, timeout=5_000, awaited=awaited, redirects=1))
+    said = [head_of(raw)["x-scheduling-deadline"] for raw in server.requests]
+    assert said == [deadline, deadline]
 
 
 async def test_the_steps_own_headers_win(stage: Stage) -> None:

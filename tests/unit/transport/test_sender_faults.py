@@ -50,7 +50,7 @@ async def test_no_whole_answer_is_a_fault(stage: Stage, handler: Handler, words:
     server = await stage.server(handler)
     outcome = await stage.sender().send(request(f"{server.url}/hush"))
     assert isinstance(outcome, Fault)
-    assert outcome.kind is FaultKind.CONNECT
+    assert (outcome.kind, outcome.unsent) == (FaultKind.CONNECT, False)
     assert server.url in outcome.message
     assert words in outcome.message
     assert "hush" not in outcome.message
@@ -58,14 +58,19 @@ async def test_no_whole_answer_is_a_fault(stage: Stage, handler: Handler, words:
 
 
 async def test_nobody_listens(stage: Stage) -> None:
-    """A refused connection is `connect`."""
+    """A refused connection is `connect`, and nothing was sent; after a redirect something was."""
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()
     outcome = await stage.sender().send(request(f"http://127.0.0.1:{port}/"))
     assert isinstance(outcome, Fault)
-    assert outcome.kind is FaultKind.CONNECT
+    assert (outcome.kind, outcome.unsent) == (FaultKind.CONNECT, True)
+    moved = f"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:{port}/\r\nContent-Length: 0\r\n\r\n"
+    first = await stage.server(saying(moved.encode(), then="hang"))
+    outcome = await stage.sender().send(request(first.url, redirects=1))
+    assert isinstance(outcome, Fault)
+    assert (outcome.kind, outcome.unsent) == (FaultKind.CONNECT, False)
 
 
 async def drip(peer: Peer) -> None:

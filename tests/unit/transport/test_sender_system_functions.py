@@ -2,12 +2,24 @@
 
 import pytest
 
+from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.ports.sending import NotSent
+from tests.manual_clock import ManualClock
 from tests.unit.transport.exchanges import request
 from tests.unit.transport.servers import Stage
 
 pytestmark = pytest.mark.anyio
+
+
+class Counting(ManualClock):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def now(self) -> Now:
+        self.asked += 1
+        return super().now()
 
 
 async def test_system_functions(stage: Stage) -> None:
@@ -43,3 +55,14 @@ async def test_a_system_function_may_stay(stage: Stage) -> None:
     with pytest.raises(NotSent):
         await stage.sender(system={"one": function}).send(request("system://one"), lambda: False)
     assert called == []
+
+
+async def test_a_system_function_has_no_deadline_to_tell(stage: Stage) -> None:
+    """`X-Scheduling-Deadline` is of requests: the clock is not asked."""
+
+    async def function() -> Answer:
+        return Answer(200)
+
+    clock = Counting()
+    await stage.sender(system={"one": function}, clock=clock).send(request("system://one"))
+    assert clock.asked == 0

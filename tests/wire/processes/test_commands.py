@@ -22,7 +22,10 @@ def test_a_job_is_created_once(terminal: Terminal) -> None:
     terminal.write("job.json", definition | {"jobName": "another"})
     refused = terminal.enter("jobs", "create", "-f", file)
     assert refused.code == 1
-    assert refused.err.startswith("punctual: 409: ")
+    assert refused.err == (
+        f"punctual: job.json:1:11: /jobId: the job {definition['jobId']!r} exists with another definition; "
+        "change it with 'punctual jobs apply', or delete it first [conflict]\n"
+    )
 
 
 def test_a_definition_comes_from_any_kind_of_file(
@@ -44,9 +47,12 @@ def test_what_the_service_refuses_is_told_with_its_place(terminal: Terminal) -> 
     definition = terminal.definition(jobName="", sgn=1)
     ended = terminal.enter("jobs", "create", "-f", terminal.write("job.json", definition))
     assert ended.code == 1
-    assert "/jobName: " in ended.err
-    assert "/sgn: unknown field 'sgn'" in ended.err
-    assert "[unknown_field]" in ended.err
+    lines = ended.err.splitlines()
+    assert lines[0] == "punctual: 2 errors:"
+    assert [line.split(": ")[1] for line in lines[1:]] == ["/jobName", "/sgn"]
+    assert lines[2].strip().startswith("job.json:1:")
+    assert "/sgn: unknown field 'sgn'" in lines[2]
+    assert lines[2].endswith("[unknown_field]")
 
 
 def test_warnings_are_told_beside_the_result(terminal: Terminal) -> None:
@@ -54,14 +60,14 @@ def test_warnings_are_told_beside_the_result(terminal: Terminal) -> None:
     told = [{"url": terminal.service, "stateEquals": "500"}]
     file = terminal.write("job.json", terminal.definition(notification=told))
     ended = terminal.done("jobs", "create", "-f", file, "-o", "json")
-    assert "warning: /notification:" in ended.err
+    assert ": /notification: no entry gets" in ended.err
     assert ended.data["state"] == "active"
 
 
 def test_a_timer_s_warnings_are_told_too(terminal: Terminal) -> None:
     """What a timer probably does not mean is said where it is tried (3, 16)."""
     ended = terminal.done("timers", "preview", "0 9 * * * ?", "-o", "json")
-    assert "warning: /timer/period: six fields begin with the second" in ended.err
+    assert "warning: six fields begin with the second" in ended.err
     assert ended.data["dialect"] == "quartz"
 
 
@@ -70,7 +76,37 @@ def test_a_file_without_a_definition_is_refused(terminal: Terminal, content: str
     """Exit code 2 (16)."""
     ended = terminal.enter("jobs", "create", "-f", terminal.write("job.json", content))
     assert ended.code == 2
-    assert "one definition with a jobId" in ended.err
+    assert ended.err.startswith("punctual: job.json")
+
+
+def test_an_id_is_given_once(terminal: Terminal) -> None:
+    """In the file or on the command line; two that differ are named (16)."""
+    definition = terminal.definition()
+    job_id = definition.pop("jobId")
+    file = terminal.write("job.json", definition)
+    assert terminal.done("jobs", "create", job_id, "-f", file, "-o", "json").data["jobId"] == job_id
+    terminal.write("job.json", {"jobId": job_id} | definition)
+    assert terminal.done("jobs", "create", job_id, "-f", file).code == 0
+    ended = terminal.enter("jobs", "create", "other", "-f", file)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"the command line says 'other', and job.json:1:11 says {job_id!r}" in ended.err
+
+
+def test_apply_shows_warnings_and_errors_with_their_places(terminal: Terminal) -> None:
+    """Each once, on standard error; the table has the results (16)."""
+    told = [{"url": terminal.service, "stateEquals": "500"}]
+    first = terminal.definition(notification=told)
+    file = terminal.write("jobs.json", f'[{json.dumps(first)},\n{{"jobId": "x", "sgn": 1}}]')
+    ended = terminal.enter("jobs", "apply", "-f", file)
+    assert ended.code == 1
+    assert [line.split() for line in ended.out.splitlines()[1:]] == [
+        [first["jobId"], "created"],
+        ["x", "refused"],
+    ]
+    assert "warning: jobs.json:1:" in ended.err
+    assert ": /0/notification: no entry gets " in ended.err
+    assert "jobs.json:2:23: /1/sgn: unknown field 'sgn'" in ended.err
+    assert ended.err.count("/1/sgn") == 1
 
 
 def test_many_are_applied_each_on_its_own(terminal: Terminal) -> None:
@@ -126,8 +162,7 @@ def test_a_service_is_applied_shown_and_compared(terminal: Terminal) -> None:
     file = terminal.write("service.json", {"timer": [declared], "graceSeconds": 5})
     ended = terminal.done("services", "apply", name, "-f", file)
     assert "check-timers" in ended.err
-    drift = terminal.enter("services", "drift", name)
-    assert (drift.code, drift.out.split()[4:7]) == (1, [declared["jobId"], "missing", "create"])
+    assert terminal.done("jobs", "get", declared["jobId"], "-o", "json").data["state"] == "active"
     terminal.done("services", "apply", name, "-f", file, "--wait", "--timeout", "30")
     assert terminal.done("services", "drift", name).out == "no drift\n"
     shown = terminal.done("services", "get", name, "-o", "json").data
@@ -193,7 +228,7 @@ def test_what_is_not_there_ends_with_1(terminal: Terminal) -> None:
     for arguments in (("jobs", "get", "none"), ("jobs", "delete", "none"), ("executions", "get", "none-1")):
         ended = terminal.enter(*arguments)
         assert (ended.code, ended.out) == (1, "")
-        assert "404: there is no " in ended.err
+        assert ended.err.startswith("punctual: there is no ")
 
 
 def test_watching_what_is_not_there_ends(terminal: Terminal) -> None:
@@ -276,7 +311,110 @@ def test_a_job_is_watched(terminal: Terminal) -> None:
     job = terminal.make()
     terminal.done("jobs", "trigger", job, "--wait")
     lines = terminal.done("jobs", "watch", job, "--timeout", "0").out.splitlines()
-    assert [line.split()[1:] for line in lines] == [["#1", "succeeded"]]
+    assert [line.split()[2:] for line in lines] == [["#1", "succeeded"]]
+
+
+def test_a_job_and_an_execution_have_pages(terminal: Terminal) -> None:
+    """Fields, the timer as text, the latest executions; attempts with their steps; no JSON (16)."""
+    job = terminal.make("/nothing/here", timer={"dueTime": "0s", "period": "0 30 2 * * ?"})
+    ended = terminal.enter("jobs", "trigger", job, "--wait")
+    assert ended.code == 5
+    assert "error        404 (http): the target answered 404" in ended.out
+    assert "GET http" in ended.out
+    assert not ended.out.startswith("{")
+    shown = terminal.done("jobs", "get", job).out
+    assert "timer         At 02:30" in shown
+    assert "(cron, quartz)\n" in shown
+    assert "terminated  404" in shown.partition("latest executions")[2]
+    assert terminal.done("executions", "get", f"{job}#1").out == ended.out
+    row = terminal.done("executions", "list", "--job", job, "--since", "1h").out.splitlines()[1].split()
+    assert row[:3] == [f"{job}#1", "terminated", "404"]
+    (row,) = [line for line in terminal.done("jobs", "list", "--text", job).out.splitlines() if job in line]
+    assert "a job" in row
+    assert "terminated 404" in row
+    assert [line.split()[2] for line in terminal.done("executions", "log", f"{job}#1").out.splitlines()][
+        -1
+    ] == "ended"
+    assert terminal.enter("executions", "get", f"{job}#x").code == 2
+
+
+def test_what_became_of_firings_revisions_and_retries_is_shown(terminal: Terminal) -> None:
+    """The ledger, the definitions as they were, and the retry plan (16)."""
+    job = terminal.make(timer={"dueTime": "0s", "period": "1h"}, retry=[{"errorEquals": "5xx"}])
+    terminal.done("executions", "watch", f"{job}#1")
+    assert "fired" in terminal.done("jobs", "firings", job).out
+    assert terminal.done("jobs", "firings", job, "--until", "1h").out == ""
+    assert terminal.done("jobs", "revisions", job).out.splitlines()[1].startswith("1 ")
+    plan = terminal.done("jobs", "retry-plan", job)
+    assert [line.split()[:4] for line in plan.out.splitlines()[1:]] == [
+        ["1", "retry[0]", "1.0", "s"],
+        ["2", "retry[0]", "2.0", "s"],
+    ]
+    assert plan.err == "2 retries after the error 500; then the policy is spent\n"
+    assert terminal.enter("jobs", "retry-plan", "none").err == "punctual: there is no job 'none'\n"
+
+
+def test_the_scheduler_is_shown_as_a_whole(terminal: Terminal) -> None:
+    """What is planned, and figures (16)."""
+    job = terminal.make(timer={"dueTime": "30m", "period": "1h"})
+    assert job in terminal.done("upcoming", "--within", "45m", "--limit", "500").out
+    assert job not in terminal.done("upcoming", "--within", "1m", "--limit", "500").out
+    assert "lateness" in terminal.done("stats").out
+    assert terminal.done("stats", "-o", "json").data["jobs"]["active"] >= 1
+
+
+def test_a_template_is_tried(terminal: Terminal) -> None:
+    """As JSON in a body, as text in a URL; what a job would refuse is refused (16)."""
+    root = ("--root", '{"price": 4.2, "name": "a b"}')
+    shown = terminal.done("templates", "preview", '{"total": "${$.price}|json"}', *root)
+    assert json.loads(shown.out) == {"total": 4.2}
+    shown = terminal.done("templates", "preview", "http://x/${name}", *root, "--place", "url")
+    assert shown.out == "http://x/a%20b\n"
+    assert terminal.enter("templates", "preview", "${nothing.here", *root).code == 1
+    assert terminal.enter("templates", "preview", "x", "--root", "{").code == 2
+
+
+def test_a_notification_is_sent_again_and_given_up(terminal: Terminal) -> None:
+    """One that nobody takes (16)."""
+    told = [{"url": f"{terminal.service}/nothing", "guarantee": "outbox"}]
+    job = terminal.make(notification=told)
+    terminal.done("jobs", "trigger", job, "--wait")
+    found = terminal.done("deliveries", "list", "--job", job, "-o", "json").data["items"]
+    assert len(terminal.done("deliveries", "list", "--job", job).out.splitlines()) == len(found) + 1 > 1
+    delivery = found[0]["deliveryId"]
+    assert terminal.done("deliveries", "resend", delivery).err == f"{delivery} is tried again\n"
+    assert terminal.done("deliveries", "dismiss", delivery).err == f"{delivery} is dismissed\n"
+    refused = terminal.enter("deliveries", "dismiss", delivery)
+    assert (refused.code, "is dismissed, and not pending" in refused.err) == (1, True)
+
+
+def test_queues_are_shown(terminal: Terminal) -> None:
+    """What waits, and an empty one (16)."""
+    name = f"q-{terminal.folder.name}"
+    job = terminal.make(request=[{"url": f"queue://{name}"}])
+    terminal.done("jobs", "trigger", job)
+    (row,) = [line for line in terminal.done("queues", "list").out.splitlines() if name in line]
+    assert row.split()[1] == "1"
+    shown = terminal.done("queues", "get", name)
+    assert shown.out.splitlines()[0].split() == ["depth", "1"]
+    assert shown.err == "no part is held\n"
+    terminal.done("executions", "cancel", f"{job}#1")
+
+
+def test_an_empty_list_is_a_message(terminal: Terminal) -> None:
+    """Nothing on standard output (16)."""
+    for arguments in (("jobs", "list", "--text", "none-such"), ("executions", "list", "--job", "none-such")):
+        ended = terminal.done(*arguments)
+        assert (ended.out, ended.err) == ("", f"no {arguments[0]} match\n")
+
+
+def test_errors_name_options(terminal: Terminal) -> None:
+    """Rather than the parameters of the API (16)."""
+    assert terminal.enter("jobs", "list", "--state", "x").err.startswith(
+        "punctual: --state 'x' must be one of"
+    )
+    ended = terminal.enter("timers", "preview", "5m", "--timezone", "Nowhere/None")
+    assert ended.err.startswith("punctual: --timezone")
 
 
 def test_a_timer_is_tried(terminal: Terminal) -> None:

@@ -90,9 +90,9 @@ def instance(name: str) -> Iterator[Instance]:
 
 
 @contextmanager
-def scheduler(data: Path) -> Iterator[httpx.Client]:
+def scheduler(data: Path, *further: str) -> Iterator[httpx.Client]:
     """A scheduler on `data`, killed at the end as a crash would."""
-    with serve(data) as process:
+    with serve(data, *further) as process:
         with httpx.Client(base_url=process.wait_for_url(), trust_env=False, timeout=30) as client:
             yield client
         process.send(signal.SIGKILL)
@@ -121,6 +121,18 @@ def check_timers(terminal: Terminal, client: httpx.Client) -> None:
 def job(client: httpx.Client) -> dict[str, Any]:
     found: dict[str, Any] = client.get(f"/jobs/{JOB}").json()["data"]
     return found
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_declared_jobs_exist_when_their_registration_is_answered(workers: str, tmp_path: Path) -> None:
+    """All of them, whichever process has them, without check-timers (SPEC section 13)."""
+    declared = [unhurried() | {"jobId": f"job-{number}"} for number in range(20)]
+    with instance("a") as worker, scheduler(tmp_path / "data", "--workers", workers) as client:
+        worker.register(client, *declared)
+        statuses = [client.get(f"/jobs/job-{number}").status_code for number in range(20)]
+        assert statuses == [200] * 20
+        worker.register(client, *declared[1:])
+        assert client.get("/jobs/job-0").json()["data"]["state"] == "paused"
 
 
 def test_declared_jobs_come_back_after_everything_was_lost(enter: Terminal, tmp_path: Path) -> None:

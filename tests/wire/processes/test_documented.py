@@ -17,7 +17,7 @@ from tests.unit.docs.pages import ROOT, fences, read
 from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port
 from tests.wire.processes.terminal import Terminal
 
-PLACEHOLDER = "0f3c…-7"
+EXECUTION, DELIVERY = "nightly#1", "DELIVERY_ID"
 OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db", "punctual worker")
 
 
@@ -125,7 +125,7 @@ def test_the_examples_of_the_command_line_run(terminal: Terminal) -> None:
             printed = run_shell(command.removesuffix(")"), cwd=terminal.folder, url=terminal.service)
             known[f"${name}"] = printed.strip()
             continue
-        arguments = [known.get(word, word) for word in shlex.split(line)]
+        arguments = [fill_in(word, known) for word in shlex.split(line)]
         assert arguments[0] == "punctual"
         ended = terminal.done(*arguments[1:])
         assert ended.out + ended.err, line
@@ -164,6 +164,22 @@ def examples() -> list[str]:
     return found
 
 
+def fill_in(word: str, known: dict[str, str]) -> str:
+    """The word with the variables of the shell that it names."""
+    for name, value in known.items():
+        word = word.replace(name, value)
+    return word
+
+
+def pending_delivery(terminal: Terminal) -> str:
+    """The id of a notification that nobody takes; it waits for its next try."""
+    told = [{"url": f"http://127.0.0.1:{free_port()}/", "guarantee": "outbox", "stateEquals": "finalSucceed"}]
+    job = terminal.make(notification=told)
+    terminal.done("jobs", "trigger", job, "--wait")
+    items = terminal.done("deliveries", "list", "--job", job, "-o", "json").data["items"]
+    return str(items[0]["deliveryId"])
+
+
 @pytest.mark.parametrize("example", [one for one in examples() if not one.startswith(OWN_PROCESS)])
 def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
     """Each with the files and jobs that it speaks of; none is wrong, refused or unreachable."""
@@ -172,13 +188,12 @@ def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
     if example.startswith("punctual services"):
         terminal.done("services", "apply", "billing", "-f", "billing.yaml", "--wait")
     arguments = shlex.split(example)[1:]
-    if PLACEHOLDER in arguments:
-        is_live = "cancel" in arguments
-        extra = ["--delay", "3600"] if is_live else ["--wait"]
+    if EXECUTION in arguments:
+        extra = ["--delay", "1h"] if "cancel" in arguments else ["--wait"]
         started = terminal.done("jobs", "trigger", "nightly", *extra, "-o", "json").data
-        arguments[arguments.index(PLACEHOLDER)] = started["executionId"]
-    # A step that no example job has is left out, and nobody waits a minute for a line.
-    arguments = [{"1": "0", "60": "1"}.get(word, word) for word in arguments]
+        arguments[arguments.index(EXECUTION)] = f"nightly#{started['executeNumber']}"
+    if DELIVERY in arguments:
+        arguments[arguments.index(DELIVERY)] = pending_delivery(terminal)
     terminal.done(*arguments)
     terminal.enter("jobs", "delete", "nightly")
 

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from client_sdk import Client
-from client_sdk.errors import Invalid
+from client_sdk.errors import Absent, Invalid
+from client_sdk.models.answers.jobs import Job
 from tests.unit.docs.pages import ROOT
 from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port, serve
 from tests.wire.service import definition
@@ -47,15 +48,34 @@ async def scheduler(tmp_path: Path, **environ: str) -> AsyncIterator[Client]:
             yield client
 
 
+async def addresses_of(client: Client, name: str) -> list[str | None]:
+    """The addresses of a service's instances, once there are any: they look for their own first."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return [one.address for one in (await client.services.get(name)).instances]
+            except Absent:
+                continue  # each look is a request
+
+
+async def declared_job(client: Client, job_id: str) -> Job:
+    """A declared job, once it exists: the instance is shown before its registration is answered."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await client.jobs.get(job_id)
+            except Absent:
+                continue  # each look is a request
+
+
 async def test_the_fastapi_service(tmp_path: Path) -> None:
     """It registers its jobs; they are called, one reports progress; told to end, it finishes and leaves."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     async with scheduler(tmp_path) as client:
-        own = {"PUNCTUAL_URL": client.url, "ADDRESS": address}
-        with target("examples.fastapi_service:app", port, **own) as process:
-            await client.wait_for(await client.jobs.trigger("check-timers"), timeout=20)
-            assert (await client.jobs.get(CLEAN)).kind == "cron"
+        with target("examples.fastapi_service:app", port, PUNCTUAL_URL=client.url) as process:
+            assert await addresses_of(client, "reports") == [address]
+            assert (await declared_job(client, CLEAN)).kind == "cron"
             built = await client.wait_for(await client.jobs.trigger(BUILD, {"name": "a"}), timeout=20)
             assert (built.state, built.progress) == ("succeeded", "60/60")
             failed = await client.jobs.trigger(BUILD, {"name": "impossible"})

@@ -9,6 +9,8 @@ local format = redis.call('HGET', meta, 'format')
 if format and tonumber(format) > tonumber(ARGV[2]) then return { 'newer', format } end
 redis.call('SET', lease, ARGV[3], 'PX', ARGV[4])
 redis.call('HSET', meta, 'format', ARGV[2], 'epoch', 1)
+-- Format 1: a program that does not know all indexes of the queues may have written; they are made anew (parts.lua).
+if format and tonumber(format) < 2 then redis.call('HDEL', meta, 'queues_listed') end
 if ARGV[6] ~= '' then
   redis.call('HSET', meta, 'node', ARGV[6])
 else

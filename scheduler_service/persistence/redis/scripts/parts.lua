@@ -1,14 +1,16 @@
 -- The parts of queues: what is in them, which instance has it, and how it ended (see sqlite/queue_parts.py).
 --
--- A moment is 16 digits, so that texts sort like moments; '' is none. A part's state is free, leased, ended, or
+-- A moment is 16 digits, so that texts sort like moments; '' is none. `expires` is the end of the queue timeout of
+-- a part that nobody has claimed yet; `changes` are those of its leases that its job has not accepted. A part's state is free, leased, ended, or
 -- cancelled: leased, but withdrawn by its job.
 local FIELDS = {
   'state', 'free_at', 'instance', 'lease', 'ends', 'retries', 'total', 'step', 'attempt', 'owner', 'place',
-  'mark', 'specific', 'length', 'most', 'delay', 'options', 'content', 'finish',
+  'mark', 'specific', 'length', 'most', 'delay', 'patience', 'options', 'content', 'finish',
+  'published', 'expires', 'serial', 'changes', 'claimed',
 }
-local OPTIONS = { 'mark', 'specific', 'length', 'most', 'delay', 'options' }
+local OPTIONS = { 'mark', 'specific', 'length', 'most', 'delay', 'patience', 'options' }
 local FREE = { state = 'free', instance = '', lease = '', ends = '', free_at = '' }
-local AT_ONCE = 500
+local AT_ONCE, GRACE = 500, 60000
 
 local function moment(number) return string.format('%016d', number) end
 
@@ -20,6 +22,13 @@ local function read_part(id)
   return part
 end
 
+-- The part of a member of an index by moments; a member whose part is gone leaves the index.
+local function read_member(index, member)
+  local part = read_part(string.sub(member, 17))
+  if not part then redis.call('ZREM', key(index), member) end
+  return part
+end
+
 -- The index of the parts of one queue that are leased to an instance.
 local function held(place, instance) return 'parts:held:' .. place .. '\0' .. instance end
 
@@ -27,11 +36,17 @@ local function held(place, instance) return 'parts:held:' .. place .. '\0' .. in
 local function each_place(part, visit)
   if part.state == 'free' then
     visit('parts:free:' .. part.place, part.mark)
+    visit('parts:aged:' .. part.place, string.sub(part.mark, -8))
     if part.free_at ~= '' then visit('parts:delayed', part.free_at) end
   end
+  if part.expires ~= '' then visit('parts:expires', part.expires) end
+  if part.changes ~= '' and part.state ~= 'ended' then visit('parts:changed', '') end
   if part.ends ~= '' then visit('parts:until', part.ends) end
   if part.state == 'ended' then visit('parts:ended', '') end
-  if part.state == 'leased' then visit(held(part.place, part.instance), part.ends) end
+  if part.state == 'leased' then
+    visit(held(part.place, part.instance), part.ends)
+    visit('parts:leased:' .. part.place, '')
+  end
 end
 
 local function leave(part)
@@ -39,9 +54,20 @@ local function leave(part)
   if part.lease ~= '' then redis.call('HDEL', key('parts:leases'), part.lease) end
 end
 
+-- A queue is listed while parts of it wait or are leased.
+local function list_queue(place)
+  local is_used = redis.call('ZCARD', key('parts:free:' .. place)) + redis.call('ZCARD', key('parts:leased:' .. place))
+  if is_used > 0 then
+    redis.call('ZADD', key('parts:queues'), 0, place)
+  else
+    redis.call('ZREM', key('parts:queues'), place)
+  end
+end
+
 local function enter(part)
   each_place(part, function(name, value) redis.call('ZADD', key(name), 0, value .. part.id) end)
   if part.lease ~= '' then redis.call('HSET', key('parts:leases'), part.lease, part.id) end
+  list_queue(part.place)
 end
 
 local function change(part, changes)
@@ -58,6 +84,7 @@ end
 
 local function delete(part)
   leave(part)
+  list_queue(part.place)
   redis.call('SREM', key('parts:step:' .. part.step), part.id)
   redis.call('SREM', key('parts:of:' .. part.owner), part.id)
   redis.call('DEL', key('part:' .. part.id))
@@ -67,6 +94,8 @@ local function publish(id, part)
   if redis.call('EXISTS', key('part:' .. id)) == 1 then return end
   part.id, part.state, part.retries, part.finish = id, 'free', '0', ''
   part.free_at, part.instance, part.lease, part.ends = '', '', '', ''
+  part.serial, part.changes, part.expires, part.claimed = '0', '', '', ''
+  if part.published ~= '' then part.expires = moment(part.published + part.patience) end
   local flat = {}
   for _, name in ipairs(FIELDS) do
     flat[#flat + 1] = name
@@ -107,6 +136,7 @@ local function reconfigure(step, options)
     local changes = {}
     for _, name in ipairs(OPTIONS) do changes[name] = options[name] end
     changes.mark = options.mark .. created
+    if part.expires ~= '' then changes.expires = moment(part.published + options.patience) end
     if part.state == 'leased' and not is_named(options.specific, part.instance) then
       for name, value in pairs(FREE) do changes[name] = value end
     end
@@ -114,11 +144,22 @@ local function reconfigure(step, options)
   end
 end
 
+local function accept(id, serial)
+  local part = read_part(id)
+  if part and part.serial == serial then change(part, { changes = '' }) end
+end
+
+-- What becomes of the changes of a part with one more (see common/writes.py).
+local function add_change(part, changes, what, now, instance)
+  changes.serial = string.format('%d', (tonumber(part.serial) or 0) + 1)
+  changes.changes = part.changes .. changes.serial .. ' ' .. what .. ' ' .. string.format('%d', now) .. ' ' .. instance .. '\n'
+end
+
 local take_queued = {}
 
 function take_queued.publish()
   local id = take()
-  local part = take_some({ 'total', 'step', 'attempt', 'owner', 'place', 'content', unpack(OPTIONS) })
+  local part = take_some({ 'total', 'step', 'attempt', 'owner', 'place', 'content', 'published', unpack(OPTIONS) })
   return function() publish(id, part) end
 end
 
@@ -132,6 +173,11 @@ function take_queued.reconfigure()
   return function() reconfigure(step, options) end
 end
 
+function take_queued.accept()
+  local id, serial = take(), take()
+  return function() accept(id, serial) end
+end
+
 -- Whether an instance has a part of this step, or had one: of a spread step it gets one.
 local function has_handled(step, instance)
   for _, id in ipairs(redis.call('SMEMBERS', key('parts:step:' .. step))) do
@@ -143,6 +189,7 @@ end
 
 local function may_have(part, instance, now, handled)
   if part.free_at ~= '' and tonumber(part.free_at) > now then return false end
+  if part.expires ~= '' and tonumber(part.expires) <= now then return false end
   if not is_named(part.specific, instance) then return false end
   if part.total == '1' then return true end
   if handled[part.step] == nil then handled[part.step] = has_handled(part.step, instance) end
@@ -154,6 +201,17 @@ local function room(place, instance, now, capacity, most)
   if capacity == '' then return most end
   local after = '(' .. moment(now) .. '\255'
   return math.min(most, capacity - redis.call('ZLEXCOUNT', key(held(place, instance)), after, '+'))
+end
+
+-- The first claim of any part of a step that has one.
+local function first_claim(part)
+  local first = part.claimed
+  if part.total == '1' then return first end
+  for _, id in ipairs(redis.call('SMEMBERS', key('parts:step:' .. part.step))) do
+    local other = redis.call('HGET', key('part:' .. id), 'claimed')
+    if other and other ~= '' and other < first then first = other end
+  end
+  return first
 end
 
 function writes.claim()
@@ -169,8 +227,11 @@ function writes.claim()
       if may_have(part, instance, now, handled) then
         handled[part.step] = true
         local lease, ends = leases[#found + 1], moment(now + part.length)
-        change(part, { state = 'leased', instance = instance, lease = lease, ends = ends, free_at = '' })
-        found[#found + 1] = frames({ lease, ends, part.options, part.content })
+        local changes = { state = 'leased', instance = instance, lease = lease, ends = ends, free_at = '', expires = '' }
+        add_change(part, changes, 'claimed', now, instance)
+        if part.claimed == '' then changes.claimed = moment(now) end
+        change(part, changes)
+        found[#found + 1] = frames({ lease, ends, part.options, part.content, part.changes, first_claim(part) })
       end
     end
     after = '(' .. (members[#members] or '')
@@ -204,6 +265,10 @@ local function keep_completion(lease, asked)
   end
 end
 
+local function ended_frames(part, finish)
+  return frames({ part.id, part.content, part.instance, part.retries, finish, part.options, part.changes })
+end
+
 function writes.complete()
   local lease, now, finish = take(), tonumber(take()), take()
   local asked, part = take_some({ 'digest', 'at', 'oldest', 'keeps' }), find_lease(lease)
@@ -212,58 +277,113 @@ function writes.complete()
   end
   if part.state == 'ended' then return 'before' .. part.finish end
   if tonumber(part.ends) <= now then return 'lost' end
-  keep_completion(lease, asked)
   if part.state == 'cancelled' then
     delete(part)
-    return 'known'
+    return 'withdrawn' .. ended_frames(part, finish)
   end
+  keep_completion(lease, asked)
   change(part, { state = 'ended', ends = '', finish = finish })
-  return 'ended' .. frames({ part.id, part.content, part.instance, part.retries, finish })
+  return 'ended' .. ended_frames(part, finish)
 end
 
--- When to look again: the end of the first lease, or when the first delayed part is free.
+-- The first moments of an index, up to `now`.
+local function due(index, now)
+  return redis.call('ZRANGE', key(index), '-', '(' .. moment(now) .. '\255', 'BYLEX', 'LIMIT', 0, AT_ONCE)
+end
+
+-- When to look again: the end of the first lease or queue timeout, or when the first delayed part is free.
 local function next_look(now)
-  local ends = redis.call('ZRANGE', key('parts:until'), 0, 0)[1]
   local range = { '(' .. moment(now) .. '\255', '+', 'BYLEX', 'LIMIT', 0, 1 }
-  local free = redis.call('ZRANGE', key('parts:delayed'), unpack(range))[1]
-  if not ends or (free and free < ends) then ends = free end
-  return ends and string.sub(ends, 1, 16) or ''
+  local first = redis.call('ZRANGE', key('parts:delayed'), unpack(range))[1]
+  for _, index in ipairs({ 'parts:until', 'parts:expires' }) do
+    local other = redis.call('ZRANGE', key(index), 0, 0)[1]
+    if not first or (other and other < first) then first = other end
+  end
+  return first and string.sub(first, 1, 16) or ''
 end
 
 function writes.sweep()
   local now = tonumber(take())
-  local last = '(' .. moment(now) .. '\255'
-  local members = redis.call('ZRANGE', key('parts:until'), '-', last, 'BYLEX', 'LIMIT', 0, AT_ONCE)
-  local found = {}
-  for _, member in ipairs(members) do
-    local part = read_part(string.sub(member, 17))
-    if part.state == 'cancelled' then
+  local found, freed = {}, {}
+  for _, member in ipairs(due('parts:until', now)) do
+    local part = read_member('parts:until', member)
+    if part and part.state == 'cancelled' then
       delete(part)
-    elseif tonumber(part.retries) < tonumber(part.most) then
-      local changes = { retries = tostring(part.retries + 1) }
-      for name, value in pairs(FREE) do changes[name] = value end
-      changes.free_at = moment(now + part.delay)
-      change(part, changes)
-    else
-      change(part, { state = 'ended', ends = '' })
-      found[#found + 1] = frames({ part.id, part.content, part.instance, part.retries, '' })
+    elseif part then
+      local changes = { state = 'ended', ends = '' }
+      add_change(part, changes, 'lost', now, part.instance)
+      if tonumber(part.retries) < tonumber(part.most) then
+        for name, value in pairs(FREE) do changes[name] = value end
+        changes.retries = tostring(part.retries + 1)
+        changes.free_at = moment(now + part.delay)
+        change(part, changes)
+        freed[#freed + 1] = frames({ part.id, part.content, part.changes })
+      else
+        change(part, changes)
+        found[#found + 1] = ended_frames(part, '')
+      end
     end
   end
-  return frames({ next_look(now), unpack(found) })
+  for _, member in ipairs(due('parts:expires', now)) do
+    local part = read_member('parts:expires', member)
+    if part then
+      change(part, { state = 'ended', expires = '' })
+      found[#found + 1] = ended_frames(part, '')
+    end
+  end
+  return frames({ next_look(now), frames(found), frames(freed) })
+end
+
+-- Indexes that programs of format 1 do not all know.
+local NEWER = { 'parts:aged:*', 'parts:leased:*', 'parts:queues', 'parts:changed', 'parts:expires' }
+
+-- A program of format 1 that claims a part leaves its queue timeout, which has ended with the claim.
+local function list_again(id)
+  local part = read_part(id)
+  if not part then return end
+  if part.expires ~= '' and (part.state ~= 'free' or part.retries ~= '0') then
+    part.expires = ''
+    redis.call('HSET', key('part:' .. id), 'expires', '')
+  end
+  enter(part)
+end
+
+-- Makes the newer indexes anew, once after each program of format 1: each part is in one of the older ones.
+local function list_older()
+  if redis.call('HSETNX', key('meta'), 'queues_listed', '1') == 0 then return end
+  for _, pattern in ipairs(NEWER) do
+    for _, name in ipairs(redis.call('KEYS', key(pattern))) do redis.call('DEL', name) end
+  end
+  local function list_all(name, start)
+    for _, member in ipairs(redis.call('ZRANGE', name, 0, -1)) do list_again(string.sub(member, start)) end
+  end
+  for _, name in ipairs(redis.call('KEYS', key('parts:free:*'))) do list_all(name, 18) end
+  list_all(key('parts:until'), 17)
+  list_all(key('parts:ended'), 1)
 end
 
 function writes.extend()
   local now = tonumber(take())
+  list_older()
   for _, member in ipairs(redis.call('ZRANGE', key('parts:until'), 0, -1)) do
-    local part = read_part(string.sub(member, 17))
-    local ends = moment(now + part.length)
-    if ends > part.ends then change(part, { ends = ends }) end
+    local part = read_member('parts:until', member)
+    local ends = part and moment(now + part.length)
+    if part and ends > part.ends then change(part, { ends = ends }) end
+  end
+  -- A minute, or the whole queue timeout where that is less (SPEC section 8).
+  for _, member in ipairs(redis.call('ZRANGE', key('parts:expires'), '-', '(' .. moment(now + GRACE), 'BYLEX')) do
+    local part = read_member('parts:expires', member)
+    local expires = part and moment(now + math.min(part.patience, GRACE))
+    if part and expires > part.expires then change(part, { expires = expires }) end
   end
   return ''
 end
 
 function writes.drop()
-  local part = read_part(take())
-  if part and part.state == 'ended' then delete(part) end
+  local part, is_known = read_part(take()), take() == '1'
+  if part and part.state == 'ended' then
+    if not is_known then redis.call('HDEL', key('parts:completed'), part.lease) end
+    delete(part)
+  end
   return ''
 end

@@ -20,7 +20,10 @@ async def test_the_blocking_face_does_the_same(world: World) -> None:
 
 
 def _use_blocking(url: str) -> None:
-    with BlockingClient(url) as client:
+    with BlockingClient(url, service="reports") as client:
+        own = {"request": [{"url": "service:/run"}]}
+        client.jobs.create(definition(**own), job_id="own")
+        client.jobs.destroy("own")
         client.jobs.create(definition(), job_id="one")
         fired = client.jobs.trigger("one", {"size": 3})
         assert client.wait_for(fired, timeout=20).state == "succeeded"

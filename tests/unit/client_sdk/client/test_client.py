@@ -13,19 +13,18 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_job_is_made_fired_and_waited_for(client: Client) -> None:
-    """From its definition as a model to its execution in full."""
+    """From its definition as a model to its execution in full; its creator is who posts it."""
     made = await client.jobs.create(
         JobDefinition(
             job_id="report",
             job_name="Report",
-            creator="1",
-            creator_name="one",
             timer=Timer(period="external"),
             request=[RequestStep(url="service://jobswork/run")],
         )
     )
     assert (made.state, made.kind, made.warnings) == ("active", "external", [])
     assert made.definition["request"] == [{"url": "service://jobswork/run"}]
+    assert made.creator == made.definition["creatorName"] != ""
     fired = await client.jobs.trigger("report", {"size": 3})
     ended = await client.wait_for(fired, timeout=20)
     assert (ended.state, ended.params, ended.execute_number) == ("succeeded", {"size": 3}, 1)
@@ -58,3 +57,10 @@ async def test_an_older_client_reads_a_newer_service(world: World) -> None:
         with pytest.raises(Invalid) as caught:
             await client.jobs.create(definition(later=1), job_id="two")
         assert caught.value.codes == {"unknown_field"}
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "-x", "x" * 129, "é", "a\n"])
+def test_a_name_of_no_service_is_refused_at_once(name: str) -> None:
+    """Nothing is sent."""
+    with pytest.raises(ValueError, match="is no name of a service"):
+        Client(SERVED, service=name)

@@ -21,6 +21,18 @@ async def test_waiting_has_an_end(world: World, client: Client) -> None:
         await client.executions.cancel(later)
 
 
+async def test_executions_are_found_by_their_outcome(client: Client) -> None:
+    """Of all jobs and of one; `failed` is failed for good."""
+    await client.jobs.create(definition(), job_id="one")
+    later = await client.jobs.trigger("one", delay_seconds=60)
+    await client.executions.cancel(later)
+    for outcome, numbers in {"cancelled": [1], "failed": [], "succeeded": [], "skipped": []}.items():
+        found = client.executions.list(outcome=outcome)
+        assert [one.execute_number async for one in found] == numbers
+        found = client.jobs.executions("one", outcome=outcome)
+        assert [one.execute_number async for one in found] == numbers
+
+
 async def test_an_execution_is_replayed(client: Client) -> None:
     """With edited parameters."""
     await client.jobs.create(definition(), job_id="one")

@@ -37,6 +37,17 @@ async def test_timer_and_qos_are_refused(target: Target) -> None:
             "/notification/0/guarantee",
             "outbox",
         ),
+        ({"async": True}, "/async", "add checkUrl, give feedback_url"),
+        (
+            {"request": [{"url": "http://x/", "body": {"to": ["${schedulingFeedbackUrl}"]}}]},
+            "/request/0",
+            "a feedback URL leads to an address that nobody serves",
+        ),
+        (
+            {"async": True, "checkUrl": "http://x/?to=${ schedulingFeedbackUrlExternal }"},
+            "/checkUrl",
+            "leave it out, give feedback_url and hand what is posted there to LiteJob.feedback",
+        ),
         ({"request": [{"url": "queue://work"}]}, "/request/0/url", "from which instances claim"),
         ({"request": [{"url": "Queue://work"}]}, "/request/0/url", "from which instances claim"),
     ],
@@ -52,6 +63,13 @@ def test_what_a_process_alone_cannot_keep_is_refused(
     assert said in first.message
 
 
+def test_feedback_is_taken_where_the_caller_serves_it() -> None:
+    """Then nothing of it is refused; a text that only looks like a feedback URL never is."""
+    step = {"url": "http://x/", "headers": {"To": "${schedulingFeedbackUrl}"}}
+    assert LiteJob({"async": True, "request": [step]}, feedback_url="http://me.test")
+    assert LiteJob({"request": [{"url": "http://x/", "body": "$${schedulingFeedbackUrl}"}]})
+
+
 async def test_what_nothing_has_to_keep_is_taken(target: Target) -> None:
     """Nothing fires by itself here, so a job that must not do so runs when it is told to."""
     quiet = {"active": 0, "startPolicy": "manual", "labels": {"a": "b"}, "objectId": "o"}
@@ -63,3 +81,10 @@ def test_a_definition_that_is_none_is_refused_in_words() -> None:
     """It names the argument and what to give."""
     with pytest.raises(TypeError, match="definition is of type int"):
         LiteJob(5)  # type: ignore[arg-type]
+
+
+def test_warnings_are_handed_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Those that a service would answer with."""
+    job = LiteJob(chain("http://target.test") | {"checkUrl": "http://target.test/check"})
+    assert [(one.pointer, one.code) for one in job.warnings] == [("/checkUrl", "check_ignored")]
+    assert [record.getMessage() for record in caplog.records] == [f"/checkUrl: {job.warnings[0].message}"]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 def plain(seen: Seen) -> tuple[Any, ...]:
     """What of a request does not differ from one life of a job to the next."""
     varies = {"host", "idempotency-key", "traceparent", "user-agent", "content-length", "webhook-id"}
-    varies |= {"connection", "accept", "accept-encoding"}
+    varies |= {"connection", "accept", "accept-encoding", "x-scheduling-deadline"}
     headers = {name: value for name, value in seen.headers.items() if name not in varies}
     return seen.method, seen.path, seen.query, headers, _body(seen)
 
@@ -57,13 +57,12 @@ async def test_a_chain_is_what_it_is_in_a_service(target: Target) -> None:
     keys = [one.headers["idempotency-key"] for one in target.seen[:2]]
     assert keys[0].rpartition("-")[0] == keys[1].rpartition("-")[0]
     assert {len(one.headers["traceparent"]) for one in target.seen} == {55}
+    assert {len(one.headers["x-scheduling-deadline"]) for one in target.seen} == {24}
 
 
 async def test_a_definition_may_be_a_model_and_short(target: Target) -> None:
     """Who made it is nobody's question here."""
-    model = JobDefinition(
-        job_name="x", creator="1", creator_name="1", request=[RequestStep(url=f"{target.url}/run")]
-    )
+    model = JobDefinition(job_name="x", request=[RequestStep(url=f"{target.url}/run")])
     for definition in (model, {"request": [{"url": f"{target.url}/run"}]}):
         async with LiteJob(definition) as job:
             assert (await job.run()).state == "succeeded"

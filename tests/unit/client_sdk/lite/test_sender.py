@@ -2,12 +2,25 @@
 
 from typing import Any
 
+import httpx
 import pytest
 
 from client_sdk.lite import LiteJob
 from tests.wire.target import HELD, Reply, Target
 
 pytestmark = pytest.mark.anyio
+
+
+async def test_no_url_is_logged(target: Target, caplog: pytest.LogCaptureFixture) -> None:
+    """Targets are the caller's, and their URLs may hold tokens; other users of httpx log as before."""
+    caplog.set_level("INFO", logger="httpx")
+    target.answers("/moved", Reply(status=303, headers={"Location": "/here?token=other"}))
+    step = {"url": f"{target.url}/moved?token=secret", "followRedirects": 1}
+    async with LiteJob({"request": [step]}) as job, httpx.AsyncClient() as http:
+        assert (await job.run()).state == "succeeded"
+        assert not [line for line in caplog.messages if target.url in line]
+        await http.get(f"{target.url}/mine")
+        assert [line for line in caplog.messages if "/mine" in line]
 
 
 async def test_what_the_network_does(target: Target) -> None:

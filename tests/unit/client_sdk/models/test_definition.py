@@ -11,8 +11,6 @@ from client_sdk.models import JobDefinition, ModelError, RequestStep, parse_defi
 
 PLAIN: dict[str, Any] = {
     "jobName": "report",
-    "creator": "001",
-    "creatorName": "ops",
     "request": [{"url": "http://target.example/run"}],
 }
 
@@ -35,6 +33,7 @@ def step(**members: Any) -> list[dict[str, Any]]:
 def test_defaults_are_those_of_the_table() -> None:
     """A definition of required members alone has the defaults of SPEC section 2."""
     definition = parse()
+    assert (definition.creator, definition.creator_name) == (None, None)
     assert definition.active is True
     assert definition.timer is None
     assert definition.asynchronous is False

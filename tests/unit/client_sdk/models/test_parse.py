@@ -2,7 +2,7 @@
 
 import pytest
 
-from client_sdk.models import point_to_posted
+from client_sdk.models import ModelError, parse_definition, point_to_posted
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,14 @@ def test_a_pointer_leads_to_what_was_posted(
 ) -> None:
     """What was given as a text has no members (SPEC section 5)."""
     assert point_to_posted(pointer, definition) == expected
+
+
+@pytest.mark.parametrize("member", ["period", "dueTime", "ttl"])
+def test_a_number_for_a_duration_is_told_the_units(member: str) -> None:
+    """As the text of that number is, which has no unit either."""
+    posted = {"jobId": "j", "jobName": "n", "request": [{"url": "http://t.test"}], "timer": {member: 5}}
+    with pytest.raises(ModelError) as caught:
+        parse_definition(posted)
+    [problem] = caught.value.problems
+    said = f'{member} must be a string, not 5; name the unit: "5s", "5m", "5h" or "5d"'
+    assert (problem.pointer, problem.message) == (f"/timer/{member}", said)

@@ -25,7 +25,9 @@ async def scheduled(**jobs: tuple[Callable[..., Any], dict[str, Any]]) -> AsyncI
         running(services={"static": {"files": (url,)}}) as world,
         Client(SERVED, transport=httpx.ASGITransport(world.service.api)) as client,
     ):
-        box["service"] = service = Service("files", client=client, address=url, signals=())
+        box["service"] = service = Service(
+            "files", client=client, address=url, signals=(), clock=world.seconds
+        )
         for name, (function, options) in jobs.items():
             service.job(**({"job_id": name, "asynchronous": True} | options))(function)
         results = await client.jobs.create_many(service.definitions())

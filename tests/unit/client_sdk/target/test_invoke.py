@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from client_sdk import JobFailed
+from client_sdk import JobFailed, NotWanted
 from client_sdk.target import Execution
 from tests.unit.client_sdk.target.called_service import place
 
@@ -29,6 +29,42 @@ async def test_failures_have_their_codes() -> None:
         assert told["data"] == {"by": "bob"}
         other = await at.call("fail", {"how": "else"})
         assert (other.status_code, other.json()["message"]) == (500, "RuntimeError: oops")
+
+
+async def test_begin_end_and_failure_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """At DEBUG, and what failed as its function meant at WARNING, with job and execution (section 16)."""
+    caplog.set_level("DEBUG", "client_sdk")
+    async with place() as at:
+
+        @at.service.job(job_id="work")
+        async def work(fails: bool) -> None:
+            if fails:
+                raise JobFailed("locked", error="E1")
+
+        await at.call("work", {"fails": False})
+        await at.call("work", {"fails": True})
+    said = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "client_sdk"]
+    assert said == [
+        ("DEBUG", "job work begins, execution 7, attempt 9"),
+        ("DEBUG", "job work succeeded, execution 7, attempt 9"),
+        ("DEBUG", "job work begins, execution 7, attempt 9"),
+        ("WARNING", "job work failed, execution 7, attempt 9, with E1: locked"),
+    ]
+
+
+async def test_work_that_stops_as_it_is_not_wanted_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """One line at INFO, without a traceback."""
+    caplog.set_level("INFO", "client_sdk")
+    async with place() as at:
+
+        @at.service.job(job_id="work")
+        async def work() -> None:
+            raise NotWanted("it was cancelled")
+
+        assert (await at.call("work")).status_code == 500
+    [said] = [one for one in caplog.records if "job work" in one.getMessage()]
+    assert said.getMessage() == "job work stops, execution 7, attempt 9: it was cancelled"
+    assert (said.levelname, said.exc_info) == ("INFO", None)
 
 
 async def test_a_function_that_blocks_runs_in_a_thread() -> None:

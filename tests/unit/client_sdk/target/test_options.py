@@ -1,11 +1,26 @@
 """What @job takes, and what it refuses (SPEC section 16)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from client_sdk import Client
 from client_sdk.errors import DeclarationError
-from client_sdk.target import job
+from client_sdk.target import JobOptions, Service, job
+from client_sdk.target.options import OTHER_WORDS
+
+
+def test_a_decorator_without_parentheses_is_explained() -> None:
+    """`@job` and `@service.job`: a hint instead of a TypeError about arguments."""
+
+    def work() -> None: ...
+
+    service = Service("files", client=Client(), signals=())
+    for decorator, name in ((job, "@job()"), (service.job, "@service.job()")):
+        with pytest.raises(DeclarationError) as caught:
+            decorator(work)  # type: ignore[arg-type]
+        assert str(caught.value).startswith(f"write {name} with parentheses")
 
 
 def test_what_cannot_be_declared_is_said() -> None:
@@ -42,8 +57,21 @@ def test_what_cannot_be_declared_is_said() -> None:
         ({"request": []}, "takes no request: its one step calls the function"),
         ({"check_url": "http://x"}, "takes no check_url: how far it is"),
         ({"active": 0}, "start_policy='manual'"),
-        ({"jobId": "x"}, "takes no jobId: did you mean job_id?"),
+        ({"jobId": "x"}, "unknown option 'jobId': did you mean job_id?"),
         ({"time_out_seconds": 5}, "did you mean timeout_seconds?"),
+        ({"every": "5m"}, "unknown option 'every': a period is timer={'period': '5m'}"),
+        ({"every": 90}, "a period is timer={'period': '90s'}"),
+        ({"every": timedelta(minutes=2)}, "a period is timer={'period': '120s'}"),
+        ({"interval": None}, "a period is timer={'period': '5m'}"),
+        ({"hours": 2}, "a period is timer={'period': '2h'}"),
+        ({"cron": "*/5 * * * *"}, "unknown option 'cron': a schedule is timer={'period': '*/5 * * * *'}"),
+        ({"schedule": "@daily"}, "a schedule is timer={'period': '@daily'}"),
+        ({"timeout": 30}, "unknown option 'timeout': the limit of the work is timeout_seconds=30"),
+        ({"retries": 4}, "retries are policies: retry=[{'errorEquals': '*', 'maxAttempts': 4}]"),
+        ({"timezone": "Asia/Shanghai"}, "timer={'period': '0 6 * * *', 'timezone': 'Asia/Shanghai'}"),
+        ({"async": True}, "asynchronous=True"),
+        ({"tags": ["a"]}, "labels={'key': 'value'} describe a job"),
+        ({"name": "x"}, "did you mean job_name?"),
         ({"zzz": 5}, "remove it or check its spelling"),
         ({"step": {"url": "queue://work"}}, "step takes no url: it is the function's own; work for a queue"),
         ({"step": {"serviceName": "x"}}, "step takes no serviceName"),
@@ -59,3 +87,12 @@ def test_nothing_that_is_given_is_ignored(options: dict[str, Any], said: str) ->
     with pytest.raises(DeclarationError) as caught:
         job(**options)(lambda: None)  # type: ignore[typeddict-item]
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", OTHER_WORDS)
+def test_words_of_other_schedulers_are_translated(name: str) -> None:
+    """Each is refused with an option that exists, whatever its value is."""
+    for value in ("1", 1, None, {}):
+        with pytest.raises(DeclarationError) as caught:
+            job(**{name: value})(lambda: None)  # type: ignore[misc]
+        assert any(f"{option}=" in str(caught.value) for option in JobOptions.__annotations__)

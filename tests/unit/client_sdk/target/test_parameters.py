@@ -3,9 +3,11 @@
 from datetime import timedelta
 from typing import Annotated, Any
 
+import fastapi
 import pytest
 from pydantic import Field
 
+from client_sdk.errors import DeclarationError
 from client_sdk.target import Execution
 from client_sdk.target.parameters import Parameters, WrongParameters
 from scheduler_service.engine.parameters import check_parameters
@@ -47,3 +49,51 @@ def test_parameters_take_what_pydantic_takes() -> None:
     with pytest.raises(WrongParameters) as caught:
         parameters.read(b'{"model_config": 0, "json": ["a", 7]}')
     assert [flaw.pointer for flaw in caught.value.flaws] == ["/model_config", "/json/1"]
+
+
+class Mailer:
+    """A class that pydantic cannot read."""
+
+
+def make_window() -> Window:
+    return Window(start=1)
+
+
+def test_dependencies_of_other_frameworks_are_refused() -> None:
+    """Nobody resolves them here, and a caller could supply the dependency: classes and provide do that."""
+
+    def by_default(window: Window = fastapi.Depends(make_window)) -> None: ...  # noqa: B008
+
+    def by_annotation(window: Annotated[Window, fastapi.Depends(make_window)]) -> None: ...
+
+    def of_request(days: int = fastapi.Query(3)) -> None: ...
+
+    for function, name in ((by_default, "window"), (by_annotation, "window"), (of_request, "days")):
+        with pytest.raises(DeclarationError) as caught:
+            Parameters(function)
+        assert f"{function.__qualname__}: parameter {name} is " in str(caught.value)
+
+    def constrained(days: Annotated[int, fastapi.Query(ge=1)] = 3) -> None: ...
+
+    assert Parameters(constrained).schema["properties"]["days"]["minimum"] == 1
+    for function in (by_default, by_annotation):
+        with pytest.raises(DeclarationError, match="dependencies come by a class and provide=…"):
+            Parameters(function)
+
+
+def test_a_plain_class_is_no_type_of_a_parameter() -> None:
+    """One sentence says which one and what to write."""
+
+    def plain(mailer: Mailer) -> None: ...
+
+    def among_others(mailers: list[Mailer]) -> None: ...
+
+    for function, name in ((plain, "mailer"), (among_others, "mailers")):
+        with pytest.raises(DeclarationError) as caught:
+            Parameters(function)
+        said = str(caught.value)
+        assert said.startswith(f"{function.__qualname__}: parameter {name} of type ")
+        assert "Mailer" in said
+        assert said.endswith("what the application injects comes by a class and provide=…")
+        assert "\n" not in said
+        assert "pydantic-core" not in said

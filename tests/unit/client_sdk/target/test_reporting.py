@@ -8,10 +8,10 @@ import pytest
 
 from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
-from client_sdk.target import Execution
+from client_sdk.target import Execution, job
 from client_sdk.target.reporting import AttemptReport, FeedbackReporter, read_feedback_url
-from tests.unit.client_sdk.lines import LossyLine, Waits, problem
-from tests.unit.client_sdk.registry import Registry
+from tests.unit.client_sdk.lines import LossyLine, Waits, problem, serving
+from tests.unit.client_sdk.registry import Registry, registered
 from tests.unit.client_sdk.target.scheduled import scheduled
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +53,26 @@ async def test_an_end_is_told_until_it_is_taken() -> None:
     await told.report(AttemptReport(status="succeed", data={"rows": 1}))
     assert len(waits.seconds) == 20
     assert str(line.sent[-1].url) == "http://scheduler.test/base/jobs/a:b/feedback/7?token=t&shard=2"
+
+
+async def test_tokens_and_heartbeats_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """At no level, nor by the HTTP client: what a log has is read by many."""
+    caplog.set_level("DEBUG")
+    token = "secret-of-this-attempt"
+    async with registered(jobs=[noted]) as (service, registry), serving(service) as url:
+        await service.start()
+        feedback_url = f"http://scheduler.test/jobs/noted/feedback/1?token={token}"
+        async with httpx.AsyncClient(base_url=url) as http:
+            for wrong in (feedback_url, feedback_url.replace("/feedback/1", "/elsewhere")):
+                await http.post("/punctual/jobs/noted", headers={"Feedback-Url": wrong}, json={})
+        await registry.until(lambda: registry.reports and registry.told.count("heartbeat") >= 3)
+    said = [record.getMessage() for record in caplog.records]
+    assert token not in "".join(said)
+    assert not [line for line in said if "scheduler.test" in line or "heartbeat" in line]
+
+
+@job(job_id="noted", asynchronous=True)
+async def noted() -> None: ...
 
 
 async def _taking(scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:

@@ -1,6 +1,7 @@
 """One lease: renewed while its work goes on, and watched for its loss (SPEC section 13)."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -53,6 +54,20 @@ async def test_work_stops_when_its_lease_is_lost() -> None:
         await stopped.wait()
     assert queue.completed == []
     assert "refused" not in queue.told
+
+
+async def test_at_its_deadline_the_queue_is_asked() -> None:
+    """The answer says that the work is not awaited any more, or, after a downtime, that it still is."""
+    queue, waits = Queue(renew_seconds=30), Waits()
+    deadline = datetime(2026, 1, 1, 0, 0, 50, tzinfo=UTC)
+    held = lease(
+        queue, waits, steady=lambda: sum(waits.seconds), deadline=deadline, leaseSeconds=60, renewSeconds=30
+    )
+    queue.held["one"] = {}
+    keeping = asyncio.create_task(held.keep())
+    await queue.until(lambda: len(queue.renewals) >= 4)
+    keeping.cancel()
+    assert waits.seconds[:4] == [30, 20.25, 30, 30]
 
 
 @pytest.mark.parametrize(("outage", "least", "most"), [(0, 60, 62), (300, 360, 362)])

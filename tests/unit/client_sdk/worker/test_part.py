@@ -1,6 +1,8 @@
 """One claimed part: held until its moment, worked at, completed (SPEC section 13)."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,23 @@ async def test_data_of_a_failure_that_is_no_json_is_told() -> None:
     assert "PydanticSerializationError" in (end.message or "")
 
 
+async def test_work_knows_until_when_it_is_awaited() -> None:
+    """As a call does; a queue of an earlier version does not say it."""
+    queue, worker = Queue(), make()
+
+    @worker.job(job_id="look")
+    def look(execution: Execution) -> list[Any]:
+        return [execution.deadline, execution.is_wanted]
+
+    async with running(worker, queue):
+        headers = {"X-Scheduling-Job-Id": "look", "X-Scheduling-Deadline": "2030-01-01T00:00:00.000Z"}
+        await queue.publish("look", request={"headers": headers})
+        await queue.until_completed(1)
+        await queue.publish("look")
+        await queue.until_completed(2)
+    assert [end.data for _, end in queue.completed] == [["2030-01-01T00:00:00Z", True], [None, True]]
+
+
 async def test_what_nobody_meant_is_tried_again_here() -> None:
     """Under the same lease; when it is enough the part has failed (004: retries happen locally)."""
     queue, worker, times = Queue(), make(), []
@@ -73,7 +92,72 @@ async def test_what_nobody_meant_is_tried_again_here() -> None:
         await queue.until_completed(2)
     good, bad = (end for _, end in queue.completed)
     assert (good.status, good.data) == ("succeed", 3)
-    assert (bad.error, bad.message, len(times)) == ("500", "RuntimeError: try 3", 3)
+    assert (bad.error, len(times)) == ("500", 3)
+    assert bad.message == "RuntimeError: try 3 (tried 3 times)"
+
+
+@pytest.mark.parametrize(
+    ("given", "tries", "waited"),
+    [({"maxUnexpectedRetries": 2, "unexpectedRetryDelaySeconds": 7}, 3, [7, 7]),
+     ({"maxUnexpectedRetries": 0, "unexpectedRetryDelaySeconds": 7}, 1, []),
+     ({}, 4, [10, 10, 10])],
+)  # fmt: skip
+async def test_the_part_says_how_often_it_is_tried(given: Any, tries: int, waited: list[float]) -> None:
+    """A queue of an earlier version does not say it: then three retries, 10 s apart."""
+    queue, waits, times = Queue(), Waits(), []
+    kept = lease(queue, Waits(), steady=lambda: 0.0, renewSeconds=30)
+    queue.held["one"] = {}
+
+    @job(job_id="broken")
+    def broken() -> None:
+        times.append(1)
+        raise RuntimeError("no")
+
+    said = {"lease": "one", "leaseUntil": "2026-01-01T00:01:00Z", "executionId": "e", "requestCounts": 1}
+    work = answers.Work.model_validate(said | {"request": {}} | given)
+    await do_part(work, find=lambda _: broken, lease=kept, retry=None, pause=waits)
+    assert (len(times), waits.seconds) == (tries, waited)
+
+
+async def test_work_that_ran_over_its_time_is_logged_so(caplog: pytest.LogCaptureFixture) -> None:
+    """With its job and the last error of its function; the queue says "cancelled" of that too."""
+    caplog.set_level("INFO", "client_sdk")
+    queue = Queue()
+
+    @job(job_id="slow")
+    async def slow() -> None:
+        raise RuntimeError("oops")
+
+    async def paused(_: float) -> None:
+        failed.set()
+        await asyncio.Event().wait()
+
+    async def renewed(_: float) -> None:
+        await failed.wait()
+
+    deadline, failed = datetime(2026, 1, 1, tzinfo=UTC), asyncio.Event()
+    headers = {"X-Scheduling-Job-Id": "slow", "X-Scheduling-Deadline": deadline.isoformat()}
+    queue.held["one"] = {}
+    queue.cancelled.add("one")
+    for late, why in ((1, "it ran over timeoutSeconds"), (-1, "the execution was cancelled")):
+        held = lease(queue, renewed, steady=lambda: 0.0)  # type: ignore[arg-type]
+        moment = deadline + timedelta(seconds=late)
+        await do_part(
+            part(headers),
+            find=lambda _: slow,
+            lease=held,
+            retry=AT_ONCE,
+            clock=moment.timestamp,
+            pause=paused,
+        )
+        said = f"job slow stops, execution e: {why}; its last error: RuntimeError: oops"
+        assert caplog.records[-1].getMessage() == said
+
+
+def part(headers: dict[str, str]) -> answers.Work:
+    """One part under the lease `one`."""
+    given = {"lease": "one", "executionId": "e", "requestCounts": 1, "request": {"headers": headers}}
+    return answers.Work.model_validate(given | {"leaseUntil": "2026-01-01T00:01:00Z"})
 
 
 async def test_work_outlives_an_outage_that_is_longer_than_its_lease() -> None:

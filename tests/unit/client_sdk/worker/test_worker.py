@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from client_sdk import Client
+from client_sdk import Client, JobFailed
 from client_sdk.errors import DeclarationError, Unauthorized
 from client_sdk.target import Execution, job
 from tests.unit.client_sdk.queue import Queue
@@ -29,6 +29,34 @@ async def test_work_is_claimed_done_and_completed() -> None:
     assert (lease, end.status) == ("lease-1", "succeed")
     assert end.data == {"sum": 3, "key": "life-1-0", "number": 1}
     assert queue.claims[0].instance_id == "one"
+
+
+async def test_a_class_does_the_work_of_a_queue() -> None:
+    """Each part has an object of its own, with what the application injects."""
+    made: list[object] = []
+
+    def provide(declared: type[Any]) -> Any:
+        made.append(declared)
+        return declared(2)
+
+    queue, worker = Queue(), make(provide=provide)
+
+    class Scale:
+        def __init__(self, factor: int) -> None:
+            self.factor = factor
+
+        async def run(self, size: int) -> int:
+            return size * self.factor
+
+    worker.job(job_id="scale")(Scale)
+    async with running(worker, queue):
+        for size in (1, 2):
+            await queue.publish("scale", {"size": size})
+        await queue.until_completed(2)
+    assert sorted(end.data for _, end in queue.completed) == [2, 4]
+    assert made == [Scale, Scale]
+    with pytest.raises(DeclarationError, match="its constructor takes factor"):
+        make().job(job_id="scale")(Scale)
 
 
 async def test_jobs_of_a_worker_are_registered() -> None:
@@ -95,8 +123,8 @@ async def test_work_stops_when_it_is_cancelled() -> None:
     assert queue.completed == []
 
 
-async def test_a_completion_after_the_lease_does_not_count() -> None:
-    """The queue refuses it, and the worker goes on with other work."""
+async def test_a_completion_after_the_lease_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
+    """The queue refuses it: the worker logs that with the reason, and goes on with other work."""
     queue, worker, begun, go = Queue(), make(), asyncio.Event(), asyncio.Event()
 
     @worker.job(job_id="slow")
@@ -113,6 +141,30 @@ async def test_a_completion_after_the_lease_does_not_count() -> None:
         await queue.until_completed(1)
     assert "refused" in queue.told
     assert [lease for lease, _ in queue.completed] == ["lease-2"]
+    said = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert [one for one in said if "had no effect" in one] == ["the end of life-1 had no effect: lease_lost"]
+
+
+async def test_what_a_worker_does_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """What it claims, what failed as its function meant, and its end."""
+    caplog.set_level("INFO", "client_sdk")
+    queue, worker = Queue(), make()
+
+    @worker.job(job_id="fail")
+    async def fail() -> None:
+        raise JobFailed("locked", error="E1")
+
+    async with running(worker, queue):
+        await queue.publish("fail")
+        await queue.until_completed(1)
+    said = [one.getMessage() for one in caplog.records if one.name == "client_sdk"]
+    assert said == [
+        "work/one is registered without an address with 1 job",
+        "work/one claims from queue work, 1 at once",
+        "job fail failed, execution 1, attempt 1, with E1: locked",
+        "work/one drains: 0 executions run, up to 30 s",
+        "work/one has drained",
+    ]
 
 
 async def test_a_worker_stops_gracefully() -> None:

@@ -41,7 +41,14 @@ async def running(worker: Worker, queue: Queue) -> AsyncIterator[None]:
 
 
 def lease(
-    queue: Queue, waits: Waits, *, steady: Any, outage: float = 0, line: Any = None, **work: Any
+    queue: Queue,
+    waits: Waits,
+    *,
+    steady: Any,
+    outage: float = 0,
+    line: Any = None,
+    deadline: datetime | None = None,
+    **work: Any,
 ) -> Lease:
     connection = Connection(
         url="http://scheduler.test", key=None, timeout=30, patience=Patience(retries=0),
@@ -51,7 +58,10 @@ def lease(
     given["leaseUntil"] = datetime(2026, 1, 1, 0, 1, tzinfo=UTC).isoformat()
     wall = datetime(2026, 1, 1, tzinfo=UTC).timestamp
     read = answers.Work.model_validate(given | work)
-    return Lease(queues=Queues(connection), work=read, outage=outage, wall=wall, steady=steady, pause=waits)
+    return Lease(
+        queues=Queues(connection), work=read, deadline=deadline, outage=outage, wall=wall, steady=steady,
+        pause=waits,
+    )  # fmt: skip
 
 
 class Outage(Waits):

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
+
 from scheduler_service.domain.effects import PublishParts
-from scheduler_service.domain.events import PartEnded, Triggered
-from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart
+from scheduler_service.domain.events import LeasesChanged, PartEnded, Triggered
+from scheduler_service.domain.parts import LeaseChange, PartEnd, PartName, QueuedPart
 from scheduler_service.domain.wire import OutboundRequest
 from tests.unit.engine.rig import Rig
 
@@ -23,6 +25,13 @@ def queued(step: dict[str, Any] | None = None, **members: Any) -> Rig:
 def parts_of(rig: Rig) -> list[QueuedPart]:
     """All parts that were published."""
     return [part for effect in rig.of(PublishParts, rig.effects) for part in effect.parts]
+
+
+def claimed(rig: Rig, index: int = 0, *, serial: int = 1, by: str = "w", lost: bool = False) -> Any:
+    """A part of the newest attempt was claimed at this moment, or its lease was lost."""
+    change = LeaseChange(serial, by, rig.steady, lost)
+    name = msgspec.structs.replace(parts_of(rig)[-1].name, index=index)
+    return rig.deliver(LeasesChanged(name, (change,))).reply
 
 
 def end(rig: Rig, index: int = 0, said: PartEnd | None = None, **members: Any) -> Any:

@@ -106,6 +106,16 @@ def test_a_crash_sends_only_the_open_parts_again() -> None:
     assert steps_of(rig)[-1].exchange.response_body == b'[0,{"n":1},2]'
 
 
+def test_a_part_that_is_sent_again_is_awaited_anew() -> None:
+    """For what is left of the attempt by then."""
+    rig = parted(SHARDED, "a", "b", qos=1, timeoutSeconds=600, **{"async": True})
+    assert [part.request.awaited for part in parts_of(rig)] == [600_000, 600_000]
+    rig.wall += 10_000
+    rig.steady += 10_000
+    rig.restart()
+    assert [part.request.awaited for part in parts_of(rig)] == [590_000, 590_000]
+
+
 def test_a_crash_repeats_a_search() -> None:
     """A step, or a part, that looked for an instance looks again."""
     rig = Rig(request=[SHARDED], qos=1)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scheduler_service.domain.effects import MarkDraining, ResolveInstances
+from scheduler_service.domain.effects import MarkDraining, MarkRefused, ResolveInstances
 from scheduler_service.domain.events import CallEnded, FeedbackArrived, Triggered, Unsent
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import FeedbackSeen, Noted
@@ -44,7 +44,7 @@ def test_the_owner_and_the_gateway_are_called_directly(url: str) -> None:
     """They have no instances to choose from."""
     rig = Rig(request=[{"url": url}])
     rig.instances = None
-    rig.create()
+    rig.create(restored=True)
     rig.deliver(Triggered())
     assert rig.request.url == url
     assert rig.request.base == ""
@@ -104,6 +104,39 @@ def test_a_draining_instance_costs_no_attempt() -> None:
     assert rig.states() == [S.SUCCEEDED]
     assert rig.execution(1).attempt_count == 1
     assert [note.kind for note in rig.of(Noted, rig.records)] == ["draining"]
+
+
+def refuse(rig: Rig, index: int) -> None:
+    """The instance of the part that was sent as the `index`th was not reached."""
+    fault = Fault(FaultKind.CONNECT, f"refused by {index}", 3, unsent=True)
+    rig.deliver(CallEnded(parts_of(rig)[index].token, fault))
+
+
+def test_an_instance_that_was_not_reached_costs_no_attempt() -> None:
+    """It is marked; another one gets the same request, and none is tried twice in an attempt."""
+    rig = parted({"url": "service://shop/x"}, "a", route="random", qos=1)
+    refuse(rig, 0)
+    assert rig.of(MarkRefused, rig.effects) == [MarkRefused("default", "shop", "a")]
+    rig.resolve("b")
+    assert parts_of(rig)[1].request.headers == parts_of(rig)[0].request.headers
+    refuse(rig, 1)
+    assert rig.of(ResolveInstances, rig.effects)[-1].excluded == ("a", "b")
+    rig.resolve("c")
+    answer(rig, 2)
+    ended = rig.execution(1)
+    assert (ended.state, ended.attempt_count) == (S.SUCCEEDED, 1)
+
+
+def test_where_nobody_is_reached_the_last_fault_ends_the_attempt() -> None:
+    """As a failed connection to any target, which policies for `500` retry (SPEC section 5)."""
+    rig = parted({"url": "service://shop/x"}, "a", route="random", retry=[{"errorEquals": "500"}])
+    refuse(rig, 0)
+    rig.resolve()
+    assert rig.states() == [S.FAILED]
+    (step,) = steps_of(rig)
+    assert (step.instance, step.error, step.exchange.fault) == ("a", "500", "refused by 0")
+    rig.pass_time(1_000)
+    assert rig.of(ResolveInstances, rig.effects)[-1].excluded == ()
 
 
 def test_503_without_the_mark_is_an_answer() -> None:

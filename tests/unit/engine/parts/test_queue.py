@@ -19,7 +19,7 @@ from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.replies import Refusal, Taken, Unchanged
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode
-from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, end, parts_of, queued
+from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, claimed, end, parts_of, queued
 from tests.unit.engine.rig import START, Rig, program
 
 LOST = PartEnd(
@@ -126,8 +126,9 @@ def test_cancelling_withdraws_the_parts() -> None:
 
 
 def test_an_attempt_over_its_limit_withdraws_its_parts() -> None:
-    """Waiting in the queue counts as well."""
+    """The limit counts from the first claim."""
     rig = queued()
+    claimed(rig)
     rig.pass_time(60_000)
     assert rig.execution(1).error == "500"
     assert rig.of(WithdrawParts, rig.effects) == [WithdrawParts("uid", 1, 1)]
@@ -275,11 +276,12 @@ def test_what_a_failed_part_gave_is_kept() -> None:
 def test_an_attempt_over_its_limit_tells_what_nobody_completed() -> None:
     """The parts that are still in the queue, or in work, each with its request and `timeout`."""
     rig = queued(STEP | {"parallelism": 2, "body": "${schedulingShardIndex}"})
+    claimed(rig, 0)
     end(rig, 1)
     rig.pass_time(60_000)
     done, open_one = steps_of(rig)
     assert (done.part, done.error) == (1, None)
-    assert (open_one.part, open_one.error, open_one.instance) == (0, "timeout", None)
+    assert (open_one.part, open_one.error, open_one.instance) == (0, "timeout", "w")
     assert json.loads(open_one.exchange.request_body or b"") == "0"
     assert open_one.exchange.request_headers == parts_of(rig)[0].request.headers
     assert open_one.exchange.duration == 60_000
@@ -287,8 +289,9 @@ def test_an_attempt_over_its_limit_tells_what_nobody_completed() -> None:
 
 
 def test_a_single_part_over_the_limit_is_the_step() -> None:
-    """Nobody claimed it in time."""
+    """Nobody completed it in time."""
     rig = queued()
+    claimed(rig)
     rig.pass_time(60_000)
     (step,) = steps_of(rig)
     assert (step.part, step.error, step.exchange.request_body) == (None, "timeout", b'{"n":1}')

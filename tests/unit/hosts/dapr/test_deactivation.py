@@ -8,7 +8,8 @@ from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Taken
 from scheduler_service.engine.scope import feedback_token
-from tests.conformance.hosts.houses import DaprHouse
+from scheduler_service.services.instances import Instance
+from tests.conformance.hosts.houses import DaprHouse, moved
 from tests.unit.hosts.house import asynchronous
 
 pytestmark = pytest.mark.anyio
@@ -30,3 +31,22 @@ async def test_a_job_that_comes_back_at_once_has_lost_nothing(cluster: DaprHouse
     assert await cluster.deliver(report) == Taken()
     await cluster.settle()
     assert cluster.executions() == {1: State.SUCCEEDED}
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_job_that_leaves_takes_its_watches_along(cluster: DaprHouse, qos: int) -> None:
+    """When the instance is lost, the node to which the job has moved alone was watching it."""
+    job_id = moved(cluster)
+    cluster.instances.register(
+        Instance("shop", "default", "a", "http://a.test", seen=cluster.clock.now().steady)
+    )
+    step = {"url": "service://shop/run"}
+    await cluster.create(job_id, **asynchronous(request=[step], timeoutSeconds=600, qos=qos))
+    await cluster.trigger(job_id)
+    await cluster.settle()
+    await cluster.add("two")
+    await cluster.advance(2_000)
+    await cluster.advance(60_000)
+    lost = [keys["executions"] for event, keys in cluster.log if event == "instance_lost"]
+    assert sorted(lost, key=str) == [0, 1]
+    assert [one.error for one in cluster.finished(job_id)] == ["instance_lost"]

@@ -2,8 +2,11 @@
 
 import pytest
 
+from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Started
+from scheduler_service.ports.delivery import Command
 from tests.conformance.hosts.houses import DaprHouse
+from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +36,8 @@ async def test_a_restored_job_belongs_to_the_service_that_declares_it() -> None:
 
     cluster = await DaprHouse(owner_of=owner_of).start()
     try:
-        await cluster.create(request=[{"url": "service:/run"}])
+        declared = describe(jobId="job", request=[{"url": "service:/run"}])
+        await cluster.host("job", Command(Created("", b"", owner="billing"), declared))
         await cluster.crash()
         cluster.world.state.clear()
         await cluster.advance(20_000)

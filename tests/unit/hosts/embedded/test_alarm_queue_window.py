@@ -65,7 +65,7 @@ async def test_a_store_that_is_away_is_asked_again() -> None:
     tower.set("job", wall=3_000)
     await tower.alarms.start()
     await tower.advance(2_000)
-    assert "alarms_unread" in tower.log
+    assert "alarms_not_read" in tower.log
     tower.store.is_down = False
     await tower.advance(2_000)
     assert tower.rung == ["job"]

@@ -292,8 +292,8 @@ async def test_a_job_that_cannot_be_read_does_not_stop_the_others() -> None:
     await house.start()
     await house.advance(3_000)
     assert len(house.executions("good")) >= 2
-    assert ("turn_broke", "bad") in {(event, keys.get("jobId")) for event, keys in house.log}
-    assert sum(event == "turn_broke" for event, _ in house.log) == 1
+    assert ("turn_failed", "bad") in {(event, keys.get("jobId")) for event, keys in house.log}
+    assert sum(event == "turn_failed" for event, _ in house.log) == 1
 
 
 async def test_triggers_beyond_the_limit_wait_their_turn() -> None:

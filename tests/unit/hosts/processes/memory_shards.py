@@ -8,8 +8,25 @@ from zlib import crc32
 
 import msgspec
 
-from scheduler_service.domain.effects import PublishParts, QueueWrite, ReconfigureParts, WithdrawParts
-from scheduler_service.domain.leases import Claim, EndedPart, Leased, Renewed, Sight, Swept
+from scheduler_service.domain.effects import (
+    AcceptChanges,
+    PublishParts,
+    QueueWrite,
+    ReconfigureParts,
+    WithdrawParts,
+)
+from scheduler_service.domain.leases import (
+    ChangedPart,
+    Claim,
+    EndedPart,
+    HeldPart,
+    Leased,
+    QueueFigures,
+    QueueQuery,
+    Renewed,
+    Sight,
+    Swept,
+)
 from scheduler_service.domain.parts import PartEnd, PartName
 from scheduler_service.hosts.processes.merged_catalogue import MergedCatalogue
 from scheduler_service.hosts.processes.merged_queues import MergedQueues
@@ -62,6 +79,8 @@ def _execution(write: QueueWrite) -> int:
             return parts[0].name.execute_number
         case ReconfigureParts(name=PartName(execute_number=number)) | WithdrawParts(execute_number=number):
             return number
+        case AcceptChanges(name=PartName(execute_number=number)):
+            return number
 
 
 Said = TypeVar("Said")
@@ -95,11 +114,20 @@ class Calls:
     async def extend(self, now: int) -> None:
         return await self._make("extend", partial(self._queues.extend, now))
 
-    async def drop(self, part_id: str) -> None:
-        return await self._make("drop", partial(self._queues.drop, part_id))
+    async def drop(self, part_id: str, *, is_known: bool = False) -> None:
+        return await self._make("drop", partial(self._queues.drop, part_id, is_known=is_known))
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         return await self._make("ended", partial(self._queues.ended, after, limit))
+
+    async def changed(self, after: str, limit: int) -> list[ChangedPart]:
+        return await self._make("changed", partial(self._queues.changed, after, limit))
+
+    async def figures(self, query: QueueQuery) -> list[QueueFigures]:
+        return await self._make("figures", partial(self._queues.figures, query))
+
+    async def held(self, query: QueueQuery) -> list[HeldPart]:
+        return await self._make("held", partial(self._queues.held, query))
 
     async def _make(self, name: str, call: Callable[[], Awaitable[Said]]) -> Said:
         self.made.append(name)

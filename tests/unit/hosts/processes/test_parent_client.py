@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.effects import CallPart, PublishParts, ResolveInstances, WithdrawParts
+from scheduler_service.domain.effects import (
+    CallPart,
+    PublishParts,
+    ReconfigureParts,
+    ResolveInstances,
+    WithdrawParts,
+)
 from scheduler_service.domain.parts import Chosen, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.processes.parent_client import (
@@ -39,7 +45,7 @@ class Scene:
         self.asked: list[str] = []
         self.woken: list[Any] = []
         self.parent = ParentService(
-            router=self.places, address_of=self.locate, wake_claimers=self.woken.append
+            router=self.places, address_of=self.locate, wake_claimers=lambda *told: self.woken.append(told)
         )
         self.instances.register(
             Instance("shop", "default", "i1", "http://i1.test", capacity=1, seen=self.clock.now().steady)
@@ -168,6 +174,18 @@ async def test_a_draining_instance_is_left_out_for_all() -> None:
         assert await scene.search(1) == ((), "random")
 
 
+async def test_an_instance_that_refuses_is_left_out_for_all() -> None:
+    """Until its next heartbeat: the search of another shard waits for it."""
+    async with opened() as scene:
+        scene.router.mark_refused("default", "shop", "i1")
+        search = asyncio.ensure_future(scene.search(1))
+        await scene.said()
+        assert not search.done()
+        scene.instances.renew("default", "shop", "i1", scene.clock.now().steady)
+        scene.clock.advance(250)
+        assert (await search)[0]
+
+
 class Target(Sender):
     """Notes where the directory would send."""
 
@@ -213,11 +231,14 @@ async def test_who_waits_for_instances_learns_of_them() -> None:
 
 
 async def test_work_for_queues_wakes_those_who_wait() -> None:
-    """By the names of the queues; what is withdrawn may concern any."""
+    """By the names of the queues, with the end of the first queue timeout; other writes may concern any."""
     async with opened() as scene:
         name = PartName("uid", 1, 1, 0, 0)
-        part = QueuedPart(name, "resize", 1, REQUEST, QueueOptions(), 0, 0, "job", "default")
+        part = QueuedPart(
+            name, "resize", 1, REQUEST, QueueOptions(queue_timeout=9), 0, 0, "job", "default", 5
+        )
         wake_parent_claimers(scene.connection, PublishParts((part, part)))
         wake_parent_claimers(scene.connection, WithdrawParts("uid", 1, 1))
+        wake_parent_claimers(scene.connection, ReconfigureParts(name, QueueOptions()))
         await scene.said()
-        assert scene.woken == [[("default", "resize")], None]
+        assert scene.woken == [([("default", "resize")], 14), (None, None), (None, 0)]

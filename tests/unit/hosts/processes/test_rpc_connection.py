@@ -126,7 +126,7 @@ async def test_a_fault_is_told_without_its_text() -> None:
         with pytest.raises(OtherProcessFault) as caught:
             await ours.connection.call("fault", b"")
         assert "a secret" not in str(caught.value)
-        assert theirs.log == ["call_broke"]
+        assert theirs.log == ["call_failed"]
 
 
 async def test_a_cut_line_leaves_calls_uncertain() -> None:

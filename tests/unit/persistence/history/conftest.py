@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -13,8 +14,15 @@ from scheduler_service.persistence.history.writer import HistoryWriter
 class Room:
     """The whole room on one database; what the writer reported is kept."""
 
-    def __init__(self, url: str, pending_bytes: int = 64 << 20) -> None:
-        self.database = HistoryDatabase(url=url, durability="process")
+    def __init__(
+        self,
+        url: str,
+        *,
+        pending_bytes: int = 64 << 20,
+        flush_seconds: float = 0.01,
+        faults: FaultPoints | None = None,
+    ) -> None:
+        self.database = HistoryDatabase(url=url, durability="process", faults=faults)
         self.confirmed: list[tuple[str, int]] = []
         self.troubles: list[str | None] = []
         self.reads = HistoryReads(database=self.database)
@@ -23,7 +31,7 @@ class Room:
             on_written=self.confirmed.extend,
             on_trouble=self.troubles.append,
             pending_bytes=pending_bytes,
-            flush_seconds=0.01,
+            flush_seconds=flush_seconds,
             pauses_seconds=(0.01,),
         )
 

@@ -22,6 +22,19 @@ EVERYTHING = ExecutionQuery(tenant="default")
 LONG_NOTE = "x" * 40_000
 
 
+class Commits:
+    """Counts commits."""
+
+    count = 0
+
+    def before(self, point: str) -> None:
+        """Nothing has happened yet."""
+
+    def after(self, point: str) -> None:
+        """One more."""
+        self.count += 1
+
+
 def note(number: int, text: str = "a line") -> Noted:
     return Noted(execute_number=number, at=START, kind="note", text=text)
 
@@ -52,6 +65,36 @@ async def test_a_flush_of_nothing_returns(room: Room) -> None:
     room.writer.append(batch(1, execution()), durable=True)
     await room.writer.flush()
     await room.writer.flush()
+
+
+async def test_readers_at_the_same_time_share_one_write(tmp_path: object) -> None:
+    """A flush is not a write: those who ask together wait for the same one, and one of nothing for none."""
+    commits = Commits()
+    room = Room(f"sqlite:///{tmp_path}/history.db", faults=commits)
+    for number in range(1, 4):
+        room.writer.append(batch(number, execution(number)), durable=True)
+    await asyncio.gather(*(room.writer.flush() for _ in range(50)))
+    await asyncio.gather(*(room.writer.flush() for _ in range(50)))
+    assert commits.count == 1
+    assert await count(room, "executions") == 3
+    await room.close()
+
+
+async def test_a_reader_hurries_a_writer_at_rest_alone(tmp_path: object) -> None:
+    """Under load its records come with the load that is gathered anyway: readers cost firings nothing."""
+    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=600)
+    for number in range(1, BUSY_BATCHES + 1):
+        room.writer.append(batch(number, execution(number)), durable=False)
+    await room.writer.flush()
+    room.writer.append(batch(1_000, execution(1_000)), durable=False)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await room.writer.flush()
+    newest = ExecutionQuery(tenant="default", limit=1)
+    assert [one["executeNumber"] for one in (await room.reads.executions(newest)).items] == [BUSY_BATCHES]
+    await room.writer.close()
+    assert [one["executeNumber"] for one in (await room.reads.executions(newest)).items] == [1_000]
+    await room.close()
 
 
 async def test_a_later_batch_updates_and_an_earlier_one_does_not(room: Room) -> None:

@@ -27,7 +27,7 @@ SAME = settings(deadline=None, max_examples=40, suppress_health_check=[HealthChe
 async def read_all(store: OpenStore) -> list[Any]:
     """Everything that the port shows."""
     found: list[Any] = [await store.load(job_id) for job_id in "ab"]
-    found += [await store.definition(uid, revision) for uid in "uv" for revision in (1, 2)]
+    found += [await store.definition(uid, revision) for uid in "uvwx" for revision in (1, 2)]
     found += [await store.recall("s", key, 0) for key in "kl"]
     found += [await store.due_wall(100, 10), await store.due_steady(100, 10), await store.open_jobs("", 10)]
     found += [await store.deliveries("", 10), await store.unwritten(("", 0), 10), await store.clock_skew()]

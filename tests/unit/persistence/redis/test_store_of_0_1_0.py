@@ -16,7 +16,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.ports.catalogue import JobQuery
 from tests.redis_server import RedisServer
 from tests.unit.persistence.redis.opening import open_at
-from tests.unit.persistence.samples import RECORDS, commit
+from tests.unit.persistence.samples import RECORDS_OF_0_1_0, commit
 
 pytestmark = pytest.mark.anyio
 DUMP = Path(__file__).parent.parent / "of_0_1_0" / "redis.json"
@@ -51,7 +51,7 @@ async def test_a_redis_of_0_1_0_goes_on(server: RedisServer) -> None:
         assert (stored.sequence, stored.document, stored.due) == (1, b"doc", Due(wall=5000))
         assert await store.definition("u", 1) == b'{"jobId":"living"}'
         assert [one.delivery_id for one in await store.deliveries("", 9)] == ["d1"]
-        assert [one.records for one in await store.unwritten(("", 0), 9)] == [RECORDS]
+        assert [one.records for one in await store.unwritten(("", 0), 9)] == [RECORDS_OF_0_1_0]
         kept = await store.recall("jobs/living/trigger", "key", 0)
         assert kept is not None
         assert kept.answer == b"answer"

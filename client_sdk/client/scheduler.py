@@ -1,0 +1,67 @@
+"""`client.scheduler`: figures, nodes, what is planned, and previews without a job (SPEC section 10)."""
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from client_sdk.client.connection import Connection, parse
+from client_sdk.client.jobs import write_moment
+from client_sdk.client.paging import PAGE, iterate
+from client_sdk.models import Timer, answers
+
+
+class Scheduler:
+    """One scheduler as a whole. Every method raises SdkError."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def statistics(self) -> answers.Statistics:
+        """What is due and running now, and the outcomes and lateness of the last hour."""
+        return await self._connection.read(answers.Statistics, "/stats")
+
+    async def nodes(self) -> list[answers.Node]:
+        """The scheduler's processes. Raises Absent where the service does not list them."""
+        return (await self._connection.read(answers.Listing[answers.Node], "/nodes")).items
+
+    def upcoming(
+        self,
+        *,
+        planned_from: datetime | None = None,
+        planned_to: datetime | None = None,
+        page: int = PAGE,
+    ) -> AsyncIterator[answers.Planned]:
+        """The planned firings of all jobs, the soonest first; by default of the next 24 hours."""
+        query = {"from": write_moment(planned_from), "to": write_moment(planned_to)}
+        return iterate(self._connection, answers.Planned, "/upcoming", page=page, **query)
+
+    async def preview_timer(
+        self,
+        timer: Timer | Mapping[str, Any] | None,
+        *,
+        count: int | None = None,
+        until: datetime | None = None,
+    ) -> answers.Preview:
+        """A timer as text, and its firings, if a job with it were created now. Raises Invalid."""
+        wire = (
+            timer.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            if isinstance(timer, Timer)
+            else timer
+        )
+        members = {"timer": wire, "count": count, "until": write_moment(until)}
+        body = {name: value for name, value in members.items() if value is not None}
+        return parse(
+            answers.Preview, (await self._connection.send("POST", "/timers/preview", body=body)).data
+        )
+
+    async def preview_template(
+        self,
+        template: Any,
+        root: Mapping[str, Any] | None = None,
+        *,
+        place: Literal["body", "url", "header"] = "body",
+    ) -> Any:
+        """The value of a template on this root. Raises Invalid as the creation of a job would."""
+        body = {"template": template, "root": dict(root or {}), "place": place}
+        envelope = await self._connection.send("POST", "/templates/preview", body=body)
+        return parse(answers.TemplateValue, envelope.data).value

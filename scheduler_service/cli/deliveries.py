@@ -1,0 +1,74 @@
+"""`punctual deliveries …`: notifications on their way and in the outbox."""
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from scheduler_service.cli.connection import connect
+from scheduler_service.cli.execution_page import last_try, reference_by_id
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url
+from scheduler_service.cli.output import Column, Format, note, show_page
+
+app = typer.Typer(no_args_is_help=True, help="List notifications, send them again, or give them up.")
+DeliveryId = Annotated[str, typer.Argument(help="The delivery's id.", metavar="DELIVERY_ID")]
+
+
+COLUMNS = (
+    Column("deliveryId"),
+    Column("execution", reference_by_id, free=True),
+    "event",
+    "state",
+    Column("last", last_try, free=True, spare=True),
+    Column("tries", lambda row: len(row["attempts"]), spare=True),
+    Column("url", free=True, spare=True),
+)
+
+
+@app.command("list")
+def list_deliveries(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    job: Annotated[str | None, typer.Option(help="Only of this job.")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="pending, delivered, failed, outbox, superseded or dismissed.")
+    ] = None,
+    event: Annotated[str | None, typer.Option(help="Only of this event, as finalFailed.")] = None,
+) -> None:
+    """List notifications, the newest first.
+
+    Example: punctual deliveries list --state outbox
+    """
+    filters = {"jobId": job, "state": state, "event": event}
+    page = connect(url, key).get("/deliveries", **filters, limit=limit, cursor=cursor)
+    has_filters = any(value is not None for value in filters.values())
+    empty = "no deliveries match" if has_filters else "no deliveries; jobs with notification make them"
+    show_page(page, output, COLUMNS, empty=empty)
+
+
+@app.command("resend")
+def resend(delivery_id: DeliveryId, url: Url = None, key: Key = None) -> None:
+    """Try a notification again now.
+
+    Example: punctual deliveries resend DELIVERY_ID
+    """
+    connect(url, key).send("POST", f"{path_of(delivery_id)}/resend", body={})
+    note(f"{delivery_id} is tried again")
+
+
+@app.command("dismiss")
+def dismiss(delivery_id: DeliveryId, url: Url = None, key: Key = None) -> None:
+    """Give a notification up: it is not sent again.
+
+    Example: punctual deliveries dismiss DELIVERY_ID
+    """
+    connect(url, key).send("POST", f"{path_of(delivery_id)}/dismiss", body={})
+    note(f"{delivery_id} is dismissed")
+
+
+def path_of(delivery_id: str) -> str:
+    """The path of a delivery."""
+    return f"/deliveries/{quote(delivery_id, safe='')}"

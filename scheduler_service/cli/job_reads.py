@@ -1,0 +1,191 @@
+"""The commands of `punctual jobs` that show jobs, their firings, revisions and retries."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from scheduler_service.cli.connection import connect
+from scheduler_service.cli.job_page import show_job
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Since, Until, Url, read_ago
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    at,
+    length_text,
+    note,
+    show,
+    show_page,
+    show_rows,
+)
+
+JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB_ID")]
+LATEST_EXECUTIONS = 5
+
+
+def describe_latest(job: Any) -> str | None:
+    """`succeeded`, `terminated 500`: the outcome of the job's latest execution."""
+    latest = job["latestExecution"]
+    return None if latest is None else f"{latest['state']} {latest['error'] or ''}".rstrip()
+
+
+JOBS = (
+    Column("jobId", free=True),
+    Column("jobName", free=True),
+    "state",
+    Column("kind", spare=True),
+    at("nextFireTime"),
+    Column("latest", describe_latest),
+    Column("executeNumber", spare=True),
+    Column("revision", spare=True),
+)
+FIRINGS = (at("utc"), at("local"), Column("note", free=True))
+LEDGER = (
+    at("plannedAt"),
+    at("until", spare=True),
+    Column("count", spare=True),
+    "outcome",
+    Column("reason", free=True),
+    Column("execution", lambda row: _number_in(row["executionId"])),
+)
+REVISIONS = ("revision", at("createdAt"), Column("definition", lambda row: row["definition"], free=True))
+RETRIES = (
+    "retry",
+    Column("policy", lambda row: f"retry[{row['policy']}]"),
+    Column("wait", lambda row: length_text(row["waitMs"])),
+    Column("after", lambda row: length_text(row["afterMs"])),
+    "jitter",
+)
+ENDS = {
+    "policy_spent": "the policy is spent",
+    "limit": "maxRetries is reached",
+    "no_policy": "no policy of retry matches",
+    "never_retried": "this error is never retried",
+}
+
+
+def list_jobs(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    state: Annotated[str | None, typer.Option(help="active, paused or finished.")] = None,
+    text: Annotated[str | None, typer.Option(help="Part of an id or a name.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Only with this label, KEY:VALUE.")] = None,
+    system: Annotated[bool, typer.Option("--system", help="List the system's own jobs instead.")] = False,
+) -> None:
+    """List jobs.
+
+    Example: punctual jobs list --state active
+    """
+    filters = {"state": state, "text": text, "label": label or None}
+    query = {**filters, "limit": limit, "cursor": cursor, "system": "true" if system else None}
+    page = connect(url, key).get("/jobs", **query)
+    has_filters = any(filters.values())
+    empty = "no jobs match" if has_filters else "no jobs; create one with 'punctual jobs create -f FILE'"
+    show_page(page, output, JOBS, empty=empty)
+
+
+def get_job(job_id: JobId, url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Show a job: its timer as text, its next firing, its latest executions.
+
+    Example: punctual jobs get nightly
+    """
+    connection, path = connect(url, key), path_of(job_id)
+    job = connection.get(path)
+    if output is not Format.TABLE:
+        show(job, output)
+        return
+    latest = connection.get(f"{path}/executions", limit=LATEST_EXECUTIONS)["items"]
+    show_job(job, preview=connection.get(f"{path}/next", count=1), executions=latest)
+
+
+def next_firings(
+    job_id: JobId,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 10,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show a job's next firings.
+
+    Example: punctual jobs next nightly --count 3
+    """
+    show_coming(connect(url, key).get(f"{path_of(job_id)}/next", count=count), output)
+
+
+def list_firings(
+    job_id: JobId,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    since: Since = None,
+    until: Until = None,
+) -> None:
+    """Show what became of a job's planned firings, the newest first: fired, late or skipped.
+
+    Example: punctual jobs firings nightly --since 7d
+    """
+    query = {"from": read_ago(since), "to": read_ago(until), "limit": limit, "cursor": cursor}
+    page = connect(url, key).get(f"{path_of(job_id)}/firings", **query)
+    show_page(page, output, LEDGER, empty="no planned firing yet; triggers are executions alone")
+
+
+def list_revisions(
+    job_id: JobId,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> None:
+    """Show a job's definitions as they were, the oldest first.
+
+    Example: punctual jobs revisions nightly
+    """
+    page = connect(url, key).get(f"{path_of(job_id)}/revisions", limit=limit, cursor=cursor)
+    show_page(page, output, REVISIONS, empty="no revisions")
+
+
+def show_retry_plan(
+    job_id: JobId,
+    error: Annotated[str, typer.Option(help="The code with which every attempt fails.")] = "500",
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show the retries of an execution that fails with one error every time.
+
+    Example: punctual jobs retry-plan nightly --error timeout
+    """
+    plan = connect(url, key).get(f"{path_of(job_id)}/retry-plan", error=error)
+    if output is not Format.TABLE:
+        show(plan, output)
+        return
+    if plan["items"]:
+        show_rows(plan["items"], RETRIES)
+    number = len(plan["items"]) or "no"
+    end = "" if plan["reason"] is None else f"; then {ENDS.get(plan['reason'], plan['reason'])}"
+    note(f"{number} retries after the error {plan['error']}{end}")
+
+
+def show_coming(preview: dict[str, Any], output: Format) -> None:
+    """Prints the next firings of a timer."""
+    if output is not Format.TABLE:
+        show(preview, output)
+    elif preview["firings"]:
+        show_rows(preview["firings"], FIRINGS)
+    else:
+        note("no further firing")
+
+
+def path_of(job_id: str) -> str:
+    """The path of a job."""
+    return f"/jobs/{quote(job_id, safe=':')}"
+
+
+def _number_in(execution_id: str | None) -> str | None:
+    return None if execution_id is None else f"#{execution_id.rpartition('-')[2]}"

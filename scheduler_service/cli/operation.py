@@ -1,0 +1,86 @@
+"""`punctual nodes`, `stats` and `upcoming`: the scheduler as a whole."""
+
+from typing import Annotated, Any
+
+import typer
+
+from scheduler_service.cli.connection import connect
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, read_ahead
+from scheduler_service.cli.output import Column, Format, at, length_text, show, show_fields, show_page
+
+NODES = (
+    Column("nodeId", free=True),
+    "state",
+    Column("address", free=True),
+    Column("version", spare=True),
+    "jobsHeld",
+    "running",
+    at("lastHeartbeat"),
+)
+PLANNED = (
+    at("plannedAt"),
+    Column("jobId", free=True),
+    Column("jobName", free=True),
+    Column("kind", spare=True),
+)
+LAST_MINUTES = 5
+
+
+def list_nodes(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """List the scheduler's processes with their state and load.
+
+    Example: punctual nodes
+    """
+    show_page(connect(url, key).get("/nodes"), output, NODES, empty="no nodes")
+
+
+def list_upcoming(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    within: Annotated[
+        str | None,
+        typer.Option(help="Up to here: a time from now, as 2h, or a moment; default 1d.", metavar="MOMENT"),
+    ] = None,
+) -> None:
+    """List the planned firings of all jobs, the soonest first.
+
+    Example: punctual upcoming --within 2h
+    """
+    page = connect(url, key).get("/upcoming", to=read_ahead(within), limit=limit, cursor=cursor)
+    show_page(page, output, PLANNED, empty="nothing is planned within this time")
+
+
+def show_statistics(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
+    """Show what is due and running now, and the outcomes and lateness of the last hour.
+
+    Example: punctual stats
+    """
+    found = connect(url, key).get("/stats")
+    if output is not Format.TABLE:
+        show(found, output)
+        return
+    lateness = found["lateness"]
+    recent = found["perMinute"][-LAST_MINUTES:]
+    show_fields(
+        (
+            ("jobs", _count(found.get("jobs", {}))),
+            ("due now", found["due"]),
+            ("waiting", found["waiting"]),
+            ("running", found["running"]),
+            ("last hour", _count(found["byState"])),
+            ("lateness", ", ".join(f"{name} {length_text(lateness[name]) or '-'}" for name in lateness)),
+            (f"last {LAST_MINUTES} min", _describe(recent)),
+        )
+    )
+
+
+def _count(numbers: dict[str, int]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in numbers.items() if number) or "none"
+
+
+def _describe(minutes: list[dict[str, Any]]) -> str:
+    """Executions a minute, the oldest minute first."""
+    return ", ".join(str(minute["total"]) for minute in minutes) + " executions a minute"

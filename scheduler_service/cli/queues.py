@@ -1,0 +1,64 @@
+"""`punctual queues …`: what waits in pull queues, and who holds what."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from scheduler_service.cli.connection import connect
+from scheduler_service.cli.execution_page import reference_by_id
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url
+from scheduler_service.cli.output import Column, Format, at, moment_text, show, show_fields, show_page
+
+app = typer.Typer(no_args_is_help=True, help="What waits in pull queues, and who holds what.")
+Name = Annotated[str, typer.Argument(help="The queue's name.", metavar="NAME")]
+
+
+def _shard(row: Any) -> str | None:
+    return None if row["shardIndex"] is None else f"{row['shardIndex']} of {row['shardTotal']}"
+
+
+COLUMNS = (Column("name", free=True), "depth", at("oldestAt"), "held")
+HELD = (
+    Column("execution", reference_by_id, free=True),
+    Column("part", _shard),
+    Column("instanceId", free=True),
+    at("leaseUntil"),
+    Column("executionId", spare=True),
+)
+
+
+@app.command("list")
+def list_queues(
+    url: Url = None, key: Key = None, output: Output = Format.TABLE, limit: Limit = 50, cursor: Cursor = None
+) -> None:
+    """List the queues in which parts wait or are held.
+
+    Example: punctual queues list
+    """
+    page = connect(url, key).get("/queues", limit=limit, cursor=cursor)
+    show_page(page, output, COLUMNS, empty="no queue holds anything; a step with queue://NAME fills one")
+
+
+@app.command("get")
+def get_queue(
+    name: Name,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> None:
+    """Show how many parts wait in a queue, and who holds the others until when.
+
+    Example: punctual queues get images
+    """
+    queue = connect(url, key).get(f"/queues/{quote(name, safe='')}", limit=limit, cursor=cursor)
+    if output is not Format.TABLE:
+        show(queue, output)
+        return
+    oldest = moment_text(queue["oldestAt"])
+    show_fields([("depth", queue["depth"]), ("oldestAt", oldest), ("held", queue["held"])])
+    if queue["items"]:
+        print()
+    show_page(queue, output, HELD, empty="no part is held")

@@ -1,0 +1,73 @@
+"""`punctual templates …`: tries templates, without a job."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scheduler_service.cli.connection import connect
+from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.options import Key, Output, Url
+from scheduler_service.cli.output import Format, note_warnings, show
+
+app = typer.Typer(no_args_is_help=True, help="What a template would become, without a job.")
+
+
+@app.command("preview")
+def preview(
+    template: Annotated[str, typer.Argument(help="A text; in a body also a JSON value.", metavar="TEMPLATE")],
+    root: Annotated[
+        str | None,
+        typer.Option(help="The root of the template, a JSON object: latest response, named ones, trigger."),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="The root from a file (.json, .json5, .yaml), or -.")
+    ] = None,
+    place: Annotated[str, typer.Option(help="Where the template is: body, url or header.")] = "body",
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show the value of a template, or the error that a job would get.
+
+    Example: punctual templates preview '{"total": "${$.price}|json"}' --root '{"price": 4.2}'
+    """
+    body = {"template": _read_template(template, place), "root": _read_root(root, file), "place": place}
+    answer = connect(url, key).exchange("POST", "/templates/preview", body=body)
+    value = answer.data["value"]
+    if output is not Format.TABLE:
+        show(answer.data, output)
+    elif isinstance(value, str):
+        show(value, output)
+    else:
+        show(value, Format.JSON)
+    note_warnings(answer.warnings)
+
+
+@app.callback()
+def _templates() -> None:
+    """What a template would become, without a job."""
+
+
+def _read_template(text: str, place: str) -> Any:
+    """In a body, a JSON object or array is taken as such; everything else is a text."""
+    if place != "body" or not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _read_root(text: str | None, file: Path | None) -> Any:
+    if text is not None and file is not None:
+        raise CommandError("--root and -f both give the root; give one of them", Exit.USAGE)
+    if file is not None:
+        from scheduler_service.cli.documents import read_document
+
+        return read_document(file).value
+    try:
+        return {} if text is None else json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"--root is not valid JSON: {error}", Exit.USAGE) from error

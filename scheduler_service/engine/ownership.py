@@ -1,0 +1,45 @@
+"""URLs of the service that owns a job, and what a job without an owner may not have (SPEC section 9)."""
+
+import re
+
+from scheduler_service.domain.replies import Refusal, RefusalCode
+from scheduler_service.engine.program import Program, Target
+
+OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")
+OWN_BEHIND = re.compile(r"((?i:service)://\{serviceGateway\}/)\{serviceName\}(?=[/?#]|$)")
+NO_OWNER = (
+    "is the service that owns the job, and this job has none: write service://NAME/PATH, or send the header "
+    "X-Service with the name of the service"
+)
+
+
+def refuse_ownerless(program: Program, owner: str) -> Refusal | None:
+    """Why a job that `owner` owns (empty: no service) may not have this definition, or None."""
+    if owner:
+        return None
+    for pointer, target in _targets(program):
+        url = target.url.text or "".join(part for part in target.url.parts[:1] if isinstance(part, str))
+        if target.service_name is None and (OWN.match(url) or OWN_BEHIND.match(url)):
+            return Refusal(RefusalCode.INVALID, f"{url[:80]!r} {NO_OWNER}", pointer)
+    return None
+
+
+def refuse_other_owner(program: Program, owner: str, sender: str) -> Refusal | None:
+    """Why `sender` may not create a job with this definition that `owner` has, or None."""
+    if not sender or not owner or sender == owner or refuse_ownerless(program, "") is None:
+        return None
+    return Refusal(
+        RefusalCode.CONFLICT,
+        f"the job {program.job_id!r} exists with this definition, which calls its owner, and its owner is "
+        f"{owner!r}, not {sender!r}; make {sender!r} the owner with POST /jobs/{{jobId}}/update, "
+        "or use another jobId",
+        "/jobId",
+    )
+
+
+def _targets(program: Program) -> list[tuple[str, Target]]:
+    found = [(f"/request/{step.index}/url", step.target) for step in program.steps]
+    beside = (("/checkUrl", program.check), ("/cancelUrl", program.cancel))
+    found += [(pointer, target) for pointer, target in beside if target is not None]
+    entries = enumerate(program.notifications)
+    return found + [(f"/notification/{place}/url", entry.target) for place, entry in entries]

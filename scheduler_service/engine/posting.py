@@ -1,0 +1,96 @@
+"""What is refused of a definition when it is posted; one that an earlier version stored goes on with it."""
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from client_sdk.models import CheckUrl, JobDefinition, Notification, RequestStep
+from client_sdk.models.timer import FILLED_DUE_TIME
+from scheduler_service.domain.errors import Problem
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.timing.timer import is_period
+
+METHODS = frozenset((
+    "ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "DELETE", "GET", "HEAD", "LABEL",
+    "LINK", "LOCK", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE", "MOVE",
+    "OPTIONS", "ORDERPATCH", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "QUERY", "REBIND", "REPORT",
+    "SEARCH", "TRACE", "UNBIND", "UNCHECKOUT", "UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
+))  # fmt: skip
+"""The registered methods of HTTP (RFC 9110 section 16.1.1) that can be sent to a target."""
+_LITERAL = re.compile(r"(?i:https?)://[^/?#]*")
+_BEHIND_QUEUE = re.compile(r"((?i:queue)://(?:[^/?#$]|\$\{[^}]*\}|\$)+)([/?#].*)", re.DOTALL)
+Posted = RequestStep | CheckUrl | Notification
+USUAL = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+
+
+def find_refused(definition: JobDefinition, surroundings: Surroundings) -> Iterator[Problem]:
+    """Each problem with its pointer."""
+    yield from _check_methods(definition)
+    yield from _check_queues(definition)
+    judge = surroundings.judge_target
+    if judge is None:
+        return
+    for pointer, url in literal_targets(definition):
+        reason = judge(url)
+        if reason is not None:
+            yield Problem(pointer, "egress", f"no request to {url} is let through: {reason}")
+
+
+def literal_targets(definition: JobDefinition) -> Iterator[tuple[str, str]]:
+    """(pointer, `http(s)://HOST[:PORT]`) of each URL whose host is written out and is no service's."""
+    for pointer, target in _targets(definition):
+        if not isinstance(target, Notification) and target.service_name is not None:
+            continue
+        found = _LITERAL.match(target.url)
+        if found is not None and "${" not in found[0]:
+            yield f"{pointer}/url", found[0]
+
+
+def as_accepted_before(definition: JobDefinition) -> JobDefinition:
+    """A stored definition as its version read it: a `period` of no known form without `dueTime` was ignored.
+
+    Such a job fired once, and stays what it is.
+    """
+    timer = definition.timer
+    if timer is None or timer.period is None or timer.due_time not in (None, "", FILLED_DUE_TIME):
+        return definition
+    if is_period(timer.period):
+        return definition
+    ignored = timer.model_copy(update={"due_time": None, "period": None})
+    return definition.model_copy(update={"timer": ignored})
+
+
+def _targets(definition: JobDefinition) -> Iterator[tuple[str, Posted]]:
+    """Everything to which requests are sent, with its pointer."""
+    for index, step in enumerate(definition.request):
+        yield f"/request/{index}", step
+    if definition.check_url is not None:
+        yield "/checkUrl", definition.check_url
+    if definition.cancel_url is not None:
+        yield "/cancelUrl", definition.cancel_url
+    for index, entry in enumerate(definition.notification):
+        yield f"/notification/{index}", entry
+
+
+def _check_methods(definition: JobDefinition) -> Iterator[Problem]:
+    for pointer, target in _targets(definition):
+        method = target.method
+        if method not in METHODS:
+            near = get_close_matches(method, USUAL, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"use one of {', '.join(USUAL)}"
+            text = f"method {method!r} is not a method of HTTP; {remedy}"
+            yield Problem(f"{pointer}/method", "choice", text)
+
+
+def _check_queues(definition: JobDefinition) -> Iterator[Problem]:
+    """A queue has a name alone: a path or query, with or without expressions, would be dropped."""
+    for index, step in enumerate(definition.request):
+        found = _BEHIND_QUEUE.match(step.url)
+        if found is not None:
+            queue, dropped = found.groups()
+            text = (
+                f"url {step.url[:80]!r}: {dropped[:80]!r} reaches nobody, as a queue has only a name; write "
+                f"{queue}, and hand the rest to the instance in body"
+            )
+            yield Problem(f"/request/{index}/url", "invalid", text)

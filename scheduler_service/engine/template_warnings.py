@@ -1,0 +1,132 @@
+"""Warnings about templates that are valid but probably misspelt (SPEC section 4)."""
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from client_sdk.models import JobDefinition
+from client_sdk.models.problems import write_pointer
+from scheduler_service.domain.errors import Problem
+from scheduler_service.engine.program import Target
+from scheduler_service.engine.scope import ANYTHING
+from scheduler_service.engine.targets import Targets
+from scheduler_service.language.compiled import ArrayNode, Interpolation, ObjectNode, Slot, Splice
+from scheduler_service.language.expression import SYSTEM_VARIABLES, Expression, Name, Query
+
+ROOT_NAMES = frozenset({"responses", "trigger", "jobId", "executeNumber"})
+NAMES_MAX = 100
+"""How many unknown names of a definition are compared: comparing is slow."""
+LENGTH_MAX = 64
+NEAR = 0.8
+_SUFFIX = re.compile(r"\s*\|\s*([A-Za-z]{3,6})\s*")
+_DIGITS = re.compile(r"\d+")
+
+
+def find_template_warnings(
+    definition: JobDefinition, targets: Targets, environment: Iterable[str]
+) -> Iterator[Problem]:
+    """`unknown_name`: a root name that is unknown and nearly a known one; `unknown_suffix`: nearly `|json`.
+
+    Parameters of triggers and members of responses have names of their own, so other unknown names pass.
+    """
+    speller = _Speller(definition, environment)
+    for pointer, target, before in _places(targets):
+        known = speller.known(before)
+        for place, part in _parts(target, pointer):
+            yield from speller.check(place, part, known)
+
+
+def _places(targets: Targets) -> Iterator[tuple[str, Target, int | None]]:
+    """(pointer, target, the count of steps whose responses it may name); None: all steps."""
+    for step in targets.steps:
+        yield f"/request/{step.index}", step.target, step.index
+    if targets.check is not None:
+        yield "/checkUrl", targets.check, None
+    if targets.cancel is not None:
+        yield "/cancelUrl", targets.cancel, None
+    for index, entry in enumerate(targets.notifications):
+        yield f"/notification/{index}", entry.target, None
+
+
+Part = Expression | tuple[str, Expression, str]
+"""An expression, or one with the suffix behind it and the text that should stand there."""
+
+
+def _parts(target: Target, pointer: str) -> Iterator[tuple[str, Part]]:
+    for slot in target.url.parts:
+        if isinstance(slot, Slot):
+            yield f"{pointer}/url", slot.expression
+    for name, template in target.headers:
+        for part in template.parts:
+            if isinstance(part, Expression):
+                yield pointer + write_pointer(["headers", name]), part
+    if target.body is not None and not target.body.is_constant:
+        yield from _body_parts(target.body.node, f"{pointer}/body")
+
+
+def _body_parts(node: object, pointer: str) -> Iterator[tuple[str, Part]]:
+    if isinstance(node, Splice):
+        yield pointer, node.expression
+    elif isinstance(node, ObjectNode):
+        for key, item in node.entries:
+            yield from _body_parts(item, pointer + write_pointer([key]))
+    elif isinstance(node, ArrayNode):
+        for index, item in enumerate(node.items):
+            yield from _body_parts(item, f"{pointer}/{index}")
+    elif isinstance(node, Interpolation):
+        yield from ((pointer, part) for part in node.parts if isinstance(part, Expression))
+        match node.parts:
+            case (Expression() as only, str(rest)) if found := _SUFFIX.fullmatch(rest):
+                yield pointer, (found[1], only, rest)
+
+
+class _Speller:
+    """Compares unknown names of one definition with the known ones; each name is told once per place."""
+
+    def __init__(self, definition: JobDefinition, environment: Iterable[str]) -> None:
+        schema = definition.params_schema if isinstance(definition.params_schema, dict) else {}
+        declared = schema.get("properties")
+        self._declared = frozenset(declared) if isinstance(declared, dict) else frozenset[str]()
+        self._named = [step.resp_env_name for step in definition.request]
+        self._general = SYSTEM_VARIABLES | ROOT_NAMES | frozenset(environment)
+        self._room = NAMES_MAX
+        self._told: set[tuple[str, str]] = set()
+
+    def known(self, before: int | None) -> frozenset[str]:
+        """What a template may name whose request follows the first `before` steps."""
+        return self._general | {name for name in self._named[:before] if name}
+
+    def check(self, place: str, part: Part, known: frozenset[str]) -> Iterator[Problem]:
+        """The warnings of one part of the template at `place`."""
+        if isinstance(part, tuple):
+            suffix, expression, text = part
+            if get_close_matches(suffix.lower(), ["json"], n=1, cutoff=0.7):
+                meant = f"${{{expression.text}}}|json"
+                message = f"{text!r} behind ${{{expression.text}}} is sent as text; did you mean {meant}?"
+                yield Problem(place, "unknown_suffix", message)
+            return
+        for name in sorted(_root_names(part) - known - self._declared):
+            near = self._near(place, name, known)
+            if near is not None:
+                message = f"${{{part.text[:80]}}}: no {name} is known here; did you mean {near}?"
+                yield Problem(place, "unknown_name", message)
+
+    def _near(self, place: str, name: str, known: frozenset[str]) -> str | None:
+        if len(name) > LENGTH_MAX or (place, name) in self._told or self._room == 0:
+            return None
+        self._told.add((place, name))
+        self._room -= 1
+        near = get_close_matches(name, sorted(known), n=3, cutoff=NEAR)
+        return next((one for one in near if not _is_sibling(name, one)), None)
+
+
+def _root_names(expression: Expression) -> frozenset[str]:
+    if isinstance(expression, Name):
+        return frozenset({expression.name})
+    return expression.path.members - {ANYTHING} if isinstance(expression, Query) else frozenset()
+
+
+def _is_sibling(name: str, known: str) -> bool:
+    """Two names that are both usual: one and many, or numbered ones."""
+    one, other = name.lower(), known.lower()
+    return f"{one}s" == other or f"{other}s" == one or _DIGITS.sub("", name) == _DIGITS.sub("", known)

@@ -1,0 +1,111 @@
+"""Which instances are lost: offline so long that what they had in hand is ended (SPEC section 13)."""
+
+import asyncio
+from collections.abc import Callable
+
+from scheduler_service.domain.effects import WatchInstance
+from scheduler_service.domain.moments import DAY
+from scheduler_service.ports.clock import Alarm, Timekeeper
+from scheduler_service.ports.log import Log
+from scheduler_service.services.instances import Instances
+
+Place = tuple[str, str, str]
+"""Tenant, service, instance."""
+Watchers = set["asyncio.Future[None]"]
+
+
+class Losses:
+    """Watches instances, and writes one line into the log for each that is lost.
+
+    An instance is lost `lost_after` ms after it went offline or deregistered; `lost_after` 0: its work is
+    never ended. `complete_at` is the steady moment by which every living instance has registered since the
+    start of this process, so that one that is unknown is gone; None: instances may be known elsewhere.
+    Heartbeats cost nothing here: the next look is at the earliest moment at which one can be lost.
+    """
+
+    def __init__(
+        self,
+        *,
+        instances: Instances,
+        clock: Timekeeper,
+        lost_after: int,
+        complete_at: Callable[[], int | None],
+        log: Log,
+    ) -> None:
+        self._instances = instances
+        self._clock = clock
+        self._lost_after = lost_after
+        self._complete_at = complete_at
+        self._log = log
+        self._watchers: dict[Place, Watchers] = {}
+        self._lost: dict[Place, int] = {}
+        self._due = 0
+        self._alarm: Alarm | None = None
+
+    async def wait_for(self, watch: WatchInstance) -> None:
+        """Returns when the instance is lost."""
+        place = (watch.tenant, watch.service, watch.instance)
+        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        watchers = self._watchers.setdefault(place, set())
+        watchers.add(watcher)
+        self.look_after(*place)
+        try:
+            await watcher
+        finally:
+            watchers.discard(watcher)
+            if not watchers and self._watchers.get(place) is watchers:
+                del self._watchers[place]
+
+    def look_after(self, tenant: str, service: str, instance: str) -> None:
+        """The instance has registered, left, or is watched from now on."""
+        place = (tenant, service, instance)
+        moment = self._moment_of(place)
+        if moment is not None:
+            if moment > self._clock.now().steady:
+                self._lost.pop(place, None)
+            self._look_at(moment)
+
+    def close(self) -> None:
+        """Looks no more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _look_at(self, moment: int) -> None:
+        if self._alarm is not None:
+            if self._due <= moment:
+                return
+            self._alarm.cancel()
+        self._due = moment
+        self._alarm = self._clock.call_after(max(moment - self._clock.now().steady, 0), self._look)
+
+    def _look(self) -> None:
+        self._alarm = None
+        now = self._clock.now().steady
+        known = {(one.tenant, one.service, one.instance_id) for one in self._instances.all()}
+        self._lost = {place: at for place, at in self._lost.items() if place in known or at > now - DAY}
+        for place in sorted(known | self._watchers.keys()):
+            moment = self._moment_of(place)
+            if moment is None:
+                continue
+            if moment <= now:
+                self._lose(place)
+            else:
+                self._lost.pop(place, None)
+                self._look_at(moment)
+
+    def _moment_of(self, place: Place) -> int | None:
+        """When the instance is lost, as far as is known now."""
+        offline = self._instances.offline_at(*place)
+        if offline is None:
+            offline = self._complete_at()
+        return None if offline is None else offline + self._lost_after
+
+    def _lose(self, place: Place) -> None:
+        watchers = self._watchers.pop(place, set()) if self._lost_after else set()
+        if place not in self._lost:
+            self._log("instance_lost", service=place[1], instance=place[2], executions=len(watchers))
+            self._lost[place] = self._clock.now().steady
+        for watcher in watchers:
+            if not watcher.done():
+                watcher.set_result(None)

@@ -1,0 +1,62 @@
+"""Durations and moments on the command line (SPEC section 16)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import typer
+
+from scheduler_service.cli.errors import CommandError
+from scheduler_service.cli.options import find_seconds, read_ago, read_ahead, read_pairs, read_seconds
+from tests.unit.cli.running import ended
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("90", 90),
+        ("0.5", 0.5),
+        (60, 60),
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("1d", 86_400),
+        ("PT1H", 3600),
+        ("P1D", 86_400),
+    ],
+)
+def test_a_duration_is_seconds_or_has_units(given: str | float, seconds: float) -> None:
+    """As in definitions, and plain numbers beside them (16)."""
+    assert read_seconds(given) == seconds
+
+
+@pytest.mark.parametrize("given", ["", "soon", "-1", "P1M", "1.2.3", "٣"])
+def test_what_is_no_duration_is_refused(given: str) -> None:
+    """Months have no fixed length."""
+    with pytest.raises(typer.BadParameter, match="write seconds as 90, or 90s"):
+        read_seconds(given)
+
+
+def test_a_wrong_duration_names_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, before anything is sent (16)."""
+    code, out, err = ended(capsys, "jobs", "trigger", "a", "--timeout", "soon")
+    assert (code, out) == (2, "")
+    assert "--timeout" in err
+
+
+def test_a_moment_may_be_a_duration_away() -> None:
+    """Ago or ahead; a moment stays as it is (16)."""
+    now = datetime.now(UTC)
+    ago, ahead = read_ago("1h"), read_ahead("P1D")
+    assert ago is not None
+    assert ahead is not None
+    assert abs(datetime.fromisoformat(ago) - now + timedelta(hours=1)) < timedelta(minutes=1)
+    assert abs(datetime.fromisoformat(ahead) - now - timedelta(days=1)) < timedelta(minutes=1)
+    assert read_ago("2026-01-31T09:00:00Z") == "2026-01-31T09:00:00Z"
+    assert read_ago(None) is None
+    assert find_seconds("2026-01-31") is None
+    with pytest.raises(CommandError, match="leads out of the calendar"):
+        read_ahead("P3000000D")
+
+
+def test_parameters_are_json_or_text() -> None:
+    """A value that is valid JSON is sent as JSON (16)."""
+    assert read_pairs(["a=3", "b=x y", "c=[1]", "d="]) == {"a": 3, "b": "x y", "c": [1], "d": ""}

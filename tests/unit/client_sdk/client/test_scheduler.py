@@ -1,0 +1,42 @@
+"""The scheduler as a whole, through the client (SPEC section 16)."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from client_sdk import Client
+from client_sdk.errors import Invalid
+from client_sdk.models import Timer
+from tests.wire.service import definition
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_figures_and_what_is_planned(client: Client) -> None:
+    """Of all jobs; a window leaves out what is planned outside of it."""
+    await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id="one")
+    assert (await client.scheduler.statistics()).running == 0
+    assert [node.state for node in await client.scheduler.nodes()] == ["running"]
+    planned = [one async for one in client.scheduler.upcoming(page=5)]
+    assert {one.job_id for one in planned} == {"one"}
+    assert len(planned) == 24
+    early = datetime(2000, 1, 1, tzinfo=UTC)
+    assert [one async for one in client.scheduler.upcoming(planned_from=early, planned_to=early)] == []
+
+
+async def test_previews_need_no_job(client: Client) -> None:
+    """As JSON or as models; what is invalid is refused."""
+    found = await client.scheduler.preview_timer({"period": "5m"}, count=2)
+    assert (found.kind, len(found.firings)) == ("timing", 2)
+    assert (await client.scheduler.preview_timer(Timer(period="0 30 2 * * ?"))).dialect == "quartz"
+    with pytest.raises(Invalid):
+        await client.scheduler.preview_timer({"period": "61 * * * * ?"})
+    value = await client.scheduler.preview_template({"total": "${$.price}|json"}, {"price": 4.2})
+    assert value == {"total": 4.2}
+    assert (
+        await client.scheduler.preview_template("http://x/${a}", {"a": "b c"}, place="url")
+        == "http://x/b%20c"
+    )
+    await client.jobs.create(definition(retry=[{"errorEquals": "5xx"}]), job_id="one")
+    plan = await client.jobs.retry_plan("one", error="500")
+    assert [retry.wait_ms for retry in plan.items] == [1000, 2000]

@@ -1,0 +1,57 @@
+"""What texts say about the installation: the distribution is `punctual-scheduler`, the command `punctual`."""
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.docs.pages import ROOT, read
+
+DISTRIBUTION = "punctual-scheduler"
+# In the public index `punctual` alone is another program: to install it, or to upgrade to it, would do harm.
+OFFERS = re.compile(
+    r"\b(?:pipx?|uv|poetry)\b[^\n|`]*?\b(?:install|add)\b[^\n|`]*?[\s'\"]punctual(?![\w/.-])|(?<![\w-])punctual\["
+)
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(path, text) of every file of the checkout that git knows, but for this one."""
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True, timeout=60, check=False
+    )
+    names = listed.stdout.split("\0")[:-1] or [
+        str(path.relative_to(ROOT)) for path in ROOT.rglob("*.*") if ".venv" not in path.parts
+    ]
+    for name in names:
+        path = ROOT / name
+        if path.is_file() and path != Path(__file__).resolve():
+            yield name, path.read_text(encoding="utf-8", errors="replace")
+
+
+def test_no_text_offers_the_program_of_somebody_else() -> None:
+    """No message, page, script or file of a container installs `punctual` alone (SPEC section 16)."""
+    offers = [f"{name}: {found[0]}" for name, text in texts() for found in OFFERS.finditer(text)]
+    assert offers == []
+
+
+@pytest.mark.parametrize(
+    "offer",
+    ["pip install punctual", "pipx install 'punctual'", "uv pip install -U punctual", "punctual[redis]"],
+)
+def test_such_an_offer_is_found(offer: str) -> None:
+    """With blanks, quotes or an extra behind it; the name of the distribution is none."""
+    assert OFFERS.search(offer)
+    assert not OFFERS.search(offer.replace("punctual", DISTRIBUTION))
+
+
+def test_the_distribution_and_its_command_have_their_names() -> None:
+    """As SPEC section 16 says; README says it where it says how to install."""
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    assert project["name"] == DISTRIBUTION
+    assert list(project["scripts"]) == ["punctual"]
+    section = read("README.md").partition("\n## Install\n")[2].partition("\n## ")[0]
+    assert f"`{DISTRIBUTION}`" in section
+    assert all(word in section for word in ("pipx install", "pip install", "docker run", "docker compose"))

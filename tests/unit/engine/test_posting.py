@@ -1,0 +1,131 @@
+"""What is refused of a new definition, and goes on where it is stored (SPEC sections 4 and 7)."""
+
+from typing import Any
+
+import pytest
+
+from client_sdk.models import parse_definition
+from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.engine.compile import compile_definition, compile_stored
+from scheduler_service.engine.posting import METHODS, literal_targets
+from scheduler_service.engine.program import Surroundings
+from tests.unit.engine.rig import definition
+
+URL = "http://target.test/"
+
+
+def refused(**members: Any) -> list[tuple[str, str, str]]:
+    """(pointer, code, message) of each problem of a definition."""
+    with pytest.raises(DefinitionError) as caught:
+        compile_definition(parse_definition(definition(**members)), Surroundings())
+    return [(one.pointer, one.code, one.message) for one in caught.value.problems]
+
+
+def test_a_method_that_http_does_not_know_is_refused_wherever_it_stands() -> None:
+    """A typing error is no method; the message says what was meant."""
+    members = {
+        "request": [{"url": URL}, {"url": URL, "method": "gett"}],
+        "notification": [{"url": URL, "method": "FOO"}],
+        "cancelUrl": {"url": URL, "method": "PSOT"},
+    }
+    found = refused(**members)
+    assert [one[:2] for one in found] == [
+        ("/request/1/method", "choice"),
+        ("/cancelUrl/method", "choice"),
+        ("/notification/0/method", "choice"),
+    ]
+    assert [one[2].partition("; ")[2] for one in found] == [
+        "did you mean GET?",
+        "did you mean POST?",
+        "use one of GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS",
+    ]
+    stored = compile_stored(parse_definition(definition(**members)), Surroundings()).program
+    assert stored.steps[1].target.method == "GETT"
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_registered_methods_are_taken(method: str) -> None:
+    """In upper or lower case; all but those that open a tunnel or name no request."""
+    posted = definition(request=[{"url": URL, "method": method.lower()}])
+    assert (
+        compile_definition(parse_definition(posted), Surroundings()).program.steps[0].target.method == method
+    )
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_a_bad_url_is_offered_what_is_allowed_there(queues: bool) -> None:
+    """`queue://` for steps of a host that has queues alone; `system://` never."""
+    members = {
+        "request": [{"url": "ftp://target.test/"}],
+        "checkUrl": "target.test/check",
+        "cancelUrl": {"url": "ftp://target.test/"},
+        "notification": [{"url": "mailto:somebody"}],
+        "async": True,
+    }
+    with pytest.raises(DefinitionError) as caught:
+        compile_definition(parse_definition(definition(**members)), Surroundings(queues=queues))
+    said = {one.pointer: one.message for one in caught.value.problems}
+    plain = "a url begins with one of http://, https://, service:// or service:/"
+    queue = "a url begins with one of http://, https://, service://, queue:// or service:/"
+    assert said == {
+        "/request/0/url": f"{queue if queues else plain}, not 'ftp://target.test/' (column 1)",
+        "/checkUrl/url": f"{plain}, not 'target.test/check'; "
+        "did you mean http://target.test/check? (column 1)",
+        "/cancelUrl/url": f"{plain}, not 'ftp://target.test/' (column 1)",
+        "/notification/0/url": f"{plain}, not 'mailto:somebody' (column 1)",
+    }
+
+
+def test_the_host_of_a_service_is_not_judged() -> None:
+    """With `serviceName` the host in the URL is the service's, of a step and of a check."""
+    url = "http://10.0.0.7/run"
+    check = {"checkUrl": {"url": url, "serviceName": "shop"}}
+    step = {"url": url, "serviceName": "shop"}
+    told = {"notification": [{"url": url}]}
+    posted = parse_definition(definition(request=[step, {"url": url}], **check, **told))
+    assert list(literal_targets(posted)) == [
+        ("/request/1/url", "http://10.0.0.7"),
+        ("/notification/0/url", "http://10.0.0.7"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "dropped"),
+    [
+        ("queue://name/b/c?x=1", "/b/c?x=1"),
+        ("queue://name?x=${$.x}", "?x=${$.x}"),
+        ("queue://name/${$.n}", "/${$.n}"),
+        ("queue://name/", "/"),
+        ("queue://name#b", "#b"),
+    ],
+)
+def test_a_queue_with_a_path_is_refused(url: str, dropped: str) -> None:
+    """The instance would never see it. A stored definition goes on: the path is dropped, as before."""
+    members = {"request": [{"url": URL}, {"url": url}]}
+    ((pointer, code, message),) = refused(**members)
+    assert (pointer, code) == ("/request/1/url", "invalid")
+    assert repr(dropped) in message
+    assert f"write {url.removesuffix(dropped)}, and" in message
+    assert compile_stored(parse_definition(definition(**members)), Surroundings()).program.job_id
+
+
+@pytest.mark.parametrize(
+    ("url", "is_host"),
+    [
+        ("127.0.0.1:18412/x", True),
+        ("localhost:8000", True),
+        ("shop:8000/x?a=1", True),
+        ("orders.test", True),
+        ("/orders", False),
+        ("orders", False),
+        ("htp://orders.test", False),
+    ],
+)
+def test_a_url_without_scheme_is_offered_one(url: str, is_host: bool) -> None:
+    """The message names the value, and `http://` before what is a host."""
+    posted = parse_definition(definition(request=[{"url": url}]))
+    with pytest.raises(DefinitionError) as caught:
+        compile_definition(posted, Surroundings())
+    [problem] = caught.value.problems
+    assert f"not {url!r}" in problem.message
+    assert (f"did you mean http://{url}?" in problem.message) is is_host

@@ -1,0 +1,76 @@
+"""Templates that are valid but probably misspelt (SPEC section 4)."""
+
+from typing import Any
+
+import pytest
+
+from client_sdk.models import parse_definition
+from scheduler_service.cli.linting import check
+from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.program import Surroundings
+from tests.unit.engine.rig import definition
+
+URL = "http://target.test/"
+FIRST = {"url": URL, "respEnvName": "PRICE"}
+
+
+def warnings(around: Surroundings | None = None, **members: Any) -> list[tuple[str, str, str]]:
+    posted = parse_definition(definition(**members))
+    compiled = compile_definition(posted, around or Surroundings())
+    return [(one.pointer, one.code, one.message) for one in compiled.warnings]
+
+
+@pytest.mark.parametrize(
+    ("step", "pointer", "code", "meant"),
+    [
+        ({"body": {"a": ["${PRCE.price}"]}}, "/request/1/body/a/0", "unknown_name", "PRICE"),
+        ({"body": "${$.PRCE.price}|json"}, "/request/1/body", "unknown_name", "PRICE"),
+        ({"body": {"id": "${schedulngJobId}"}}, "/request/1/body/id", "unknown_name", "schedulingJobId"),
+        ({"headers": {"X-Id": "${jobbId}"}}, "/request/1/headers/X-Id", "unknown_name", "jobId"),
+        ({"url": f"{URL}?a=${{REGOIN}}"}, "/request/1/url", "unknown_name", "REGION"),
+        ({"body": "${PRICE.price}|jsn"}, "/request/1/body", "unknown_suffix", "${PRICE.price}|json"),
+        ({"body": "${PRICE.price}| json"}, "/request/1/body", "unknown_suffix", "${PRICE.price}|json"),
+    ],
+)
+def test_a_near_miss_is_told(step: dict[str, Any], pointer: str, code: str, meant: str) -> None:
+    """With its place, and what was probably meant."""
+    around = Surroundings(environment={"REGION": "cn"})
+    [(where, what, text)] = warnings(around, request=[FIRST, {"url": URL, **step}])
+    assert (where, what) == (pointer, code)
+    assert text.endswith(f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {
+            "request": [
+                FIRST,
+                {"url": URL, "body": "${article} ${trigger.PRCE} ${response.a} ${PRICES} ${TIME2}"},
+            ]
+        },
+        {"request": [FIRST, {"url": URL, "body": {"a": "${PRICE.price}|text", "b": "x ${PRICE}|jsn"}}]},
+        {"request": [{"url": URL, "body": "${PRCE}"}, FIRST]},
+        {
+            "request": [FIRST, {"url": URL, "body": "${PRCE}"}],
+            "paramsSchema": {"type": "object", "properties": {"PRCE": {}}},
+        },
+        {"request": [FIRST, {"url": URL, "body": "${" + "P" * 900 + "}"}]},
+    ],
+)
+def test_free_names_pass(members: dict[str, Any]) -> None:
+    """Parameters and members of responses have names of their own; later responses are not known yet."""
+    assert warnings(**members) == []
+
+
+def test_notifications_know_every_response() -> None:
+    """A check, cancelUrl and notifications follow the whole chain; a name is told once per place."""
+    body = "${PRCE.a} ${PRCE.b} ${PRICE.a}"
+    found = warnings(request=[FIRST], notification=[{"url": URL, "body": body}])
+    assert [(pointer, code) for pointer, code, _ in found] == [("/notification/0/body", "unknown_name")]
+
+
+def test_lint_says_the_same() -> None:
+    """Without a service."""
+    errors, found = check(definition(request=[FIRST, {"url": URL, "body": "${PRCE.price}"}]))
+    assert (errors, [code for _, code, _ in found]) == ([], ["unknown_name"])

@@ -1,0 +1,78 @@
+"""Replies wait for the history, and not for one that does not write (SPEC section 10)."""
+
+import asyncio
+
+import pytest
+
+from scheduler_service.hosts.dapr.history_wait import LONGEST_WAIT_MS, HistoryWait
+from scheduler_service.ports.errors import StoreUnavailable
+from tests.manual_clock import ManualClock
+
+pytestmark = pytest.mark.anyio
+
+
+class Scene:
+    """A history whose writes the test ends."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.errors: list[object] = []
+        self.asked: list[asyncio.Future[None]] = []
+        self.wait = HistoryWait(
+            flush=self._flush,
+            clock=self.clock,
+            log=lambda event, /, **keys: self.errors.append(keys["error"]),
+        )
+
+    async def _flush(self) -> None:
+        self.asked.append(asyncio.get_running_loop().create_future())
+        await self.asked[-1]
+
+    async def begin(self) -> "asyncio.Task[None]":
+        waiting = asyncio.create_task(self.wait("j"))
+        await self.go_on()
+        return waiting
+
+    async def go_on(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+async def test_a_reply_waits_for_the_write() -> None:
+    """However often."""
+    scene = Scene()
+    for _ in range(2):
+        waiting = await scene.begin()
+        assert not waiting.done()
+        scene.asked[-1].set_result(None)
+        await scene.go_on()
+        assert waiting.done()
+    assert scene.errors == []
+
+
+async def test_no_reply_waits_for_a_history_that_hangs_twice() -> None:
+    """The first one waits for a second; when the write is made at last, the next one waits again."""
+    scene = Scene()
+    first = await scene.begin()
+    scene.clock.advance(LONGEST_WAIT_MS)
+    await scene.go_on()
+    assert first.done()
+    assert (await scene.begin()).done()
+    assert (len(scene.asked), len(scene.errors)) == (1, 1)
+    scene.asked[0].set_result(None)
+    await scene.go_on()
+    assert not (await scene.begin()).done()
+
+
+async def test_a_history_that_failed_is_asked_without_a_wait() -> None:
+    """Once at a time, until it writes."""
+    scene = Scene()
+    first = await scene.begin()
+    scene.asked[0].set_exception(StoreUnavailable("the disk is full"))
+    await scene.go_on()
+    assert first.done()
+    assert [(await scene.begin()).done() for _ in range(3)] == [True] * 3
+    assert (len(scene.asked), scene.errors) == (2, ["the disk is full"])
+    scene.asked[1].set_result(None)
+    await scene.go_on()
+    assert not (await scene.begin()).done()

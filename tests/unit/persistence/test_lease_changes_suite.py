@@ -1,0 +1,141 @@
+"""What the queues of every store keep of claims and lost leases, and of queue timeouts (SPEC section 13)."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.effects import AcceptChanges, PublishParts, ReconfigureParts
+from scheduler_service.domain.leases import ChangedPart
+from scheduler_service.domain.parts import (
+    LeaseChange,
+    PartName,
+    QueuedPart,
+    QueueOptions,
+    end_of_unclaimed,
+    write_part_id,
+)
+from tests.unit.persistence.conftest import OPENERS, opened
+from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
+
+pytestmark = pytest.mark.anyio
+CLAIM = LeaseChange(1, "a", 5)
+LOSS = LeaseChange(2, "a", 60_005, is_lost=True)
+AGAIN = LeaseChange(3, "b", 70_005)
+
+
+@pytest.fixture(params=[*OPENERS, "shards"])
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    async with opened(request, tmp_path) as store:
+        yield Bench(store)
+
+
+async def publish(bench: Bench, at: int = 0, **options: Any) -> PartName:
+    """One part, published at the steady moment `at`."""
+    bench.executions += 1
+    name = PartName("uid", bench.executions, 1, 0, 0)
+    part = QueuedPart(
+        name, "work", 1, REQUEST, QueueOptions(**options), 0, bench.executions, "job", "default", at
+    )
+    await bench.write(PublishParts((part,)))
+    return name
+
+
+async def test_changes_are_kept_until_their_job_has_them(bench: Bench) -> None:
+    """All of them, in order, with each claim and each lost lease, until one turn accepts the newest."""
+    (name,) = await bench.publish()
+    (leased,) = await bench.claim("a", now=5)
+    assert leased.changes == (CLAIM,)
+    changed = ChangedPart(write_part_id(name), "job-1", name, (CLAIM, LOSS))
+    assert (await bench.queues.sweep(60_005)).freed == (changed,)
+    assert await bench.queues.changed("", 9) == [changed]
+    (again,) = await bench.claim("b", now=70_005)
+    assert again.changes == (CLAIM, LOSS, AGAIN)
+    await bench.write(AcceptChanges(name, 2))
+    assert (await bench.queues.changed("", 9))[0].changes == again.changes
+    await bench.write(AcceptChanges(name, 3))
+    assert await bench.queues.changed("", 9) == []
+    ended = await bench.queues.complete(again.lease, DONE, 70_006)
+    assert ended
+    assert (await bench.queues.ended("", 9))[0].changes == ()
+
+
+async def test_the_first_claim_of_a_step_is_known(bench: Bench) -> None:
+    """Of any of its parts, also after its lease was lost."""
+    await bench.publish(2, lease=1_000, delay=0)
+    (first,) = await bench.claim("a", now=5)
+    (second,) = await bench.claim("b", now=900)
+    await bench.queues.sweep(1_005)
+    (third,) = await bench.claim("c", now=1_500)
+    assert [one.first_claim for one in (first, second, third)] == [5, 5, 5]
+    await bench.publish()
+    assert [one.first_claim for one in await bench.claim("a", now=2_000)] == [2_000]
+
+
+async def test_an_end_has_the_changes_that_its_job_has_not(bench: Bench) -> None:
+    """Of a completion, and of a part that was lost too often."""
+    await bench.publish(retries=0)
+    (leased,) = await bench.claim("a", now=5)
+    assert await bench.queues.complete(leased.lease, DONE, 6)
+    await bench.publish(retries=0)
+    await bench.claim("a", now=5)
+    (lost,) = (await bench.queues.sweep(60_005)).ended
+    assert lost.changes == (CLAIM, LOSS)
+    assert [one.changes for one in await bench.queues.ended("", 9)] == [(CLAIM,), (CLAIM, LOSS)]
+    assert await bench.queues.changed("", 9) == []
+
+
+async def test_changes_are_read_in_pages(bench: Bench) -> None:
+    """In order of the parts' ids."""
+    for _ in range(5):
+        await bench.publish()
+    await bench.claim(most=5)
+    first = await bench.queues.changed("", 3)
+    second = await bench.queues.changed(first[-1].part_id, 3)
+    assert [one.name.execute_number for one in [*first, *second]] == [1, 2, 3, 4, 5]
+
+
+async def test_what_nobody_claims_ends_after_its_queue_timeout(bench: Bench) -> None:
+    """At that moment nobody can claim it any more, whether or not it was swept."""
+    name = await publish(bench, 1_000, queue_timeout=500)
+    assert (await bench.queues.sweep(1_499)).next_look == 1_500
+    assert await bench.claim(now=1_500) == ()
+    (ended,) = (await bench.queues.sweep(1_500)).ended
+    assert (ended.name, ended.job_id, ended.end) == (name, "job", end_of_unclaimed(500))
+    assert (await bench.queues.ended("", 9))[0].end == ended.end
+    assert await bench.queues.sweep(9_000) == type(await bench.queues.sweep(9_000))((), None)
+
+
+async def test_a_claim_ends_the_queue_timeout(bench: Bench) -> None:
+    """Also where its lease is lost: from then on the limit of the attempt counts."""
+    await publish(bench, queue_timeout=500, lease=1_000, delay=0)
+    assert len(await bench.claim(now=499)) == 1
+    assert (await bench.queues.sweep(1_499)).ended == ()
+    assert len(await bench.claim("b", now=5_000)) == 1
+
+
+async def test_a_new_queue_timeout_counts_from_the_publication(bench: Bench) -> None:
+    """For what waits for its first claim, not for what had one."""
+    name = await publish(bench, 100, queue_timeout=500)
+    await bench.write(ReconfigureParts(name, QueueOptions(queue_timeout=300)))
+    assert (await bench.queues.sweep(0)).next_look == 400
+    await bench.claim(now=0)
+    await bench.write(ReconfigureParts(name, QueueOptions(queue_timeout=50)))
+    assert (await bench.queues.sweep(200)).ended == ()
+
+
+async def test_downtime_is_not_held_against_what_waits(bench: Bench) -> None:
+    """After a start it waits for a minute at least, or for its queue timeout where that is less."""
+    await publish(bench, queue_timeout=500)
+    await publish(bench, queue_timeout=90_000)
+    await publish(bench, queue_timeout=900_000)
+    await bench.queues.extend(100_000)
+    looks = [(await bench.queues.sweep(moment)).next_look for moment in (0, 100_500, 160_000)]
+    assert looks == [100_500, 160_000, 900_000]
+
+
+async def test_parts_without_a_publication_have_no_queue_timeout(bench: Bench) -> None:
+    """Those that an earlier version has published."""
+    await bench.publish()
+    assert (await bench.queues.sweep(10**12)).next_look is None

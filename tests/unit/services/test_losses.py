@@ -1,0 +1,149 @@
+"""When an instance is lost, who is told, and what the log says (SPEC section 13)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain.effects import WatchInstance
+from scheduler_service.domain.wire import CallKind, Token
+from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.losses import Losses
+from tests.manual_clock import ManualClock
+
+pytestmark = pytest.mark.anyio
+TENANT, SHOP = "default", "shop"
+
+
+class Scene:
+    """Instances that are offline after 10 s and lost after 5 more."""
+
+    def __init__(self, *, lost_after: int = 5_000, complete_at: int | None = 10_000) -> None:
+        self.clock = ManualClock()
+        self.instances = Instances(offline_after=10_000)
+        self.lines: list[tuple[str, int]] = []
+        self.losses = Losses(
+            instances=self.instances,
+            clock=self.clock,
+            lost_after=lost_after,
+            complete_at=lambda: complete_at,
+            log=self._write,
+        )
+        self.instances.on_change = self.losses.look_after
+
+    def _write(self, event: str, /, **keys: Any) -> None:
+        assert (event, keys["service"]) == ("instance_lost", SHOP)
+        self.lines.append((keys["instance"], keys["executions"]))
+
+    def register(self, name: str) -> None:
+        self.instances.register(
+            Instance(SHOP, TENANT, name, f"http://{name}.test", seen=self.clock.now().steady)
+        )
+
+    def beat(self, name: str) -> None:
+        self.instances.renew(TENANT, SHOP, name, self.clock.now().steady)
+
+    async def watch(self, name: str) -> "asyncio.Task[None]":
+        token = Token("uid", 1, 1, CallKind.WATCH, 0)
+        task = asyncio.create_task(self.losses.wait_for(WatchInstance(token, TENANT, SHOP, name)))
+        await asyncio.sleep(0)
+        return task
+
+    async def advance(self, pause: int) -> None:
+        self.clock.advance(pause)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+
+async def test_silence_is_loss_and_heartbeats_are_life() -> None:
+    """10 s without a sign of life, then 5 s; a heartbeat begins it anew."""
+    scene = Scene()
+    scene.register("a")
+    watch = await scene.watch("a")
+    await scene.advance(14_999)
+    scene.beat("a")
+    await scene.advance(14_999)
+    assert not watch.done()
+    await scene.advance(1)
+    assert (watch.done(), scene.lines) == (True, [("a", 1)])
+    await scene.advance(100_000)
+    assert scene.lines == [("a", 1)]
+
+
+async def test_one_that_is_back_may_be_lost_again() -> None:
+    """With a line for each time."""
+    scene = Scene()
+    for _ in range(2):
+        scene.register("a")
+        await scene.advance(20_000)
+    assert scene.lines == [("a", 0)] * 2
+
+
+async def test_a_departure_counts_from_its_moment() -> None:
+    """Nobody is told of one without work; one that registers again is back."""
+    scene = Scene()
+    for name in ("a", "b", "c"):
+        scene.register(name)
+    a, c = await scene.watch("a"), await scene.watch("c")
+    await scene.advance(1_000)
+    for name in ("a", "b", "c"):
+        scene.instances.remove(TENANT, SHOP, name, scene.clock.now().steady)
+    scene.register("c")
+    await scene.advance(4_999)
+    assert not a.done()
+    await scene.advance(1)
+    assert (a.done(), c.done(), scene.lines) == (True, False, [("a", 1)])
+    c.cancel()
+
+
+@pytest.mark.parametrize(("complete_at", "expected"), [(10_000, True), (None, False)])
+async def test_one_that_nobody_knows(complete_at: int | None, expected: bool) -> None:
+    """Gone once all that live have registered; where others may know it, never."""
+    scene = Scene(complete_at=complete_at)
+    watch = await scene.watch("a")
+    await scene.advance(14_999)
+    assert not watch.done()
+    await scene.advance(1)
+    assert watch.done() is expected
+    await scene.advance(100_000)
+    assert scene.lines == ([("a", 1)] if expected else [])
+    watch.cancel()
+
+
+async def test_it_is_told_to_all_who_wait_and_to_those_who_come_later() -> None:
+    """One line; a watch that ended before is not counted."""
+    scene = Scene()
+    scene.register("a")
+    first, second, ended = [await scene.watch("a") for _ in range(3)]
+    ended.cancel()
+    await scene.advance(0)
+    await scene.advance(15_000)
+    late = await scene.watch("a")
+    await scene.advance(0)
+    assert (first.done(), second.done(), late.done(), scene.lines) == (True, True, True, [("a", 2)])
+
+
+async def test_with_0_it_is_said_and_no_work_ends() -> None:
+    """Only `timeoutSeconds` ends it then."""
+    scene = Scene(lost_after=0)
+    scene.register("a")
+    watch = await scene.watch("a")
+    await scene.advance(100_000)
+    assert (watch.done(), scene.lines) == (False, [("a", 0)])
+    watch.cancel()
+
+
+async def test_heartbeats_plan_nothing() -> None:
+    """A thousand instances that live have one look planned, however often they send a heartbeat."""
+    scene = Scene()
+    for number in range(1_000):
+        scene.register(f"i{number}")
+    looks = 0
+    for _ in range(20):
+        await scene.advance(3_000)
+        for number in range(1_000):
+            scene.beat(f"i{number}")
+        looks += scene.clock.next_call() is not None
+    assert (looks, scene.lines) == (20, [])
+    scene.losses.close()
+    assert scene.clock.next_call() is None

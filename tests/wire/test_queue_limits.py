@@ -1,0 +1,143 @@
+"""How long work may wait in a queue, and how long it may take from its first claim (SPEC section 13)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.wire.queue_work import claim, complete, create, trigger
+from tests.wire.service import World, data_of, pointers, running
+
+pytestmark = pytest.mark.anyio
+POLICY = [{"errorEquals": "queue_timeout", "maxAttempts": 1}]
+
+
+async def renew(world: World, item: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = data_of(await world.client.post(f"/leases/{item['lease']}/renew"))
+    return found
+
+
+async def test_work_may_wait_for_a_day() -> None:
+    """The job's `timeoutSeconds` does not run while nobody has claimed the work."""
+    async with running() as world:
+        await create(world, timeoutSeconds=60)
+        execution = await trigger(world)
+        await world.advance(3_600)
+        (item,) = await claim(world)
+        data_of(await complete(world, item["lease"]))
+        assert (await world.ended(execution))["state"] == "succeeded"
+
+
+async def test_the_limit_counts_from_the_first_claim() -> None:
+    """Work that goes on past `timeoutSeconds` is cancelled, also where the lease was lost between."""
+    async with running() as world:
+        await create(world, {"leaseSeconds": 20, "unexpectedRetryDelaySeconds": 0}, timeoutSeconds=60)
+        execution = await trigger(world)
+        await world.advance(100)
+        await claim(world)
+        await world.advance(25)
+        (item,) = await claim(world, "w2")
+        for _ in range(3):
+            await world.advance(10)
+            assert not (await renew(world, item))["cancelled"]
+        await world.advance(10)
+        assert (await renew(world, item))["cancelled"]
+        found = await world.ended(execution)
+        assert (found["state"], found["error"], found["failureType"]) == ("terminated", "500", "timeout")
+
+
+async def test_each_claim_says_until_when_the_work_is_awaited() -> None:
+    """As a call does: from the first claim of any part of the step, however often one is claimed again."""
+    async with running() as world:
+        step = {"parallelism": 2, "leaseSeconds": 20, "unexpectedRetryDelaySeconds": 0}
+        await create(world, step, timeoutSeconds=60)
+        await trigger(world)
+        await world.advance(100)
+        items = await claim(world)
+        await world.advance(5)
+        items += await claim(world, "w2")
+        await world.advance(15)
+        items += await claim(world, "w3")
+        deadlines = {item["request"]["headers"]["X-Scheduling-Deadline"] for item in items}
+        assert (len(items), deadlines) == (3, {"2026-01-01T00:02:40.000Z"})
+
+
+async def test_what_nobody_claims_ends_as_queue_timeout() -> None:
+    """After `queueTimeoutSeconds`; a policy may retry it, and then it waits as long again."""
+    async with running() as world:
+        await create(world, {"queueTimeoutSeconds": 90}, retry=POLICY, timeoutSeconds=10)
+        execution = await trigger(world)
+        await world.advance(91)
+        await world.advance(1)
+        assert data_of(await world.client.get("/queues/work"))["depth"] == 1
+        await world.advance(91)
+        found = await world.ended(execution)
+        assert (found["error"], found["failureType"], found["attemptCount"]) == (
+            "queue_timeout",
+            "timeout",
+            2,
+        )
+        (step,) = found["attempts"][0]["steps"]
+        assert (step["error"], step["instance"]) == ("queue_timeout", None)
+        assert await claim(world) == []
+
+
+async def test_parts_that_nobody_claims_end_alone() -> None:
+    """Each part has its own time in the queue, so the step is `partial` where others have succeeded."""
+    async with running() as world:
+        await create(world, {"parallelism": 2, "queueTimeoutSeconds": 30}, timeoutSeconds=100)
+        execution = await trigger(world)
+        (item,) = await claim(world)
+        data_of(await complete(world, item["lease"]))
+        await world.advance(31)
+        assert (await world.ended(execution))["error"] == "partial"
+
+
+async def test_an_update_changes_how_long_work_waits() -> None:
+    """It counts from the publication, for parts that are published already."""
+    async with running() as world:
+        await create(world, {"queueTimeoutSeconds": 30})
+        execution = await trigger(world)
+        await world.advance(20)
+        await update(world, 90)
+        await world.advance(60)
+        assert data_of(await world.client.get("/queues/work"))["depth"] == 1
+        await update(world, 85)
+        await world.advance(6)
+        assert (await world.ended(execution))["error"] == "queue_timeout"
+
+
+async def update(world: World, seconds: float) -> None:
+    job = data_of(await world.client.get("/jobs/j"))["definition"]
+    job["request"][0]["queueTimeoutSeconds"] = seconds
+    data_of(await world.client.post("/jobs/j/update", json=job))
+
+
+async def test_limits_outlive_a_restart(tmp_path: Path) -> None:
+    """What was claimed before it has its limit, and what was not still waits for its queue timeout."""
+    async with running(store={"data": str(tmp_path)}) as world:
+        await create(world, {"queueTimeoutSeconds": 400}, timeoutSeconds=100, qos=1)
+        first, second = await trigger(world), await trigger(world)
+        (item,) = await claim(world)
+        assert item["executionId"] == first
+    async with running(store={"data": str(tmp_path)}) as world:
+        await world.advance(101)
+        assert (await world.ended(first))["error"] == "500"
+        assert data_of(await world.client.get("/queues/work"))["depth"] == 1
+        await world.advance(300)
+        assert (await world.ended(second))["error"] == "queue_timeout"
+
+
+async def test_bad_limits_are_refused() -> None:
+    """With their place; on other steps the member is misplaced."""
+    async with running() as world:
+        for url, value, code in (("queue://q", 0, "range"), ("http://t.test", 5, "misplaced")):
+            job = {
+                "jobName": "j",
+                "creator": "1",
+                "creatorName": "one",
+                "timer": {"period": "external"},
+                "request": [{"url": url, "queueTimeoutSeconds": value}],
+            }
+            answer = await world.client.post("/jobs/k", json=job)
+            assert pointers(answer) == [("/request/0/queueTimeoutSeconds", code)]

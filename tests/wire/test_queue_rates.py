@@ -1,0 +1,59 @@
+"""`rateLimit` of a service holds for claims from the queue of its name (SPEC section 13)."""
+
+import asyncio
+
+import pytest
+
+from tests.wire.queue_work import claim, create, trigger
+from tests.wire.service import World, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def limit(world: World, count: int, seconds: float) -> None:
+    """The service with the queue's name."""
+    body = {"rateLimit": {"count": count, "perSeconds": seconds}}
+    assert (await world.client.put("/services/work", json=body)).status_code in (200, 201)
+
+
+async def test_a_queue_gives_out_no_more_than_its_rate() -> None:
+    """Over all instances and claims; a claim that waits gets its part as soon as the rate allows one."""
+    async with running() as world:
+        await create(world)
+        await limit(world, 1, 5)
+        for _ in range(4):
+            await trigger(world)
+        assert len(await claim(world, most=4)) == 1
+        assert await claim(world, "w2", most=4) == []
+        waiting = asyncio.ensure_future(claim(world, "w2", most=4, wait=20))
+        await world.advance(4)
+        assert not waiting.done()
+        await world.advance(1)
+        assert len(await waiting) == 1
+        assert await claim(world, "w3") == []
+
+
+async def test_claims_at_once_share_the_rate() -> None:
+    """Together they get what one would; what nobody took is left for the next one."""
+    async with running() as world:
+        await create(world)
+        await limit(world, 3, 60)
+        for _ in range(2):
+            await trigger(world)
+        found = await asyncio.gather(*(claim(world, f"w{number}", most=3) for number in range(4)))
+        assert sum(map(len, found)) == 2
+        for _ in range(2):
+            await trigger(world)
+        found = await asyncio.gather(*(claim(world, f"w{number}", most=3) for number in range(4)))
+        assert sum(map(len, found)) == 1
+
+
+async def test_other_queues_have_no_rate() -> None:
+    """Only the one with the service's name."""
+    async with running() as world:
+        await create(world, {"url": "queue://other"})
+        await limit(world, 1, 5)
+        for _ in range(3):
+            await trigger(world)
+        answer = await world.client.post("/queues/other/claim", json={"instanceId": "w", "max": 3})
+        assert len(answer.json()["data"]["items"]) == 3

@@ -1,0 +1,110 @@
+"""An instance that refuses connections: its step goes elsewhere, at no attempt (SPEC section 13)."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from tests.wire.service import World, data_of, definition
+from tests.wire.target import Reply, Target
+
+pytestmark = pytest.mark.anyio
+STEP = {"url": "service://shop/run"}
+
+
+def dead_address() -> str:
+    """An address at which nobody listens any more."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+async def register(world: World, name: str, address: str) -> None:
+    await world.client.put(f"/services/shop/instances/{name}", json={"address": address})
+
+
+async def execute(world: World, job: str = "j") -> dict[str, Any]:
+    """One execution in full."""
+    started = data_of(await world.client.post(f"/jobs/{job}/trigger"))
+    await world.settle()
+    return await world.ended(started["executionId"])
+
+
+async def create(world: World, **members: Any) -> None:
+    data_of(await world.client.post("/jobs/j", json=definition(**{"request": [STEP]} | members)), 201)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_the_step_goes_to_another_instance(world: World, qos: int) -> None:
+    """In the same attempt; the first one is left out until its next heartbeat, then it is tried again."""
+    async with Target(lambda: 0) as alive:
+        await register(world, "a", dead_address())
+        await register(world, "b", alive.url)
+        await create(world, qos=qos, request=[STEP | {"route": "failover"}])
+        for _ in range(3):
+            ended = await execute(world)
+            assert (ended["state"], ended["attemptCount"]) == ("succeeded", 1)
+        assert len(alive.at("/run")) == 3
+        lines = [await log(world, ended_id) for ended_id in (1, 2, 3)]
+        assert [sum("refused" in line for line in each) for each in lines] == [1, 0, 0]
+        data_of(await world.client.post("/services/shop/instances/a/heartbeat"))
+        assert (await execute(world))["state"] == "succeeded"
+        assert sum("refused" in line for line in await log(world, 4)) == 1
+
+
+async def log(world: World, number: int) -> list[str]:
+    """The kinds of the lines in the log of an execution of `j`."""
+    uid = data_of(await world.client.get("/jobs/j"))["uid"]
+    items = data_of(await world.client.get(f"/executions/{uid}-{number}/log"))["items"]
+    return [item["kind"] for item in items]
+
+
+async def test_without_another_instance_it_is_a_failed_connection(world: World) -> None:
+    """As any other (SPEC section 5); what comes meanwhile waits for its heartbeat, or until it is offline."""
+    address = dead_address()
+    await register(world, "a", address)
+    await create(world, overlapPolicy="allow")
+    ended = await execute(world)
+    assert (ended["error"], ended["failureType"], ended["attemptCount"]) == ("500", "connect", 1)
+    second = data_of(await world.client.post("/jobs/j/trigger"))
+    await world.until(lambda: is_waiting(world))
+    world.clock.advance(5_000)
+    async with Target(lambda: 0) as back:
+        await register(world, "a", back.url)
+        world.clock.advance(250)
+        assert (await world.ended(second["executionId"]))["state"] == "succeeded"
+    await register(world, "a", address)
+    assert (await execute(world))["error"] == "500"
+    last = data_of(await world.client.post("/jobs/j/trigger"))
+    await world.until(lambda: is_waiting(world))
+    world.clock.advance(10_000)
+    assert (await world.ended(last["executionId"]))["error"] == "no_instance"
+
+
+async def is_waiting(world: World) -> bool:
+    """Whether a step looks for an instance."""
+    host: Any = world.service.components.host
+    return len(host.effects.parts) == 1
+
+
+@pytest.mark.parametrize(("route", "error"), [("broadcast", "partial"), ("shard", None)])
+async def test_parts_of_a_refused_instance(world: World, route: str, error: str | None) -> None:
+    """A part of a broadcast fails; a shard goes to another instance, as when one is draining."""
+    async with Target(lambda: 0) as alive:
+        await register(world, "a", dead_address())
+        await register(world, "b", alive.url)
+        await create(world, request=[STEP | {"route": route}])
+        assert (await execute(world))["error"] == error
+        assert len(alive.at("/run")) == (1 if error else 2)
+        assert (await execute(world))["error"] is None  # the first one is left out
+
+
+async def test_an_instance_that_has_read_the_request_is_not_left(world: World) -> None:
+    """It may have done the work: only a connection that was never made goes elsewhere."""
+    async with Target(lambda: 0) as alive:
+        world.instances["b"] = alive
+        world.target.always("/run", Reply(302, headers={"location": dead_address()}))
+        await register(world, "a", world.target.url)
+        await register(world, "b", alive.url)
+        await create(world, request=[STEP | {"route": "failover", "followRedirects": 1}])
+        assert (await execute(world))["error"] == "500"
+        assert alive.at("/run") == []
