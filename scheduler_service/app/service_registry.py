@@ -60,7 +60,6 @@ class ServiceRegistry:
             complete_at=lambda: self.registry.complete_at if knows_all else None,
             log=log,
         )
-        instances.on_change = self._losses.look_after
         static = {name: bases[0] for name, bases in settings.static.items() if bases}
         self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
         self.router = MemoryRouter(instances=instances, terms=self._terms, clock=clock, losses=self._losses)

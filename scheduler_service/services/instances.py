@@ -14,6 +14,8 @@ OFFLINE_AFTER = 10 * SECOND
 
 Key = tuple[str, str]
 """Tenant and service."""
+Listener = Callable[[str, str, str], object]
+"""Takes tenant, service and id of an instance that has registered or left."""
 
 
 class Instance(msgspec.Struct, frozen=True, gc=False):
@@ -46,18 +48,24 @@ class Instances:
     """All known instances. Moments are steady ms.
 
     An instance is offline after `offline_after` without a sign of life; it stays visible until `forget`
-    removes it. `on_change` is called with tenant, service and id after an instance has registered or left. No
-    method does I/O or raises.
+    removes it. No method does I/O or raises.
     """
-
-    on_change: Callable[[str, str, str], object]
 
     def __init__(self, *, offline_after: int = OFFLINE_AFTER) -> None:
         self.offline_after = offline_after
         self._known: dict[Key, dict[str, Instance]] = {}
         self._online: dict[Key, tuple[int, tuple[Instance, ...]]] = {}
-        self.on_change = lambda tenant, service, instance_id: None
+        self._listeners: list[Listener] = []
         self._left: dict[tuple[str, str, str], int] = {}
+
+    def subscribe(self, listener: Listener) -> None:
+        """Calls `listener` after each registration and deregistration, until `unsubscribe`."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """Calls it no more; does nothing where it is not called."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     def online(self, tenant: str, service: str, now: int) -> tuple[Instance, ...]:
         """The online instances, including draining ones, in order of their ids.
@@ -126,7 +134,7 @@ class Instances:
             )
             known[instance.instance_id] = instance
         self._online.pop(key, None)
-        self.on_change(*key, instance.instance_id)
+        self._tell(*key, instance.instance_id)
         return instance
 
     def renew(
@@ -182,7 +190,7 @@ class Instances:
         self._online.pop(key, None)
         if left_at is not None:
             self._left[*key, instance_id] = left_at
-            self.on_change(*key, instance_id)
+            self._tell(*key, instance_id)
         return True
 
     def forget(self, before: int) -> int:
@@ -198,6 +206,10 @@ class Instances:
         return tuple(
             sorted(name for (owner, name), those in self._known.items() if owner == tenant and those)
         )
+
+    def _tell(self, tenant: str, service: str, instance_id: str) -> None:
+        for listener in tuple(self._listeners):
+            listener(tenant, service, instance_id)
 
     def _put(self, instance: Instance) -> None:
         """Replaces an instance in place, so that the order of ids stays."""

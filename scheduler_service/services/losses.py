@@ -17,9 +17,10 @@ Watchers = set["asyncio.Future[None]"]
 class Losses:
     """Watches instances, and writes one line into the log for each that is lost.
 
-    An instance is lost `lost_after` ms after it went offline or deregistered; `lost_after` 0: its work is
-    never ended. `complete_at` is the steady moment by which every living instance has registered since the
-    start of this process, so that one that is unknown is gone; None: instances may be known elsewhere.
+    It subscribes to `instances`, so it needs no further wiring. An instance is lost `lost_after` ms after it
+    went offline or deregistered; `lost_after` 0: its work is never ended. `complete_at` is the steady moment
+    by which every living instance has registered since the start of this process, so that one that is
+    unknown is gone; None: instances may be known elsewhere.
     Heartbeats cost nothing here: the next look is at the earliest moment at which one can be lost.
     """
 
@@ -41,6 +42,7 @@ class Losses:
         self._lost: dict[Place, int] = {}
         self._due = 0
         self._alarm: Alarm | None = None
+        instances.subscribe(self._look_after)
 
     async def wait_for(self, watch: WatchInstance) -> None:
         """Returns when the instance is lost."""
@@ -48,7 +50,7 @@ class Losses:
         watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         watchers = self._watchers.setdefault(place, set())
         watchers.add(watcher)
-        self.look_after(*place)
+        self._look_after(*place)
         try:
             await watcher
         finally:
@@ -56,7 +58,14 @@ class Losses:
             if not watchers and self._watchers.get(place) is watchers:
                 del self._watchers[place]
 
-    def look_after(self, tenant: str, service: str, instance: str) -> None:
+    def close(self) -> None:
+        """Looks no more."""
+        self._instances.unsubscribe(self._look_after)
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _look_after(self, tenant: str, service: str, instance: str) -> None:
         """The instance has registered, left, or is watched from now on."""
         place = (tenant, service, instance)
         moment = self._moment_of(place)
@@ -64,12 +73,6 @@ class Losses:
             if moment > self._clock.now().steady:
                 self._lost.pop(place, None)
             self._look_at(moment)
-
-    def close(self) -> None:
-        """Looks no more."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
 
     def _look_at(self, moment: int) -> None:
         if self._alarm is not None:

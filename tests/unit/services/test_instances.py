@@ -159,3 +159,22 @@ def test_online_is_who_was_heard_of_in_time_in_order_of_ids(steps: list[tuple[st
             case "drain":
                 assert instances.mark_draining(TENANT, SERVICE, name) == (name in heard)
         assert ids(instances, now) == sorted(one for one, at in heard.items() if at > now - OFFLINE_AFTER)
+
+
+def test_who_subscribes_is_told_of_arrivals_and_departures() -> None:
+    """Not of heartbeats; and nothing after it has unsubscribed, which may be said twice."""
+    instances = Instances()
+    told: list[tuple[str, str, str]] = []
+
+    def listen(*place: str) -> None:
+        told.append(place)  # type: ignore[arg-type]
+
+    instances.subscribe(listen)
+    instances.register(Instance("shop", "default", "a", "http://a.test"))
+    instances.renew("default", "shop", "a", 1)
+    instances.remove("default", "shop", "a", 2)
+    assert told == [("default", "shop", "a")] * 2
+    instances.unsubscribe(listen)
+    instances.unsubscribe(listen)
+    instances.register(Instance("shop", "default", "a", "http://a.test"))
+    assert len(told) == 2

@@ -29,7 +29,6 @@ class Scene:
             complete_at=lambda: complete_at,
             log=self._write,
         )
-        self.instances.on_change = self.losses.look_after
 
     def _write(self, event: str, /, **keys: Any) -> None:
         assert (event, keys["service"]) == ("instance_lost", SHOP)
@@ -147,3 +146,13 @@ async def test_heartbeats_plan_nothing() -> None:
     assert (looks, scene.lines) == (20, [])
     scene.losses.close()
     assert scene.clock.next_call() is None
+
+
+async def test_what_is_closed_looks_no_more() -> None:
+    """Neither at those that are known nor at those that come."""
+    scene = Scene()
+    scene.register("a")
+    scene.losses.close()
+    scene.register("b")
+    await scene.advance(100_000)
+    assert scene.lines == []
