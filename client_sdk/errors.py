@@ -48,6 +48,9 @@ class Unreadable(SdkError):
 class Problem(SdkError):
     """The service refused the call. `errors` list why; `retry_after` in seconds, None: not given."""
 
+    remedy = ""
+    """What a program does about it, after `detail` in the message."""
+
     def __init__(
         self,
         status: int,
@@ -57,7 +60,7 @@ class Problem(SdkError):
         errors: tuple[Flaw, ...] = (),
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(f"{status}: {detail}")
+        super().__init__(f"{status}: {detail}{self.remedy}")
         self.status = status
         self.detail = detail
         self.title = title
@@ -76,6 +79,8 @@ class Invalid(Problem):
 
 class Unauthorized(Problem):
     """There is no key, or it is unknown (401)."""
+
+    remedy = "; give it as Client(url, key=…): the scheduler's setting server.key, or PUNCTUAL_SERVER__KEY"
 
 
 class Forbidden(Problem):

@@ -1,6 +1,5 @@
 """`client.jobs`: creates, reads, changes and triggers jobs (SPEC section 10)."""
 
-import re
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
@@ -11,10 +10,9 @@ from client_sdk.client.answering import Envelope
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import JobDefinition, answers
-from client_sdk.models.services import SERVICE_NAME
+from client_sdk.models.services import check_name
 
 LONGEST_KEY = 255
-_SERVICE = re.compile(SERVICE_NAME[1:-1])
 Definition = JobDefinition | Mapping[str, Any]
 
 
@@ -32,9 +30,8 @@ class Jobs:
     """
 
     def __init__(self, connection: Connection, service: str | None = None) -> None:
-        if service is not None and _SERVICE.fullmatch(service) is None:
-            text = "use 1 to 128 of letters, digits, '.', '_' and '-', the first a letter or digit"
-            raise ValueError(f"service {service[:140]!r} is no name of a service; {text}")
+        if service is not None:
+            check_name(service, kind="service")
         self._connection = connection
         self._owner = {} if service is None else {"X-Service": service}
 
@@ -208,6 +205,10 @@ def write_definition(definition: object) -> dict[str, Any]:
     """The definition as posted, without defaults. Raises TypeError if it is not a definition."""
     if isinstance(definition, JobDefinition):
         return definition.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if callable(getattr(definition, "define", None)):  # `@job`, which is on a higher floor
+        name = getattr(definition, "__name__", "")
+        text = f"its service registers it, Service(jobs=[{name}]); give a mapping, or a JobDefinition"
+        raise TypeError(f"definition is {name}, a job declared with @job: {text}")
     if not isinstance(definition, Mapping):
         text = "give a mapping, as its JSON object is, or a JobDefinition"
         raise TypeError(f"definition is of type {type(definition).__name__}: {text}")

@@ -12,6 +12,7 @@ from client_sdk.errors import Flaw, SdkError
 from client_sdk.lite.addresses import ServiceAddresses
 from client_sdk.models import ModelError, parse_definition
 from client_sdk.models.step import QUEUE_MEMBERS, ROUTING_MEMBERS
+from client_sdk.target import Declaration
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile import Compiled, compile_definition
 from scheduler_service.engine.program import Program, Surroundings
@@ -46,6 +47,13 @@ def compile_lite(
 
     `takes_feedback`: the caller serves the address of feedback URLs.
     """
+    if isinstance(definition, Declaration):
+        name = definition.__name__
+        text = f"call the function itself, or pass the request to its service, {{'request': {name}.define("
+        raise TypeError(
+            f"definition is {name}, a job declared with @job: {text}'NAME')['request']}}, "
+            "with services={'NAME': 'http://HOST:PORT'}"
+        )
     posted = {**DEFAULTS, **write_definition(definition)}
     addresses = ServiceAddresses(services)
     placed = addresses.put(posted)

@@ -46,6 +46,7 @@ PHRASES = {
     "too_short": "must have at least one entry",
     "string_too_short": "must not be empty",
 }
+EXAMPLE_ATTEMPTS = 3
 DURATIONS = ("period", "dueTime", "ttl")
 _KIND = "the kind follows from dueTime and period"
 TIMER_HINTS: Mapping[str | int, str] = {
@@ -179,14 +180,19 @@ def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) 
         return f"{name} must have at most {context['max_length']} characters, not {len(item['input'])}"
     if kind in PHRASES:
         said = "" if kind in ("missing", "too_short", "string_too_short") else f", not {_show(item['input'])}"
-        return f"{name} {PHRASES[kind]}{said}{_advise_unit(name, item['input'])}"
+        return f"{name} {PHRASES[kind]}{said}{_advise(name, item['input'])}"
     if _name_code(kind) == "range" and context:
         return f"{name} must be {_bound(kind, context)}, not {_show(item['input'])}"
     return f"{name}: {item['msg']}"
 
 
-def _advise_unit(name: str, value: object) -> str:
-    """What to write for a number where a text with a unit is wanted, else an empty text."""
+def _advise(name: str, value: object) -> str:
+    """What to write for a number where a text with a unit, or a list of policies, is wanted."""
+    if name == "retry" and isinstance(value, dict):
+        return "; write it in [ and ], as a list of one policy"
+    if name == "retry" and type(value) in (int, bool):
+        often = EXAMPLE_ATTEMPTS if type(value) is bool else value
+        return f'; write [{{"errorEquals": "*", "maxAttempts": {often}}}]'
     if name not in DURATIONS or type(value) not in (int, float):
         return ""
     return f'; name the unit: "{value}s", "{value}m", "{value}h" or "{value}d"'

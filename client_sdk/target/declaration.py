@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from client_sdk.errors import DeclarationError
 from client_sdk.models import JOB_ID_FORM, ModelError, Notification, RetryPolicy, Timer, parse_definition
 from client_sdk.target.classes import Provide, check_constructor, find_entry, signature_source
-from client_sdk.target.options import check_options, refuse_misplaced
+from client_sdk.target.options import check_options, refuse_misplaced, spell_as_member
 from client_sdk.target.parameters import Parameters
 from client_sdk.target.retry_time import time_for_retries
 
@@ -199,8 +199,7 @@ def job(*misplaced: Never, **options: Unpack[JobOptions]) -> Callable[[Callable[
 def _alias(name: str) -> str:
     if name == "asynchronous":
         return "async"
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return spell_as_member(name)
 
 
 def _plain(value: Any) -> Any:

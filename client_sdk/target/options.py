@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from client_sdk.errors import DeclarationError
-from client_sdk.models.step import QUEUE_MEMBERS, ROUTING_MEMBERS, SENT_MEMBERS
+from client_sdk.models.step import QUEUE_MEMBERS, ROUTING_MEMBERS, SENT_MEMBERS, RequestStep
 
 REMEDIES: Mapping[str, str] = {
     "request": "its one step calls the function; further members of that step are given as step={…}",
@@ -28,6 +28,7 @@ MANUAL = "a job that a person starts is start_policy='manual'", ""
 BODY = "arguments are body={{…}}, or the parameters of a trigger", ""
 TAGS = "labels={{'key': 'value'}} describe a job, step={{'tags': […]}} chooses instances", ""
 ASYNC = "a job that reports its end by feedback is asynchronous=True", ""
+ID = "the id of a job is job_id={name!r}", "nightly"
 IN_TIMER = "it is a member of the timer, as in timer={{'period': '5m', 'endAt': '2030-01-31T09:00:00Z'}}", ""
 OTHER_WORDS: Mapping[str, tuple[str, Any]] = {
     **dict.fromkeys(("every", "interval", "period", "each", "seconds", "minutes", "hours"), PERIOD),
@@ -42,6 +43,7 @@ OTHER_WORDS: Mapping[str, tuple[str, Any]] = {
     **dict.fromkeys(("enabled", "disabled", "paused"), MANUAL),
     **dict.fromkeys(("args", "kwargs", "params", "parameters"), BODY),
     **dict.fromkeys(("start_at", "end_at", "start_date", "end_date", "ttl", "misfire", "jitter"), IN_TIMER),
+    **dict.fromkeys(("id", "key", "task_id"), ID),
     "async": ASYNC,
     "tags": TAGS,
 }
@@ -53,6 +55,9 @@ STEP_REMEDIES: Mapping[str, str] = {
     "method": "functions are called by POST",
     "body": "give body=… beside step",
 }
+
+STEP_MEMBERS = frozenset(field.alias or name for name, field in RequestStep.model_fields.items())
+LONGEST_SHOWN = 60
 
 
 def check_options(name: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
@@ -85,9 +90,16 @@ def refuse_misplaced(name: str, given: Sequence[object]) -> None:
         )
 
 
+def spell_as_member(option: str) -> str:
+    """A member of a definition by its name in Python: `success_codes` is `successCodes`."""
+    first, *rest = option.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
 def _refuse(given: str, value: Any, names: list[str]) -> str:
-    if given in REMEDIES:
-        return f"@job takes no {given}: {REMEDIES[given]}"
+    remedy = REMEDIES.get(given) or STEP_REMEDIES.get(spell_as_member(given))
+    if remedy is not None:
+        return f"@job takes no {given}: {remedy}"
     return f"unknown option {given!r}: {_remedy(given, value, names)}"
 
 
@@ -95,7 +107,11 @@ def _remedy(given: str, value: Any, names: list[str]) -> str:
     if given in OTHER_WORDS:
         form, example = OTHER_WORDS[given]
         number = value if isinstance(value, int | float) else None
-        return form.format(text=_as_text(given, value) or example, value=number or example)
+        name = value if isinstance(value, str) else example
+        return form.format(text=_as_text(given, value) or example, value=number or example, name=name)
+    if (member := spell_as_member(given)) in STEP_MEMBERS:
+        shown = repr(value) if len(repr(value)) <= LONGEST_SHOWN else "…"
+        return f"it is a member of the step: step={{{member!r}: {shown}}}"
     spelt = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in given)
     near = difflib.get_close_matches(spelt, names, n=1)
     return f"did you mean {near[0]}?" if near else "remove it or check its spelling"

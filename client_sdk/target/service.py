@@ -17,6 +17,7 @@ from client_sdk.client import Client
 from client_sdk.client.jobs import Jobs
 from client_sdk.errors import DeclarationError
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
+from client_sdk.models.services import check_name
 from client_sdk.signing import Verifier
 from client_sdk.target.address import OwnAddress
 from client_sdk.target.asgi_wrap import Wrapped
@@ -89,6 +90,7 @@ class Service:
         registration_seconds: float = REGISTRATION_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        check_name(name, kind="service")
         self.name = name
         self.instance_id = instance_id or name_instance()
         self.prefix = prefix.rstrip("/")

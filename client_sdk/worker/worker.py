@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack, cast
 from client_sdk.client import Client
 from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
+from client_sdk.models.services import check_name
 from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
@@ -58,10 +59,12 @@ class Worker:
         heartbeat_seconds: float | None = None,
         registration_seconds: float = REGISTRATION_SECONDS,
     ) -> None:
+        check_name(queue, kind="queue")
         if concurrency < 1:
             raise ValueError(f"concurrency {concurrency} does nothing: give 1 or more")
         self.queue = queue
         self.service = service or queue
+        check_name(self.service, kind="service")
         self.instance_id = instance_id or name_instance()
         self.concurrency = concurrency
         self._wait = wait_seconds

@@ -10,6 +10,7 @@ import typer
 from scheduler_service.cli.connection import read_address
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Key, Url
+from scheduler_service.cli.wording import describe
 
 if TYPE_CHECKING:
     from client_sdk import Client, Worker
@@ -30,7 +31,7 @@ def work(
     import asyncio
     import logging
 
-    from client_sdk import Client, SdkError
+    from client_sdk import Client, Problem, SdkError
 
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -45,7 +46,8 @@ def work(
     try:
         asyncio.run(_run(worker, client))
     except SdkError as error:
-        raise CommandError(str(error)) from error
+        text = describe(error) if isinstance(error, Problem) else str(error)
+        raise CommandError(text) from error
 
 
 def load_worker(place: str) -> "Worker":

@@ -154,4 +154,5 @@ async def test_a_worker_with_a_wrong_key_ends_and_says_so(tmp_path: Path) -> Non
         arguments = [*COMMAND, "worker", "examples.pull_worker:worker"]
         with Process(arguments, cwd=ROOT, environ=own) as process:
             assert await asyncio.to_thread(process.wait) == 1
-            assert process.err[-1].startswith("punctual: 401: "), process.err
+            said = "punctual: this key is not known; give a key with --key or PUNCTUAL_KEY"
+            assert process.err[-1] == said, process.err

@@ -38,8 +38,13 @@ async def test_the_key_is_the_caller_s_choice(monkeypatch: pytest.MonkeyPatch) -
     async with running(server={"key": "right-and-long-enough"}) as world:
         transport = httpx.ASGITransport(world.service.api)
         async with Client(SERVED, transport=transport) as client:
-            with pytest.raises(Unauthorized):
+            with pytest.raises(Unauthorized) as caught:
                 await client.jobs.get("one")
+            assert caught.value.detail == "a key is needed: send 'Authorization: Bearer KEY'"
+            assert str(caught.value) == (
+                "401: a key is needed: send 'Authorization: Bearer KEY'; give it as Client(url, key=…): the "
+                "scheduler's setting server.key, or PUNCTUAL_SERVER__KEY"
+            )
         async with Client(SERVED, key="right-and-long-enough", transport=transport) as client:
             assert [job async for job in client.jobs.list()] == []
 

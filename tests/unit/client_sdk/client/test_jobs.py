@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from client_sdk import Client
+from client_sdk import Client, job
 from client_sdk.errors import Absent, Outdated
 from tests.wire.service import START, World, definition
 
@@ -17,6 +17,19 @@ async def test_warnings_of_a_definition_are_told(client: Client) -> None:
         definition(timer={"dueTime": "1s", "period": "0 0 * * * ?"}), job_id="one"
     )
     assert [one.code for one in made.warnings]
+
+
+async def test_a_declared_job_is_answered_with_who_registers_it(client: Client) -> None:
+    """A declaration is no definition; its service posts it."""
+
+    @job(job_id="import")
+    def fetch(size: int = 1) -> int:
+        return size
+
+    with pytest.raises(TypeError) as caught:
+        await client.jobs.create(fetch)  # type: ignore[arg-type]
+    said = "definition is fetch, a job declared with @job: its service registers it, Service(jobs=[fetch])"
+    assert said in str(caught.value)
 
 
 async def test_a_job_is_paused_changed_and_destroyed(client: Client) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from client_sdk import job
 from client_sdk.lite import DefinitionRefused, LiteJob
 from tests.unit.client_sdk.lite.definitions import chain
 from tests.wire.target import Target
@@ -73,8 +74,8 @@ def test_feedback_is_taken_where_the_caller_serves_it() -> None:
 async def test_what_nothing_has_to_keep_is_taken(target: Target) -> None:
     """Nothing fires by itself here, so a job that must not do so runs when it is told to."""
     quiet = {"active": 0, "startPolicy": "manual", "labels": {"a": "b"}, "objectId": "o"}
-    async with LiteJob(chain(target.url) | quiet | {"request": [{"url": f"{target.url}/run"}]}) as job:
-        assert (await job.run()).state == "succeeded"
+    async with LiteJob(chain(target.url) | quiet | {"request": [{"url": f"{target.url}/run"}]}) as lite:
+        assert (await lite.run()).state == "succeeded"
 
 
 def test_a_definition_that_is_none_is_refused_in_words() -> None:
@@ -83,8 +84,23 @@ def test_a_definition_that_is_none_is_refused_in_words() -> None:
         LiteJob(5)  # type: ignore[arg-type]
 
 
+async def test_a_declared_job_is_answered_with_what_to_pass(target: Target) -> None:
+    """Its function is called by a service; the request that calls it is one that can be sent from here."""
+
+    @job(job_id="import")
+    def fetch(size: int = 1) -> int:
+        return size
+
+    with pytest.raises(TypeError) as caught:
+        LiteJob(fetch)  # type: ignore[arg-type]
+    assert "definition is fetch, a job declared with @job: call the function itself" in str(caught.value)
+    posted = {"request": fetch.define("files")["request"]}
+    async with LiteJob(posted, services={"files": target.url}) as lite:
+        assert (await lite.run({"size": 3})).steps[0].url == f"{target.url}/jobs/import"
+
+
 def test_warnings_are_handed_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Those that a service would answer with."""
-    job = LiteJob(chain("http://target.test") | {"checkUrl": "http://target.test/check"})
-    assert [(one.pointer, one.code) for one in job.warnings] == [("/checkUrl", "check_ignored")]
-    assert [record.getMessage() for record in caplog.records] == [f"/checkUrl: {job.warnings[0].message}"]
+    lite = LiteJob(chain("http://target.test") | {"checkUrl": "http://target.test/check"})
+    assert [(one.pointer, one.code) for one in lite.warnings] == [("/checkUrl", "check_ignored")]
+    assert [record.getMessage() for record in caplog.records] == [f"/checkUrl: {lite.warnings[0].message}"]

@@ -7,6 +7,7 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.errors import DeclarationError
+from client_sdk.models import RetryPolicy
 from client_sdk.target import JobOptions, Service, job
 from client_sdk.target.options import OTHER_WORDS
 
@@ -73,6 +74,14 @@ def test_what_cannot_be_declared_is_said() -> None:
         ({"tags": ["a"]}, "labels={'key': 'value'} describe a job"),
         ({"name": "x"}, "did you mean job_name?"),
         ({"zzz": 5}, "remove it or check its spelling"),
+        ({"route": "shard"}, "unknown option 'route': it is a member of the step: step={'route': 'shard'}"),
+        ({"headers": {"A": "b"}}, "it is a member of the step: step={'headers': {'A': 'b'}}"),
+        ({"success_codes": [200]}, "it is a member of the step: step={'successCodes': [200]}"),
+        ({"leaseSeconds": 5}, "it is a member of the step: step={'leaseSeconds': 5}"),
+        ({"url": "http://x/"}, "takes no url: it is the function's own"),
+        ({"method": "GET"}, "takes no method: functions are called by POST"),
+        ({"id": "nightly"}, "unknown option 'id': the id of a job is job_id='nightly'"),
+        ({"key": 5}, "the id of a job is job_id='nightly'"),
         ({"step": {"url": "queue://work"}}, "step takes no url: it is the function's own; work for a queue"),
         ({"step": {"serviceName": "x"}}, "step takes no serviceName"),
         ({"step": {"method": "GET"}}, "called by POST"),
@@ -86,6 +95,22 @@ def test_nothing_that_is_given_is_ignored(options: dict[str, Any], said: str) ->
     """What a declaration cannot honour is refused where it stands, with what to write instead."""
     with pytest.raises(DeclarationError) as caught:
         job(**options)(lambda: None)  # type: ignore[typeddict-item]
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("retry", "said"),
+    [
+        (3, 'retry must be an array, not 3; write [{"errorEquals": "*", "maxAttempts": 3}]'),
+        (True, 'not true; write [{"errorEquals": "*", "maxAttempts": 3}]'),
+        ({"errorEquals": "500"}, "not an object; write it in [ and ], as a list of one policy"),
+        (RetryPolicy(error_equals="500"), "not an object; write it in [ and ], as a list of one policy"),
+    ],
+)
+def test_a_retry_that_is_no_list_is_answered_with_one(retry: Any, said: str) -> None:
+    """A number is the usual guess: it becomes a policy."""
+    with pytest.raises(DeclarationError) as caught:
+        job(job_id="x", retry=retry)(lambda: None).define("files")
     assert said in str(caught.value)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from client_sdk import Client
 from client_sdk.errors import DeclarationError
 from client_sdk.target import Service, job
 from tests.unit.client_sdk.registry import registered
@@ -27,6 +28,17 @@ async def test_a_job_is_declared_once() -> None:
     async with registered(jobs=[first, first]) as (service, _):
         with pytest.raises(DeclarationError, match="declared twice"):
             service.add(second)
+
+
+@pytest.mark.parametrize(("name", "shown"), [("a b", "'a b'"), ("", "''"), (None, "None"), (5, "5")])
+def test_a_name_that_is_none_is_refused_with_its_letters(name: Any, shown: str) -> None:
+    """Also one that a forgotten variable has left empty."""
+    with pytest.raises(ValueError, match="is no name of a service") as caught:
+        Service(name, client=Client(), signals=())
+    assert str(caught.value) == (
+        f"service {shown} is no name of a service; "
+        "use 1 to 128 of letters, digits, '.', '_' and '-', the first a letter or digit"
+    )
 
 
 async def nothing(scope: Any, receive: Any, send: Any) -> None:

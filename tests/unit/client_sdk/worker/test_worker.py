@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from client_sdk import Client, JobFailed
+from client_sdk import Client, JobFailed, Worker
 from client_sdk.errors import DeclarationError, Unauthorized
 from client_sdk.target import Execution, job
 from tests.unit.client_sdk.queue import Queue
@@ -29,6 +29,22 @@ async def test_work_is_claimed_done_and_completed() -> None:
     assert (lease, end.status) == ("lease-1", "succeed")
     assert end.data == {"sum": 3, "key": "life-1-0", "number": 1}
     assert queue.claims[0].instance_id == "one"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"queue": "a b"}, "queue 'a b' is no name of a queue; use 1 to 128 of letters, digits"),
+        ({"queue": None}, "queue None is no name of a queue"),
+        ({"queue": "queue://work"}, "queue 'queue://work' is no name of a queue"),
+        ({"queue": "work", "service": "a b"}, "service 'a b' is no name of a service"),
+    ],
+)
+def test_a_name_that_is_none_is_refused_at_once(arguments: dict[str, Any], said: str) -> None:
+    """Not by the first claim."""
+    with pytest.raises(ValueError, match="is no name of a") as caught:
+        Worker(**arguments)
+    assert str(caught.value).startswith(said)
 
 
 async def test_a_class_does_the_work_of_a_queue() -> None:
