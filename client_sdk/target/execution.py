@@ -1,7 +1,6 @@
 """A job's execution as its function sees it, and its progress reports (SPEC sections 5, 16)."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Coroutine
 from datetime import datetime
@@ -9,9 +8,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from client_sdk.errors import NotWanted, SdkError
-from client_sdk.target.reporting import AttemptReport, NoReporter, Reporter
+from client_sdk.outages import PROGRESS, OutageLog
+from client_sdk.target.reporting import AttemptReport, Reporter
 
-LOG = logging.getLogger("client_sdk")
 REPORT_SECONDS = 1.0
 """Between two progress reports; updates between them go out with the next one."""
 
@@ -38,6 +37,7 @@ class Execution:
         shard_total: int | None = None,
         deadline: datetime | None = None,
         reporter: Reporter | None = None,
+        outages: OutageLog | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -51,7 +51,8 @@ class Execution:
         self.deadline = deadline
         self.is_wanted = True
         self.loop = loop
-        self._reporter = reporter or NoReporter()
+        self._reporter = reporter
+        self._outages = outages or OutageLog()
         self._clock = clock
 
     def progress(self, total: int, *, message: str | None = None) -> "Progress":
@@ -70,17 +71,22 @@ class Execution:
     ) -> None:
         """Reports progress. Raises NotWanted if the work is no longer awaited.
 
-        A report that cannot be delivered is logged and dropped; the next one replaces it. Sends nothing in a
-        synchronous call, whose outcome is its answer.
+        A report that cannot be delivered is dropped, as the next one replaces it; an outage is logged when it
+        begins, once a minute, and when it ends. Sends nothing in a synchronous call, whose outcome is its
+        answer.
         """
         if not self.is_wanted:
             raise NotWanted("the work is no longer awaited: it was cancelled, or its deadline has passed")
+        if self._reporter is None:
+            return
         try:
             await self._reporter.report(AttemptReport(progress=progress, message=message, data=data))
         except NotWanted:
             raise
         except SdkError as error:
-            LOG.warning("progress of %s could not be reported: %s", self.job_id, error)
+            self._outages.failed(PROGRESS, self.job_id, error)
+        else:
+            self._outages.succeeded(PROGRESS)
 
     def extend(self, deadline: datetime | None) -> None:
         """Sets the later deadline; None is no limit. A repeated call awaits the work that runs already."""
@@ -89,7 +95,8 @@ class Execution:
 
     async def conclude(self, verdict: AttemptReport) -> None:
         """Reports the end of the work; the SDK calls it after the function. Raises NotWanted, SdkError."""
-        await self._reporter.report(verdict)
+        if self._reporter is not None:
+            await self._reporter.report(verdict)
 
 
 class Progress:

@@ -10,6 +10,7 @@ from typing import Any
 
 from client_sdk.client.connection import Connection
 from client_sdk.errors import Invalid, NotWanted, SdkError, SignatureRefused
+from client_sdk.outages import OutageLog
 from client_sdk.signing import Verifier
 from client_sdk.target.classes import Provide
 from client_sdk.target.deadline import is_too_late, run_until_deadline
@@ -19,7 +20,7 @@ from client_sdk.target.in_flight import AttemptName, AttemptsInFlight
 from client_sdk.target.invoke import INTERRUPTED, LOG, End, hold, refused, run
 from client_sdk.target.messages import DEADLINE_HEADER, InboundCall, OutboundAnswer, read_moment, refuse
 from client_sdk.target.parameters import WrongParameters
-from client_sdk.target.reporting import FeedbackReporter, NoReporter, Reporter
+from client_sdk.target.reporting import FeedbackReporter, Reporter
 
 STOPPED = End(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")
 LAST_REPORT_SECONDS = 5.0
@@ -45,6 +46,7 @@ class InboundCalls:
         self._provide = provide
         self._clock = clock
         self._pause = pause
+        self._outages = OutageLog()
         self.running = AttemptsInFlight()
         self.is_draining = False
         self.is_stopping = False
@@ -128,12 +130,14 @@ class InboundCalls:
             shard_index=_read_shard(headers, SHARD_INDEX_HEADER),
             shard_total=_read_shard(headers, SHARD_TOTAL_HEADER),
             reporter=self._reporter(declaration, headers),
+            outages=self._outages,
             loop=asyncio.get_running_loop(),
         )
 
-    def _reporter(self, declaration: Declaration[..., Any], headers: Mapping[str, str]) -> Reporter:
+    def _reporter(self, declaration: Declaration[..., Any], headers: Mapping[str, str]) -> Reporter | None:
+        """Sends its reports; None: the outcome of a synchronous call is its answer."""
         if not declaration.is_asynchronous:
-            return NoReporter()
+            return None
         url = headers.get(FEEDBACK_HEADER.lower())
         if not url:
             raise ValueError(f"an asynchronous job reports by feedback: send {FEEDBACK_HEADER}")

@@ -44,13 +44,6 @@ class Reporter(Protocol):
         """Sends a report. Raises NotWanted if this attempt is no longer awaited, other SdkError."""
 
 
-class NoReporter:
-    """Sends no reports: the outcome of a synchronous call is its answer."""
-
-    async def report(self, report: AttemptReport) -> None:
-        """Does nothing."""
-
-
 class FeedbackReporter:
     """Posts the feedback of one attempt to the scheduler of `connection`.
 

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from client_sdk.client import Client
 from client_sdk.client.jobs import Jobs
+from client_sdk.client.services import Services
 from client_sdk.errors import DeclarationError
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
 from client_sdk.models.services import check_name
@@ -112,15 +113,7 @@ class Service:
             provide=provide,
             clock=clock,
         )
-        self._registration = Registration(
-            services=client.services,
-            name=name,
-            instance_id=self.instance_id,
-            declare=self._declare,
-            load=lambda: float(len(self._calls.running)),
-            heartbeat=heartbeat_seconds,
-            registration=registration_seconds,
-        )
+        self._registration = self._register(client.services, heartbeat_seconds, registration_seconds)
         self._signal_drain = SignalDrain(numbers=signals, stop=self.stop)
         self._is_running = False
         self._starting: asyncio.Task[None] | None = None
@@ -243,6 +236,17 @@ class Service:
     def _below_prefix(self, scope: Scope) -> str:
         """The path without the prefix, which a mounting framework may have removed already."""
         return _local_path(scope).removeprefix(self.prefix)
+
+    def _register(self, services: Services, heartbeat: float | None, registration: float) -> Registration:
+        return Registration(
+            services=services,
+            name=self.name,
+            instance_id=self.instance_id,
+            declare=self._declare,
+            load=lambda: float(len(self._calls.running)),
+            heartbeat=heartbeat,
+            registration=registration,
+        )
 
     def _define(self, declaration: Declaration[..., Any]) -> dict[str, object]:
         return declaration.define(self.name, prefix=self.prefix, sign=self._sign)

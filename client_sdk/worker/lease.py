@@ -11,6 +11,7 @@ from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.errors import Absent, Conflict, LimitReached, NotWanted, Problem, SdkError
 from client_sdk.models import Completion, answers
+from client_sdk.outages import RENEWALS, OutageLog
 from client_sdk.target.reporting import AttemptReport
 
 LOG = logging.getLogger("client_sdk")
@@ -36,7 +37,7 @@ class Lease:
     A scheduler that was down extends every lease to its full length again, so a lease may still be valid
     while no scheduler answers; it is given up `outage` seconds after its end by this process's clock. At the
     `deadline` of its work it is renewed: the answer says whether the work is still awaited, as after a
-    downtime it may be.
+    downtime it may be. `outages` is the log of all leases of one worker.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Lease:
         queues: Queues,
         work: answers.Work,
         deadline: datetime | None = None,
+        outages: OutageLog | None = None,
         outage: float = OUTAGE_SECONDS,
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
@@ -52,6 +54,8 @@ class Lease:
     ) -> None:
         self._queues = queues
         self._lease = work.lease
+        self._execution = work.execution_id
+        self.outages = outages or OutageLog()
         self._outage = outage
         self._wall = wall
         self._steady = steady
@@ -75,7 +79,7 @@ class Lease:
             except SdkError as error:
                 if not self._may_hold(error):
                     raise NotWanted("the lease ended before it could be renewed") from error
-                LOG.warning("a lease could not be renewed yet: %s", error)
+                self.outages.failed(RENEWALS, self._execution, error)
 
     async def report(self, report: AttemptReport) -> None:
         """Sends progress with a renewal. Raises NotWanted."""
@@ -104,6 +108,7 @@ class Lease:
             )
         except (Conflict, Absent) as refusal:
             raise NotWanted(f"the lease is lost: {refusal.detail}") from refusal
+        self.outages.succeeded(RENEWALS)
         self._read_times(renewed)
         if renewed.cancelled:
             raise NotWanted("the execution was cancelled")

@@ -188,6 +188,7 @@ def _describe_execution(
         shard_total=work.shard_total,
         deadline=read_deadline(work),
         reporter=lease,
+        outages=lease.outages,
         loop=asyncio.get_running_loop(),
     )
 

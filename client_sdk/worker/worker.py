@@ -10,6 +10,7 @@ from client_sdk.client import Client
 from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
 from client_sdk.models.services import check_name
+from client_sdk.outages import CLAIMS, OutageLog
 from client_sdk.target.classes import Provide
 from client_sdk.target.declaration import Declaration, JobOptions, job
 from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
@@ -79,6 +80,7 @@ class Worker:
         self._beats = (heartbeat_seconds, registration_seconds)
         self._declarations: dict[str, Declaration[..., Any]] = {}
         self._otherwise: Declaration[..., Any] | None = None
+        self._outages = OutageLog()
         self._parts = Tasks()
         self._stop: asyncio.Event | None = None
         self.add(*jobs)
@@ -179,19 +181,27 @@ class Worker:
     async def _try_claim(self, client: Client, most: int) -> list[answers.Work] | None:
         """The claimed parts; None if the claim failed. Raises Unauthorized, Forbidden."""
         try:
-            return await client.queues.claim(
+            found = await client.queues.claim(
                 self.queue, instance_id=self.instance_id, most=most, wait_seconds=self._wait
             )
         except (Unauthorized, Forbidden):
             raise
         except SdkError as error:
-            LOG.warning("nothing can be claimed from %s: %s", self.queue, error)
+            self._outages.failed(CLAIMS, self.queue, error)
             return None
+        self._outages.succeeded(CLAIMS)
+        return found
 
     def _begin(self, client: Client, work: answers.Work) -> None:
         if work.cancelled:
             return
-        lease = Lease(queues=client.queues, work=work, deadline=read_deadline(work), outage=self._outage)
+        lease = Lease(
+            queues=client.queues,
+            work=work,
+            deadline=read_deadline(work),
+            outages=self._outages,
+            outage=self._outage,
+        )
         self._parts.start(
             do_part(work, find=self._find, lease=lease, retry=self._retry, provide=self._provide)
         )

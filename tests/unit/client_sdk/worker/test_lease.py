@@ -71,7 +71,9 @@ async def test_at_its_deadline_the_queue_is_asked() -> None:
 
 
 @pytest.mark.parametrize(("outage", "least", "most"), [(0, 60, 62), (300, 360, 362)])
-async def test_a_lease_that_cannot_be_renewed_ends(outage: float, least: float, most: float) -> None:
+async def test_a_lease_that_cannot_be_renewed_ends(
+    outage: float, least: float, most: float, caplog: pytest.LogCaptureFixture
+) -> None:
     """Whoever holds it stops so long after its end at the latest, though nobody could say so."""
     queue = Queue()
     waits = Outage(queue, 1_000_000)
@@ -80,6 +82,9 @@ async def test_a_lease_that_cannot_be_renewed_ends(outage: float, least: float, 
         await held.keep()
     assert waits.seconds[:3] == [20, 20, 10]
     assert least <= waits.passed() <= most
+    lines = [one.getMessage() for one in caplog.records]
+    assert len(lines) <= 1 + most / 60
+    assert lines[0].startswith("the lease of e could not be renewed yet: no service answers")
 
 
 async def test_a_scheduler_that_refuses_a_renewal_is_not_away() -> None:

@@ -11,6 +11,7 @@ from client_sdk.client import Patience
 from client_sdk.client.connection import Connection
 from client_sdk.client.queues import Queues
 from client_sdk.models import answers
+from client_sdk.outages import OutageLog
 from client_sdk.worker import Worker
 from client_sdk.worker.lease import Lease
 from client_sdk.worker.part import LocalRetry
@@ -60,7 +61,7 @@ def lease(
     read = answers.Work.model_validate(given | work)
     return Lease(
         queues=Queues(connection), work=read, deadline=deadline, outage=outage, wall=wall, steady=steady,
-        pause=waits,
+        pause=waits, outages=OutageLog(clock=steady),
     )  # fmt: skip
 
 
