@@ -7,7 +7,7 @@ COPY client_sdk client_sdk
 COPY examples examples
 RUN pip install --no-cache-dir --constraint constraints.txt ".[service,dapr,postgres,redis]" \
     && useradd --create-home punctual \
-    && install --directory --owner punctual /data
+    && install --directory --owner punctual --mode 0700 /data
 USER punctual
 VOLUME /data
 EXPOSE 8000

@@ -2,10 +2,19 @@
 
 from pathlib import Path
 
-from scheduler_service.persistence.history.database import inspect, migrate
+from scheduler_service.app.system_jobs import NAMES
+from scheduler_service.persistence.history.database import count_executions, inspect, migrate
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
-from scheduler_service.persistence.sqlite.folder import FolderLock, count_shards, name_files
+from scheduler_service.persistence.sqlite.folder import (
+    FolderLock,
+    count_shards,
+    has_state,
+    name_files,
+    narrow_files,
+)
+from scheduler_service.ports.errors import StoreDamaged
+from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
@@ -17,6 +26,28 @@ def history_address(settings: Settings, folder: Path | None) -> str:
     if settings.database.url is not None:
         return settings.database.url
     return "sqlite://" if folder is None else f"{IN_FILE}{folder / HISTORY_FILE}"
+
+
+def keep_private(folder: Path, log: Log) -> None:
+    """Takes the rights of other users from the files of a data folder; the log names those that had any."""
+    if wide := narrow_files(folder):
+        log("files_narrowed", folder=str(folder), files=wide, note="other users could read them until now")
+
+
+def check_beginning(folder: Path, history: str) -> None:
+    """Raises StoreDamaged where the history has executions of users' jobs, and there is no state of any job.
+
+    A service that went on would have lost all jobs without a word.
+    """
+    place = Path(history.removeprefix(IN_FILE))
+    if has_state(folder) or not history.startswith(IN_FILE) or not place.is_file():
+        return
+    if found := count_executions(url=history, but_of=NAMES):
+        raise StoreDamaged(
+            f"The data folder {folder} has no {STATE_FILE}, and the history {place} has {found} executions: "
+            f"the jobs are missing. Put {STATE_FILE} back, restore a backup into an empty folder "
+            "('punctual db restore'), or start once with --new-state to begin without jobs."
+        )
 
 
 def migrate_folder(folder: Path, history: str) -> None:

@@ -27,7 +27,7 @@ from scheduler_service.app.builders import (
     system_functions,
 )
 from scheduler_service.app.cluster_join import join_cluster, keep_app_id, node_id, node_wire, shared_url
-from scheduler_service.app.data_folder import history_address
+from scheduler_service.app.data_folder import history_address, keep_private
 from scheduler_service.app.server import Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -148,7 +148,8 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     """
     settings = loaded.settings
     folder = Path(settings.store.data)
-    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+    await asyncio.to_thread(keep_private, folder, log)
     shared = await SharedDatabase.open(url=shared_url(settings.database.url, folder))
     clock = SystemClock(skew=shared.clock_skew, on_step=_ignore_step)
     client = SidecarClient(port=settings.dapr.grpc_port)

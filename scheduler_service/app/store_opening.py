@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from scheduler_service.app.data_folder import check_beginning, history_address, keep_private
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.redis.address import read_address
@@ -69,12 +70,12 @@ async def open_store(
 ) -> OpenStore:
     """The store, which this process alone writes to from now on: the whole of it, or its first shard.
 
-    Files that were divided among another number of processes are divided anew before. Raises StoreError,
-    SettingsError.
+    Files that were divided among another number of processes are divided anew before, and those that other
+    users could read are for this one alone. Raises StoreError, SettingsError.
     """
     folder = data_folder(settings)
     if settings.store.url is not None:
-        return await _open_redis(settings, settings.store.url, folder, watch, faults)
+        return await _open_redis(settings, settings.store.url, folder, watch, faults, log)
     opening = partial(
         SqliteStateStore.open,
         folder=folder,
@@ -85,8 +86,10 @@ async def open_store(
     if folder is None:
         return await opening()
     shards = settings.server.workers
-    lock = await asyncio.to_thread(FolderLock.claim, folder)
+    lock = await asyncio.to_thread(_claim, folder, log)
     try:
+        if not settings.store.new_state:
+            await asyncio.to_thread(check_beginning, folder, history_address(settings, folder))
         plan = ReshardPlan(
             folder=folder, shards=shards, shard_of=shard_of, durability=settings.store.durability, log=log
         )
@@ -97,8 +100,20 @@ async def open_store(
         raise
 
 
+def _claim(folder: Path, log: Log) -> FolderLock:
+    """The lock of a folder, whose files are then for this user alone."""
+    lock = FolderLock.claim(folder)
+    keep_private(folder, log)
+    return lock
+
+
 async def _open_redis(
-    settings: Settings, url: str, folder: Path | None, watch: StoreWatch, faults: FaultPoints | None
+    settings: Settings,
+    url: str,
+    folder: Path | None,
+    watch: StoreWatch,
+    faults: FaultPoints | None,
+    log: Log,
 ) -> OpenStore:
     try:
         from scheduler_service.persistence.redis.store import Hooks, RedisStateStore
@@ -107,7 +122,7 @@ async def _open_redis(
             f"store.url needs the package {error.name}; pip install 'punctual-scheduler[service,redis]'"
         ) from error
     # The history lies in the folder all the same.
-    release = _keep_nothing if folder is None else (await asyncio.to_thread(FolderLock.claim, folder)).release
+    release = _keep_nothing if folder is None else (await asyncio.to_thread(_claim, folder, log)).release
     try:
         return await RedisStateStore.open(
             address=read_address(url),

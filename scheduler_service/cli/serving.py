@@ -28,6 +28,10 @@ def serve(
         str | None,
         typer.Option(help="Where jobs are stored, redis://HOST:PORT/NUMBER; default: SQLite in --data."),
     ] = None,
+    new_state: Annotated[
+        bool | None,
+        typer.Option("--new-state", help="Begin without jobs beside a history whose state.db is missing."),
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that share the jobs; default 1.")] = None,
     runtime: Annotated[str, typer.Option(help="embedded, or dapr: one node of a cluster.")] = "embedded",
     config: Config = None,
@@ -44,6 +48,7 @@ def serve(
         "server.workers": workers,
         "store.data": data,
         "store.url": store,
+        "store.new_state": new_state,
     }
     loaded = read_settings(given, config)
     if runtime == "dapr" and loaded.settings.store.url is not None:

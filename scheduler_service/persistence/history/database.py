@@ -1,7 +1,11 @@
 """The database of the history and of services, in SQLite or PostgreSQL."""
 
+from collections.abc import Collection
+
+import sqlalchemy as sa
+
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.history.schema import MIGRATIONS
+from scheduler_service.persistence.history.schema import MIGRATIONS, executions
 from scheduler_service.persistence.sql.database import Database, translated
 from scheduler_service.persistence.sql.dialect import Durability, open_dialect
 from scheduler_service.persistence.sql.migrations import Check, check
@@ -21,6 +25,22 @@ def migrate(*, url: str) -> Check:
     """Brings the tables of `url` up to date; the check of them afterwards. Raises StoreUnavailable."""
     HistoryDatabase(url=url).close()
     return inspect(url=url)
+
+
+def count_executions(*, url: str, but_of: Collection[str] = ()) -> int:
+    """How many executions the history has, without those of the jobs `but_of`; no tables, no executions.
+
+    Raises StoreUnavailable.
+    """
+    dialect = open_dialect(url, subject=MIGRATIONS.subject)
+    try:
+        with translated(dialect), dialect.engine.connect() as connection:
+            if not sa.inspect(connection).has_table(executions.name):
+                return 0
+            counted = sa.select(sa.func.count()).where(executions.c.job_id.not_in(but_of))
+            return int(connection.execute(counted).scalar_one())
+    finally:
+        dialect.engine.dispose()
 
 
 def inspect(*, url: str) -> Check:

@@ -1,6 +1,7 @@
 """SQLite: one file or memory, one writer, readers beside it."""
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -129,6 +130,7 @@ def _driver(connection: sa.Connection) -> sqlite3.Connection:
 
 def _open_engine(url: str, durability: Durability) -> sa.Engine:
     pool = StaticPool if url == IN_MEMORY else QueuePool
+    _make_private(url)
     engine = sa.create_engine(url, poolclass=pool, connect_args={"check_same_thread": False, "timeout": 10})
 
     def prepare(raw: Any, _record: object) -> None:
@@ -144,6 +146,17 @@ def _open_engine(url: str, durability: Durability) -> sa.Engine:
 
     sa.event.listen(engine, "connect", prepare)
     return engine
+
+
+def _make_private(url: str) -> None:
+    """A file that is made here is for its owner alone: it holds what targets answered.
+
+    SQLite gives its log the same rights. Where it cannot be made, SQLite says why.
+    """
+    place = sa.make_url(url).database
+    if place:
+        with contextlib.suppress(OSError):
+            os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def insert_many(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:

@@ -89,7 +89,7 @@ def _refusal(place: str, error: sqlite3.Error) -> StoreDamaged | FolderUnusable:
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
         return StoreDamaged(
             f"The file {place} cannot be read as a database: {error}. "
-            "Put back a copy of it, or move it away to start with an empty store."
+            "Put back a copy of it: 'punctual db restore' does that with a backup."
         )
     return FolderUnusable(
         f"The store in {Path(place).parent} does not open: {error}. "

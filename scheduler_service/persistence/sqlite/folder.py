@@ -2,15 +2,16 @@
 
 One lock is for its service, one for each shard with a worker process. Shard 0 is `state.db`, shard K is
 `state-K.db`. The table `meta` of `state.db` has the number of shards under `shares`; without that key it is
-one.
+one. All files are for their owner alone: they hold the keys of feedback tokens, and what targets answered.
 """
 
 import fcntl
 import os
 import re
 import sqlite3
+import stat
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Self
 
@@ -28,6 +29,7 @@ RESHARDING = 0
 """In place of the number while a resharding is under way: jobs may be in any file."""
 
 _POLL_SECONDS = 0.01
+_OWN = re.compile(r"(state(-[0-9]+)?|history|cluster)\.db(-wal|-shm|-journal)?|lock(-[0-9]+)?")
 _SHARD = re.compile(r"state-([1-9][0-9]*)\.db")
 
 
@@ -99,6 +101,20 @@ def lock_name(shard: int) -> str:
     return f"lock-{shard}"
 
 
+def narrow_files(folder: Path) -> list[str]:
+    """Takes the rights of others from the files of a data folder; the names of those that others could read.
+
+    Files that this user may not change are among them, and are left as they are.
+    """
+    wide = []
+    for place in sorted(folder.iterdir()):
+        if _OWN.fullmatch(place.name) and stat.S_ISREG(mode := place.lstat().st_mode) and mode & 0o077:
+            wide.append(place.name)
+            with suppress(OSError):
+                place.chmod(0o600)
+    return wide
+
+
 def _open(folder: Path, name: str) -> int:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -162,13 +178,29 @@ def find_shards(folder: Path) -> list[int]:
 def count_shards(folder: Path) -> int:
     """Into how many shards `folder` is divided, or RESHARDING; reads one row, changes nothing.
 
-    Raises StoreRefused where `state.db` is damaged or too new.
+    Raises StoreRefused where `state.db` is damaged, too new, or missing beside other shards.
     """
     place = str(state_file(folder, 0))
     if not Path(place).is_file():  # opening it would make it
+        _check_none_is_left(folder)
         return 1
     with translated(place), closing(open_reading(place)) as connection:
         return read_shards(connection) if read_version(connection, place=place) else 1
+
+
+def has_state(folder: Path) -> bool:
+    """Whether `folder` holds the state of jobs: `state.db` is there."""
+    return state_file(folder, 0).is_file()
+
+
+def _check_none_is_left(folder: Path) -> None:
+    """A new `state.db` beside other shards would say that theirs are all the jobs."""
+    left = [state_file(folder, shard).name for shard in find_shards(folder)] if folder.is_dir() else []
+    if left:
+        raise StoreDamaged(
+            f"The data folder {folder} has {', '.join(left)}, and state.db is missing: its jobs would "
+            "be lost silently. Put the file back, or copies of all files that were made together."
+        )
 
 
 def read_shards(connection: sqlite3.Connection) -> int:

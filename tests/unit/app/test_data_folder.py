@@ -9,12 +9,14 @@ import pytest
 from scheduler_service.app.data_folder import (
     HISTORY_FILE,
     STATE_FILE,
+    check_beginning,
     check_folder,
     history_address,
+    keep_private,
     migrate_folder,
 )
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StoreDamaged, StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
 from tests.unit.persistence.folders import split
 from tests.unit.persistence.servers import postgres_server, shared_urls
@@ -97,3 +99,53 @@ def test_all_files_of_a_divided_folder_count(tmp_path: Path) -> None:
     assert check_folder(tmp_path, beside(tmp_path)) == [f"{tmp_path / 'state-1.db'} is missing"]
     with pytest.raises(StoreError, match=r"state-1\.db is missing"):
         migrate_folder(tmp_path, beside(tmp_path))
+
+
+def put_execution(folder: Path, job_id: str) -> None:
+    """An execution of the job, in the history of the folder."""
+    values = (job_id, 1, job_id, "default", 1, 1, "succeeded", "timer", 1, 1, 1)
+    names = "uid, execute_number, job_id, tenant, sequence, revision, state, triggered_by, planned_at"
+    with closing(sqlite3.connect(folder / HISTORY_FILE)) as connection, connection:
+        marks = ", ".join("?" * len(values))
+        connection.execute(
+            f"INSERT INTO executions ({names}, created_at, attempt_count) VALUES ({marks})", values
+        )
+
+
+def test_a_history_without_its_jobs_is_refused(tmp_path: Path) -> None:
+    """An empty store would lose all jobs silently; executions of system jobs alone are no sign of any."""
+    check_beginning(tmp_path, beside(tmp_path))
+    migrate_folder(tmp_path, beside(tmp_path))
+    put_execution(tmp_path, "clean")
+    (tmp_path / STATE_FILE).unlink()
+    check_beginning(tmp_path, beside(tmp_path))
+    put_execution(tmp_path, "orders")
+    with pytest.raises(StoreDamaged, match=r"no state\.db.*has 1 executions.*--new-state"):
+        check_beginning(tmp_path, beside(tmp_path))
+    check_beginning(tmp_path, "postgresql://elsewhere/history")
+    migrate_folder(tmp_path, beside(tmp_path))
+    check_beginning(tmp_path, beside(tmp_path))
+
+
+def test_files_that_others_could_read_are_named_and_closed(tmp_path: Path) -> None:
+    """They hold keys of feedback tokens and answers of targets; other files of the folder are let alone."""
+    wide = ("state.db", "state-1.db-wal", "history.db", "lock", "notes.txt")
+    for name in wide:
+        (tmp_path / name).touch(0o644)
+    (tmp_path / "history.db-shm").symlink_to(tmp_path / "notes.txt")
+    lines: list[dict[str, object]] = []
+    keep_private(tmp_path, lambda event, /, **keys: lines.append({"event": event, **keys}))
+    (line,) = lines
+    assert line["event"] == "files_narrowed"
+    assert line["files"] == ["history.db", "lock", "state-1.db-wal", "state.db"]
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in wide] == [0o600] * 4 + [0o644]
+    keep_private(tmp_path, lambda event, /, **keys: lines.append({"event": event}))
+    assert len(lines) == 1
+
+
+def test_a_history_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    """Also in a folder that was there before and that others may enter."""
+    tmp_path.chmod(0o755)
+    migrate_folder(tmp_path, beside(tmp_path))
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in (STATE_FILE, HISTORY_FILE)}
+    assert modes == {STATE_FILE: 0o600, HISTORY_FILE: 0o600}

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.persistence.sqlite.folder import count_shards
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked
 from tests.unit.persistence.crashing import start
+from tests.unit.persistence.folders import split
 
 pytestmark = pytest.mark.anyio
 
@@ -66,3 +68,14 @@ async def test_a_folder_without_rights_is_named(tmp_path: Path) -> None:
     finally:
         os.seteuid(user)
         tmp_path.chmod(0o700)
+
+
+def test_a_first_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    """A new `state.db` beside `state-1.db` would serve a part of the jobs and say nothing."""
+    split(tmp_path, 2)
+    (tmp_path / "state.db").unlink()
+    with pytest.raises(StoreDamaged, match=r"state-1\.db, and state\.db is missing"):
+        count_shards(tmp_path)
+    with pytest.raises(StoreDamaged, match=r"state\.db is missing"):
+        split(tmp_path, 1)
+    assert not (tmp_path / "state.db").exists()
