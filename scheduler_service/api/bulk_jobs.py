@@ -32,9 +32,9 @@ from scheduler_service.api.responses import (
     succeed,
     write_flaw,
 )
-from scheduler_service.domain.events import Created, Updated
+from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
-from scheduler_service.ports.delivery import Command, Definition
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 
 MAX_DEFINITIONS = 1_000
@@ -85,7 +85,7 @@ class _BulkJobs:
     async def create(self) -> list[Result]:
         """Creates the jobs; the results are in order. Raises ApiProblem where nothing was created."""
         indexes = range(len(self._texts))
-        if self._deps.offload is None or self._owner:
+        if self._deps.offload is None:
             await self._create(indexes)
         else:
             await self._share(self._deps.offload)
@@ -112,7 +112,7 @@ class _BulkJobs:
         await asyncio.gather(self._offer(offload, texts, indexes), self._create(rest))
 
     async def _offer(self, offload: Offload, texts: Mapping[str, bytes], indexes: Mapping[str, int]) -> None:
-        for job_id, reply in (await offload.offer(texts)).items():
+        for job_id, reply in (await offload.offer(texts, self._owner)).items():
             # What follows a conflict needs the checked definition, which `_create` makes.
             if not _is_conflict(reply):
                 self._results[indexes[job_id]] = _conclude(job_id, reply)
@@ -127,30 +127,13 @@ class _BulkJobs:
             checked = self._check(index)
             if checked is not None:
                 valid.append((index, checked))
-        replies = await self._create_all([checked.definition for _, checked in valid])
+        replies = await self._deps.create_all([checked.definition for _, checked in valid], self._owner)
         for (index, checked), reply in zip(valid, replies, strict=True):
             self._results[index] = (
                 await self._go_on(index, checked, reply)
                 if _is_conflict(reply)
                 else _conclude(checked.job_id, reply, checked.warnings)
             )
-
-    async def _create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
-        """All in one group; those of an owner each with a turn of its own, which names it."""
-        if not self._owner:
-            return await self._deps.create_all(definitions)
-        replies: list[Reply | StoreError] = []
-        for start in range(0, len(definitions), SLICE):
-            some = definitions[start : start + SLICE]
-            replies += await asyncio.gather(*map(self._create_owned, some))
-        return replies
-
-    async def _create_owned(self, definition: Definition) -> Reply | StoreError:
-        created = Created(uid="", key=b"", owner=self._owner)
-        try:
-            return await self._deps.deliver(definition.program.key, Command(created, definition))
-        except StoreError as error:
-            return error
 
     def _check(self, index: int) -> CheckedDefinition | None:
         """None: it is refused, and its result says why."""
@@ -176,7 +159,7 @@ class _BulkJobs:
         except StoreError as error:
             return _conclude(checked.job_id, error)
         if kept is not checked:
-            (reply,) = await self._create_all([kept.definition])
+            (reply,) = await self._deps.create_all([kept.definition], self._owner)
         if self._may_update and _is_conflict(reply):
             return await self._update(kept)
         return _conclude(checked.job_id, reply, kept.warnings)

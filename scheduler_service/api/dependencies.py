@@ -30,8 +30,11 @@ from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.registry import Registry
 
-CreateAll = Callable[[Sequence[Definition]], Awaitable[Sequence[Reply | StoreError]]]
-"""Takes the turn Created for each definition, all writes as one group. Never raises StoreError."""
+CreateAll = Callable[[Sequence[Definition], str], Awaitable[Sequence[Reply | StoreError]]]
+"""Takes the turn Created for each definition, all writes as one group. Never raises StoreError.
+
+The second argument is the service that the jobs belong to; empty: to none (SPEC section 9).
+"""
 
 
 class Offload(Protocol):
@@ -40,11 +43,11 @@ class Offload(Protocol):
     def is_elsewhere(self, job_id: str) -> bool:
         """Whether the shard of this job belongs to another process."""
 
-    async def offer(self, texts: Mapping[str, bytes]) -> Mapping[str, Reply | StoreError]:
+    async def offer(self, texts: Mapping[str, bytes], owner: str) -> Mapping[str, Reply | StoreError]:
         """Takes the turn Created for definitions known there that have no warning; never raises StoreError.
 
-        `texts` maps each `jobId` to the text to keep. For a job that the answer does not name, nothing was
-        done.
+        `texts` maps each `jobId` to the text to keep; the jobs belong to the service `owner`, or to none. For
+        a job that the answer does not name, nothing was done.
         """
 
 

@@ -47,8 +47,12 @@ class ActorClient:
         message = write_ask(Command(AlarmRang()))
         read_reply(await self._sidecar.invoke(job_id, message, timeout_seconds=RING_TIMEOUT_SECONDS))
 
-    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
-        """Takes the turn Created for each, an error for its reply; those of one job in order."""
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
+        """Takes the turn Created for each, an error for its reply; those of one job in order.
+
+        The jobs belong to the service `owner`; empty: to none. Never raises StoreError.
+        """
+        created = Created(uid="", key=b"", owner=owner)
         by_job: dict[str, list[int]] = {}
         for position, definition in enumerate(definitions):
             by_job.setdefault(definition.program.key, []).append(position)
@@ -58,7 +62,7 @@ class ActorClient:
         async def create(positions: list[int]) -> None:
             async with slots:
                 for position in positions:
-                    replies[position] = await self._create(definitions[position])
+                    replies[position] = await self._create(definitions[position], created)
 
         await asyncio.gather(*map(create, by_job.values()))
         return [replies[position] for position in range(len(definitions))]
@@ -75,8 +79,8 @@ class ActorClient:
         programs = await self._programs.load(document.head.uid, revisions(document))
         return Job(document, programs, self._holder)
 
-    async def _create(self, definition: Definition) -> Reply | StoreError:
+    async def _create(self, definition: Definition, created: Created) -> Reply | StoreError:
         try:
-            return await self(definition.program.key, Command(Created(uid="", key=b""), definition))
+            return await self(definition.program.key, Command(created, definition))
         except StoreError as error:
             return error

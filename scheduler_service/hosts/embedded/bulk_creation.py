@@ -13,8 +13,6 @@ from scheduler_service.ports.state import Commit, StateStore
 
 TURNS_PER_SLICE = 50
 """Turns that are taken before the loop yields to other work."""
-NEW = Created(uid="", key=b"")
-"""A new life without an owner; its uid and key are made by the turn."""
 
 Answer = Reply | StoreError
 Take = Callable[[str, Command], Awaitable[Reply]]
@@ -33,14 +31,14 @@ class BulkCreation:
         self._turn = turn
         self._take = take
 
-    async def take(self, definition: Definition, event: Created = NEW) -> Reply:
+    async def take(self, definition: Definition, event: Created) -> Reply:
         """The turn `event` for one definition. Raises StoreError."""
         answer = (await self.run([definition], event))[0]
         if isinstance(answer, StoreError):
             raise answer
         return answer
 
-    async def run(self, definitions: Sequence[Definition], event: Created = NEW) -> list[Answer]:
+    async def run(self, definitions: Sequence[Definition], event: Created) -> list[Answer]:
         """A reply for each, or the StoreError that its turn raised.
 
         `event` says what all have in common, as their owner; uid and key are made for each.

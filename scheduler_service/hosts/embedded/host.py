@@ -145,14 +145,15 @@ class EmbeddedHost:
             return await self._to_its_end(self._creation.take(definition, event))
         return await self._to_its_end(self._turns.take(job_id, command))
 
-    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, their writes as one group; an error stands in place of its reply.
 
-        The turns of one job are taken in their order. Never raises StoreError.
+        The jobs belong to the service `owner`; empty: to none. The turns of one job are taken in their order.
+        Never raises StoreError.
         """
         if self._is_draining:
             return [StoreUnavailable(STOPPING)] * len(definitions)
-        return await self._to_its_end(self._creation.run(definitions))
+        return await self._to_its_end(self._creation.run(definitions, Created(uid="", key=b"", owner=owner)))
 
     @property
     def is_ready(self) -> bool:

@@ -20,17 +20,18 @@ class BulkOffload:
         """Whether the job lives in another process."""
         return self._shard_of(job_id) > 0
 
-    async def offer(self, texts: Mapping[str, bytes]) -> Mapping[str, Reply | StoreError]:
+    async def offer(self, texts: Mapping[str, bytes], owner: str) -> Mapping[str, Reply | StoreError]:
         """The replies to the turns Created of those that were taken, by `jobId`; never raises StoreError.
 
-        All shards are asked at once. Nothing was done for jobs that the answer does not name.
+        All shards are asked at once; the jobs belong to the service `owner`, or to none. Nothing was done for
+        jobs that the answer does not name.
         """
         job_ids = list(texts)
         replies: dict[str, Reply | StoreError] = {}
 
         async def offer(shard: int, positions: list[int]) -> None:
             offered = [job_ids[position] for position in positions]
-            answers = await self._remotes[shard - 1].offer([texts[job_id] for job_id in offered])
+            answers = await self._remotes[shard - 1].offer([texts[job_id] for job_id in offered], owner)
             pairs = zip(offered, answers, strict=True)
             replies.update((job_id, reply) for job_id, reply in pairs if reply is not None)
 

@@ -32,6 +32,7 @@ from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault
 from scheduler_service.hosts.processes.rpc_methods import (
     ChildrenOf,
+    CreateRequest,
     Method,
     ShardStatus,
     TakeRequest,
@@ -68,31 +69,31 @@ class RemoteShard:
         """Nothing: the entry is in the worker process."""
         return None
 
-    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, their writes as one group. Never raises StoreError."""
-        texts = [definition.text for definition in definitions]
+        request = CreateRequest([definition.text for definition in definitions], owner)
         try:
-            return [_reply_of(answer) for answer in await self._call_once(rpc_methods.CREATE, texts)]
+            return [_reply_of(answer) for answer in await self._call_once(rpc_methods.CREATE, request)]
         except StoreError as error:
-            return [error] * len(texts)
+            return [error] * len(definitions)
 
-    async def offer(self, texts: Sequence[bytes]) -> Sequence[Reply | StoreError | None]:
+    async def offer(self, texts: Sequence[bytes], owner: str) -> Sequence[Reply | StoreError | None]:
         """For each the reply of its turn Created, or its error; None: nothing was done. Never raises.
 
         Only definitions that the worker process recognizes (`engine.compile_cache`) are taken.
         """
         try:
-            answers = await self._call_once(rpc_methods.OFFER, list(texts))
+            answers = await self._call_once(rpc_methods.OFFER, CreateRequest(list(texts), owner))
         except StoreUnavailable:
             return [None] * len(texts)
         except StoreError as error:
             return [error] * len(texts)
         return [None if answer is None else _reply_of(answer) for answer in answers]
 
-    async def _call_once(self, method: Method[list[bytes], Result], texts: list[bytes]) -> Result:
+    async def _call_once(self, method: Method[CreateRequest, Result], request: CreateRequest) -> Result:
         """The method's result. Raises StoreError, also for a fault there: it leaves open what was done."""
         try:
-            return await self._worker.call(method, texts)
+            return await self._worker.call(method, request)
         except OtherProcessFault as fault:
             raise StoreUncertain(str(fault)) from fault
 

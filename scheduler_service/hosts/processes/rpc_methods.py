@@ -93,6 +93,13 @@ class TakeRequest(msgspec.Struct, frozen=True, array_like=True):
     message: bytes
 
 
+class CreateRequest(msgspec.Struct, frozen=True, array_like=True):
+    """Texts of definitions; their jobs belong to the service `owner`, or to none where it is empty."""
+
+    texts: list[bytes]
+    owner: str
+
+
 class UpcomingSpan(msgspec.Struct, frozen=True, array_like=True):
     """Executions of jobs that fire next in `start` to `end` (wall ms)."""
 
@@ -130,8 +137,8 @@ STATUS: Method[None, ShardStatus] = Method("standing", None, ShardStatus)
 
 # … jobs, …
 TAKE: Method[TakeRequest, bytes] = Method("take", TakeRequest, bytes)
-CREATE: Method[list[bytes], list[bytes]] = Method("create", list[bytes], list[bytes])
-OFFER: Method[list[bytes], list[bytes | None]] = Method("offer", list[bytes], list[bytes | None])
+CREATE: Method[CreateRequest, list[bytes]] = Method("create", CreateRequest, list[bytes])
+OFFER: Method[CreateRequest, list[bytes | None]] = Method("offer", CreateRequest, list[bytes | None])
 DEFINITION: Method[tuple[str, int], bytes | None] = Method("definition", tuple[str, int], bytes | None)
 FORGET: Method[str, bool] = Method("forget", str, bool)
 FLUSH: Method[None, None] = Method("flush", None, None)

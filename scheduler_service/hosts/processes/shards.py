@@ -25,8 +25,11 @@ class Shard(Protocol):
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """The job's entry after its latest commit, where it is in memory; else the catalogue has it."""
 
-    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
-        """Takes the turn Created for each, the writes of one shard as one group. Never raises StoreError."""
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
+        """Takes the turn Created for each, the writes of one shard as one group. Never raises StoreError.
+
+        The jobs belong to the service `owner`; empty: to none.
+        """
 
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well."""
@@ -94,13 +97,14 @@ class Shards:
         """The job's entry, where it is in this process's memory."""
         return self._shard(job_id).peek(job_id)
 
-    async def create_all(self, definitions: Sequence[Definition]) -> Sequence[Reply | StoreError]:
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, in all shards at once."""
         positions = positions_by_shard((one.program.key for one in definitions), self._shard_of)
         replies: dict[int, Reply | StoreError] = {}
 
         async def create(shard: int, some: list[int]) -> None:
-            created = await self._shards[shard].create_all([definitions[position] for position in some])
+            own = [definitions[position] for position in some]
+            created = await self._shards[shard].create_all(own, owner)
             replies.update(zip(some, created, strict=True))
 
         await asyncio.gather(*(create(shard, some) for shard, some in positions.items()))

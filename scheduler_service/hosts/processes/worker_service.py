@@ -20,6 +20,7 @@ from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.merged_store import ShardStore
 from scheduler_service.hosts.processes.rpc_methods import (
     ChildrenOf,
+    CreateRequest,
     Method,
     ShardStatus,
     TakeRequest,
@@ -113,27 +114,27 @@ class WorkerService:
             return write_error(error)
         return write_reply(reply)
 
-    async def _create(self, texts: list[bytes]) -> list[bytes]:
+    async def _create(self, request: CreateRequest) -> list[bytes]:
         definitions: list[Definition] = []
-        for position, text in enumerate(texts):
+        for position, text in enumerate(request.texts):
             definitions.append(Definition(text, self._compile(text)))
             if position % COMPILE_BATCH == COMPILE_BATCH - 1:
                 await asyncio.sleep(0)
-        return [_write(answer) for answer in await self._host.create_all(definitions)]
+        return [_write(answer) for answer in await self._host.create_all(definitions, request.owner)]
 
-    async def _offer(self, texts: list[bytes]) -> list[bytes | None]:
+    async def _offer(self, request: CreateRequest) -> list[bytes | None]:
         """Creates those that the compile cache has, without warnings; None for each of the others."""
         lookup = BatchLookup(cache=self._compile_cache, now=self._clock.now().wall)
         found: dict[int, Definition] = {}
-        for position, text in enumerate(texts):
+        for position, text in enumerate(request.texts):
             cached = lookup.find(read_members(text) or {})
             if cached is not None and not cached.warnings:
                 found[position] = Definition(text, cached.program)
             if position % COMPILE_BATCH == COMPILE_BATCH - 1:
                 await asyncio.sleep(0)
-        answers = await self._host.create_all(list(found.values()))
+        answers = await self._host.create_all(list(found.values()), request.owner)
         replies = dict(zip(found, map(_write, answers), strict=True))
-        return [replies.get(position) for position in range(len(texts))]
+        return [replies.get(position) for position in range(len(request.texts))]
 
     async def _some(self, job_ids: list[str]) -> dict[str, CatalogueEntry]:
         return dict(await self._store.catalogue.some(job_ids))

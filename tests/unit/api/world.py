@@ -97,12 +97,14 @@ class World:
             await self.store.remember(msgspec.structs.replace(remembered, answer=answer(reply)))
         return reply
 
-    async def create_all(self, definitions: Sequence[Definition]) -> list[Reply | StoreError]:
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> list[Reply | StoreError]:
         """Each on its own, as the host does it."""
         replies: list[Reply | StoreError] = []
         for one in definitions:
             try:
-                replies.append(await self.deliver(one.program.job_id, Command(Created("", b""), one)))
+                replies.append(
+                    await self.deliver(one.program.job_id, Command(Created("", b"", owner=owner), one))
+                )
             except StoreError as error:
                 replies.append(error)
         return replies

@@ -23,7 +23,7 @@ def definitions(*job_ids: str, **members: Any) -> list[Definition]:
 
 async def create(house: House, *job_ids: str, **members: Any) -> list[Reply | StoreError]:
     """Creates them at once."""
-    return list(await house.host.create_all(definitions(*job_ids, **members)))
+    return list(await house.host.create_all(definitions(*job_ids, **members), ""))
 
 
 async def test_each_is_created_and_durable() -> None:
@@ -54,6 +54,16 @@ async def test_who_declares_a_job_is_its_owner() -> None:
     assert await owner_of(house, "b") == ""
 
 
+async def test_an_array_of_a_service_has_its_owner() -> None:
+    """Those that are new, and one that is in memory already as the remains of an earlier life."""
+    house = await House().start()
+    await create(house, "a")
+    await house.deliver(Destroyed(), "a")
+    declared = definitions("a", "b", request=[{"url": "service:/run"}])
+    assert await house.host.create_all(declared, "billing") == [Taken(), Taken()]
+    assert [await owner_of(house, job_id) for job_id in ("a", "b")] == ["billing"] * 2
+
+
 async def owner_of(house: House, job_id: str) -> str:
     """Which service the job belongs to."""
     job = await house.host.read(job_id)
@@ -74,7 +84,7 @@ async def test_the_same_twice_is_taken_once() -> None:
     """A repetition within the array comes after the first, as two requests would."""
     house = await House().start()
     again = [*definitions("a", "b"), *definitions("a"), *definitions("b", maxRetries=9)]
-    replies = await house.host.create_all(again)
+    replies = await house.host.create_all(again, "")
     assert replies[:3] == [Taken(), Taken(), Unchanged()]
     assert isinstance(replies[3], Refusal)
 

@@ -175,6 +175,13 @@ class Fleet:
             found |= kept
         return found
 
+    async def owner(self, job_id: str) -> str:
+        """The service that the job belongs to; empty: to none."""
+        job = await self.shards[self.shard_of(job_id)].host.read(job_id)
+        assert job is not None
+        assert job.document is not None
+        return job.document.head.owner
+
     async def close(self) -> None:
         """Cuts all connections."""
         for connection in self._connections:

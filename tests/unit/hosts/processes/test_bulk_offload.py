@@ -114,6 +114,19 @@ async def test_who_has_the_admin_key_is_the_creator() -> None:
         assert [shard.asked[-1] for shard in service.shards[1:]] == [rpc_methods.OFFER.name] * 2
 
 
+async def test_the_owner_goes_with_the_array_to_every_process(service: Fleet) -> None:
+    """An array of a service takes the way of every other, known definitions or new ones (SPEC section 9)."""
+    headers = {"X-Service": "billing"}
+    mine = {"request": [{"url": "service:/run"}]}
+    for ids, methods in ((IDS[:6], [rpc_methods.OFFER, rpc_methods.CREATE]), (IDS[6:], [rpc_methods.OFFER])):
+        items = [named(job_id, **mine) for job_id in ids]
+        assert told(await service.post(*items, headers=headers)) == ["created"] * 6
+        for shard in service.shards[1:]:
+            assert shard.asked == [method.name for method in methods]
+            shard.asked.clear()
+    assert {await service.owner(job_id) for job_id in IDS} == {"billing"}
+
+
 @pytest.mark.parametrize("wrong", [b'{"jobName": nul}', b'"\xff"', b"1e999", b"[" * 64 + b"]" * 64])
 async def test_what_is_no_json_creates_nothing_anywhere(service: Fleet, wrong: bytes) -> None:
     """The whole body is read before any process is asked (SPEC section 10)."""
