@@ -8,6 +8,7 @@ is the order's, `what` is `listening` (with `url`, `pid`), `point` (with `name`,
 
 import json
 import os
+import resource
 import selectors
 import signal
 import sys
@@ -34,7 +35,8 @@ LONGEST_ORDER = 65_536
 class Order(msgspec.Struct):
     """One service to run. `point` 0: nothing is killed; `tells`: each point is told on its way.
 
-    `victim` is the process that is killed; 0: the service itself.
+    `victim` is the process that is killed; 0: the service itself. `limits` are soft and hard limits of its
+    process by name (`NOFILE`, `AS`).
     """
 
     run: int
@@ -45,6 +47,7 @@ class Order(msgspec.Struct):
     tells: bool = False
     victim: int = 0
     settings: dict[str, Any] = {}
+    limits: dict[str, tuple[int, int]] = {}
 
 
 class Points:
@@ -164,6 +167,8 @@ class Parent:
         code = 1
         try:
             self._become_child()
+            for name, limit in order.limits.items():
+                resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), limit)
             code = run_service(order)
         except BaseException as error:  # the parent's loop must not go on in the child
             tell(order.run, "broke", error=repr(error))

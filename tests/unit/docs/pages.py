@@ -1,11 +1,15 @@
 """The pages of the documentation, and what stands in their fences."""
 
+import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NAMED_TEST = re.compile(r"`(tests/[\w/]+/test_\w+\.py)::(test_\w+)`")
+"""A test as pages name it: file and function."""
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"`([\w.-]+)`:\n\n?\Z")
 
@@ -57,3 +61,14 @@ def rows(text: str) -> list[list[str]]:
     """The cells of all rows of all tables."""
     lines = re.findall(r"^\| (.*) \|$", prose(text), re.MULTILINE)
     return [[cell.strip() for cell in line.split(" | ")] for line in lines]
+
+
+@cache
+def functions_of(path: str) -> frozenset[str]:
+    """The names of the tests that a file defines at its top level; empty where there is no such file."""
+    file = ROOT / path
+    if not file.is_file():
+        return frozenset()
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in tree.body if isinstance(node, kinds))

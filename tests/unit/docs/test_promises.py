@@ -1,12 +1,10 @@
 """The page of promises names tests that exist, a test for each rule, and every section of the contract."""
 
-import ast
 import re
-from functools import cache
 
 import pytest
 
-from tests.unit.docs.pages import ROOT, read
+from tests.unit.docs.pages import NAMED_TEST, functions_of, read
 
 PAGE = "docs/promises.md"
 FIRST, LAST = 2, 16
@@ -14,7 +12,6 @@ LATER = (
     "queue://", "topic://", "sign", "secrets", "Tenants", "keys", "Audit",
     "Events", "Metrics", "Dapr", "MySQL", "console",
 )  # fmt: skip
-NAMED = re.compile(r"`(tests/[\w/]+/test_\w+\.py)::(test_\w+)`")
 ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")
 
 
@@ -38,28 +35,17 @@ def rows() -> list[tuple[str, str]]:
     return [(cell["rule"], cell["tests"]) for cell in cells if cell is not None]
 
 
-@cache
-def defined_in(path: str) -> frozenset[str]:
-    """The names of the tests that a file defines at its top level; empty where there is no such file."""
-    file = ROOT / path
-    if not file.is_file():
-        return frozenset()
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return frozenset(node.name for node in tree.body if isinstance(node, kinds))
-
-
 def test_every_test_that_is_named_exists() -> None:
     """In its file, at the top level: a rule without a test is not held."""
-    named = NAMED.findall(read(PAGE))
-    assert [f"{path}::{name}" for path, name in named if name not in defined_in(path)] == []
+    named = NAMED_TEST.findall(read(PAGE))
+    assert [f"{path}::{name}" for path, name in named if name not in functions_of(path)] == []
 
 
 @pytest.mark.parametrize(("rule", "tests"), rows())
 def test_every_rule_has_a_test(rule: str, tests: str) -> None:
     """At least one, in the form that is checked."""
     named = tests.split("<br>")
-    assert all(NAMED.fullmatch(one.strip()) for one in named), tests
+    assert all(NAMED_TEST.fullmatch(one.strip()) for one in named), tests
     assert len(set(named)) == len(named), tests
 
 

@@ -1,0 +1,29 @@
+"""What the attacks share: one event loop library, a parent of processes, and servers of hostile targets."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.faults.processes import Fleet, open_fleet
+from tests.unit.transport.servers import Stage
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Asyncio alone: the processes run on uvloop, as they do in service."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+async def fleet(anyio_backend: str) -> AsyncIterator[Fleet]:
+    """Services in processes of their own; they are gone after the tests."""
+    async with open_fleet() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def stage(anyio_backend: str) -> AsyncIterator[Stage]:
+    """Servers that are gone after the test."""
+    async with AsyncExitStack() as stack:
+        yield Stage(stack)

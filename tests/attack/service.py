@@ -1,0 +1,87 @@
+"""The service that is attacked: a process with limits; its memory and its log are read from outside."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.faults.processes import PATIENCE, Fleet, Run
+
+Limits = Mapping[str, tuple[int, int]]
+"""`NOFILE`, `AS` and so on: the soft and the hard limit of the process (`RLIMIT_…`)."""
+
+
+class Service:
+    """A service that has come up; `run` is its process, and what asks it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        assert run.url is not None
+        self.url = run.url
+        self.port = int(run.url.rpartition(":")[2])
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that there are now: the service, then its worker processes."""
+        pid = self.run.pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+    def peak_memory(self) -> float:
+        """MiB that the largest of its processes has had in memory at most, so far."""
+        return max(_peak(pid) for pid in self.pids)
+
+    def descriptors(self) -> int:
+        """How many descriptors the service process has open; its worker processes are not counted."""
+        return sum(1 for _ in Path(f"/proc/{self.run.pid}/fd").iterdir())
+
+    def logged(self, event: str | None = None) -> list[dict[str, Any]]:
+        """The lines of its log so far, as values; of one event alone where `event` is given."""
+        text = Path(self.run.order.log).read_text(encoding="utf-8")
+        lines = [json.loads(line) for line in text.splitlines()]
+        return [line for line in lines if event in (None, line["event"])]
+
+    async def is_live(self) -> bool:
+        """Whether `/health/live` answers 200 over a connection of its own."""
+        try:
+            async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as client:
+                return (await client.get(f"{self.url}/health/live")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    async def create(self, definition: Mapping[str, Any]) -> None:
+        """Posts one job; it is accepted."""
+        answer = await self.run.ask("POST", f"/jobs/{definition['jobId']}", json=definition)
+        assert answer.status_code == 201, answer.text
+
+
+def _peak(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) / 1024
+
+
+def job(job_id: str, url: str, **members: Any) -> dict[str, Any]:
+    """The definition of a job of one step that fires once, at once."""
+    return {
+        "jobId": job_id,
+        "jobName": job_id,
+        "timer": {},
+        "request": [{"url": url}],
+        "maxRetries": 0,
+        **members,
+    }
+
+
+@asynccontextmanager
+async def open_service(
+    fleet: Fleet, folder: Path, *, limits: Limits | None = None, settings: Mapping[str, Any] | None = None
+) -> AsyncIterator[Service]:
+    """A service over `folder`, with `settings` by their dotted names; it is killed afterwards."""
+    run = fleet.start(folder, limits=dict(limits or {}), settings=dict(settings or {}))
+    assert await run.is_up(), run.message
+    try:
+        yield Service(run)
+    finally:
+        await run.kill()
