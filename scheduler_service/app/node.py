@@ -28,6 +28,7 @@ from scheduler_service.app.builders import (
 )
 from scheduler_service.app.cluster_join import join_cluster, keep_app_id, node_id, node_wire, shared_url
 from scheduler_service.app.data_folder import history_address, keep_private
+from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.server import Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -92,7 +93,7 @@ class ClusterJobs:
 
 def run_node(loaded: Loaded) -> None:
     """`punctual serve --runtime dapr`. Raises SettingsError and StoreError where it cannot start."""
-    uvloop.run(serve(loaded, log=stderr_log(), opening=open_node))
+    uvloop.run(serve(loaded, log=stderr_log(), opening=open_node, listeners=LISTENERS))
 
 
 class NodeService:
@@ -112,7 +113,14 @@ class NodeService:
         host, watch = parts.host, parts.watch
         listener = listen("127.0.0.1", settings.dapr.app_port)
         await register(host, parts.client)
-        self._server = make_server(create_actor_app(host), keep_alive_seconds=SIDECAR_KEEP_ALIVE_SECONDS)
+        shares = divide(current_limit(), listeners=LISTENERS, connections=settings.limits.connections)
+        self._server = make_server(
+            create_actor_app(host),
+            log=self._log,
+            connections=shares.api,
+            head_seconds=settings.limits.head_seconds,
+            keep_alive_seconds=SIDECAR_KEEP_ALIVE_SECONDS,
+        )
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         await watch.wait()
         await keep_app_id(parts.cluster.nodes, watch.app_id)
@@ -271,6 +279,9 @@ def _api_parts(loaded: Loaded, parts: NodeParts, log: Log) -> ApiDependencies:
         },
     )
 
+
+# That of the API, and that of daprd.
+LISTENERS = 2
 
 # daprd keeps its connections for minutes: one that this side closes before would lose a turn.
 SIDECAR_KEEP_ALIVE_SECONDS = 600

@@ -14,7 +14,11 @@ import uvloop
 from fastapi import FastAPI
 
 from scheduler_service.api.authentication import is_loopback
+from scheduler_service.app.acceptor import Acceptor
+from scheduler_service.app.api_protocol import ApiProtocol
 from scheduler_service.app.builders import log_egress
+from scheduler_service.app.connections import Connections
+from scheduler_service.app.descriptors import divide, raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.own_address import find_own_address, is_wildcard
 from scheduler_service.app.service import open_service
@@ -25,6 +29,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.logs import stderr_log
+from scheduler_service.telemetry.tally import Tally
 
 BACKLOG = 2048
 OnListening = Callable[[str], Awaitable[None]]
@@ -53,7 +58,31 @@ class OpenService(Protocol):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, whose end is decided by the service and not by the signal itself."""
+    """Uvicorn, whose end is decided by the service and not by the signal itself.
+
+    Its listeners accept by `Acceptor`, and `connections` are limited.
+    """
+
+    def __init__(self, config: uvicorn.Config, *, connections: Connections, exhausted: Tally) -> None:
+        super().__init__(config)
+        self._open_connections = connections
+        self._exhausted = exhausted
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accepts from `sockets`."""
+        make_protocol = partial(
+            ApiProtocol,
+            open_connections=self._open_connections,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+            _loop=asyncio.get_running_loop(),
+        )
+        self.servers: list[Any] = [
+            Acceptor(one, make_protocol, connections=self._open_connections, exhausted=self._exhausted)
+            for one in sockets or ()
+        ]
+        self.started = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -74,22 +103,26 @@ async def serve(
     faults: FaultPoints | None = None,
     began: OnListening | None = None,
     opening: OpenService | None = None,
+    listeners: int = 1,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains; a second signal ends the waiting.
 
     Raises StoreUnavailable at its end where the store was lost to another process.
 
     `began` is awaited with the served address once the service answers and fires; `opening` opens another
-    service than the embedded one.
+    service than the embedded one, which has so many `listeners` with that of the API.
     """
     settings = loaded.settings
     check_exposure(settings)
     log_egress(loaded, log)
+    shares = divide(raise_limit(log), listeners=listeners, connections=settings.limits.connections)
     listener = listen(settings.server.host, settings.server.port)
     served = address_of(settings, listener, log=log)
     embedded = partial(open_service, decorators=decorators, faults=faults)
     service = await _open(opening or embedded, loaded, served, log, listener)
-    server = make_server(service.api)
+    server = make_server(
+        service.api, log=log, connections=shares.api, head_seconds=settings.limits.head_seconds
+    )
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     signals, breaking = Signals(), asyncio.create_task(service.breaks())
     try:
@@ -157,8 +190,18 @@ def _write_base(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def make_server(app: Any, *, keep_alive_seconds: int = 30) -> Server:
-    """A server for an ASGI application over a socket that listens already."""
+def make_server(
+    app: Any,
+    *,
+    log: Log,
+    connections: int = 1_000,
+    head_seconds: float = 10.0,
+    keep_alive_seconds: int = 30,
+) -> Server:
+    """A server for an ASGI application over a socket that listens already.
+
+    At most so many `connections` at the same time; a head is to be complete within `head_seconds`.
+    """
     config = uvicorn.Config(
         app,
         loop="uvloop",
@@ -171,7 +214,10 @@ def make_server(app: Any, *, keep_alive_seconds: int = 30) -> Server:
         date_header=True,
         timeout_keep_alive=keep_alive_seconds,
     )
-    return Server(config)
+    limited = Connections(
+        most=connections, head_seconds=head_seconds, idle_seconds=keep_alive_seconds, log=log
+    )
+    return Server(config, connections=limited, exhausted=Tally("descriptors_exhausted", log=log))
 
 
 class Signals:

@@ -23,6 +23,7 @@ from scheduler_service.app.builders import (
     open_writer,
 )
 from scheduler_service.app.data_folder import history_address
+from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.hosts.clock import SystemClock
@@ -103,6 +104,7 @@ class WorkerMain:
             case rpc_methods.OPEN.name:
                 config = rpc_methods.OPEN.read_argument(argument)
                 self._log = bind(self._log, worker=config.shard)
+                raise_limit(self._log)
                 self._shard = await open_shard(config, connection=self.connection, log=self._log)
             case rpc_methods.START.name:
                 assert self._shard is not None, "opened before"

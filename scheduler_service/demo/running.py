@@ -33,7 +33,7 @@ async def _run(loaded: Loaded) -> None:
     loaded = loaded.allowing(TARGET_HOST)
     listener = listen(TARGET_HOST, 0)
     target = f"http://{TARGET_HOST}:{listener.getsockname()[1]}"
-    server = make_server(DemoTarget())
+    server = make_server(DemoTarget(), log=stderr_log())
     serving = asyncio.create_task(server.serve(sockets=[listener]))
 
     async def begin(served: str) -> None:

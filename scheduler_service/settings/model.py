@@ -161,6 +161,8 @@ class Limits(Group):
 
     response_bytes: PositiveCount = 1 << 20
     body_bytes: PositiveCount = 1 << 20
+    connections: PositiveCount | None = None
+    head_seconds: Positive = 10
     ready: PositiveCount = 100_000
     pending_triggers: PositiveCount = 1_000
 

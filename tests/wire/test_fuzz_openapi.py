@@ -67,7 +67,7 @@ class Served:
     async def _serve(self) -> None:
         async with running() as world:
             self._document = (await world.client.get("/openapi.json")).json()
-            self._server = make_server(world.service.api)
+            self._server = make_server(world.service.api, log=lambda event, **keys: None)
             self._ready.set()
             await self._server.serve(sockets=[self.listener])
 

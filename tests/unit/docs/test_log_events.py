@@ -11,7 +11,7 @@ OF_THE_SERVICE = {"listening", "ready", "draining", "stopped", "dividing", "divi
 # What became of the subject: a participle or an adjective, after `not` where it did not come to that.
 STATES = r"[a-z]+ed|set|lost|swept|sent|written|stuck|taken|woken|read|kept|found|unsafe|unreachable"
 STYLE = re.compile(rf"[a-z]+(_[a-z]+)*?(_not)?_({STATES})(_again)?")
-WRITERS = {"log", "_log", "_look_later"}
+WRITERS = {"log", "_log", "_look_later", "Tally"}
 
 
 def events() -> Iterator[str]:

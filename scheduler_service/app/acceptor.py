@@ -1,0 +1,93 @@
+"""Accepts the connections of a listening socket, and goes on where there is no descriptor for one."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+
+from scheduler_service.app.connections import Connections
+from scheduler_service.telemetry.tally import Tally
+
+# What is missing belongs to the machine, not to the connection: it stays in the listener's queue.
+EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+# In one round of the loop, so that a flood of connections does not hold up what else is due.
+MOST_AT_ONCE = 32
+
+PAUSE_SECONDS = 0.05
+
+
+class Acceptor:
+    """Hands each connection of `listener` to a protocol of `make_protocol`, until `close`.
+
+    The event loop's own server does not survive this: libuv gives up a reserve descriptor to accept a
+    connection and drop it, and where somebody else takes that one meanwhile, uvloop closes the listener for
+    good. Here the oldest connection without a request gives way, and accepting goes on 50 ms later.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        make_protocol: Callable[[], asyncio.Protocol],
+        *,
+        connections: Connections,
+        exhausted: Tally,
+    ) -> None:
+        self._listener = listener
+        self._make_protocol = make_protocol
+        self._connections = connections
+        self._exhausted = exhausted
+        self._loop = asyncio.get_running_loop()
+        self._attaching: set[asyncio.Task[object]] = set()
+        self._pause: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._resume()
+
+    def close(self) -> None:
+        """Accepts nothing any more, and closes the listening socket."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._pause is not None:
+            self._pause.cancel()
+        else:
+            self._loop.remove_reader(self._listener.fileno())
+        self._listener.close()
+        self._connections.close()
+
+    async def wait_closed(self) -> None:
+        """Returns when what was accepted has its protocol."""
+        await asyncio.gather(*self._attaching, return_exceptions=True)
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        """Accepts what waits, up to `MOST_AT_ONCE`."""
+        for _ in range(MOST_AT_ONCE):
+            try:
+                accepted, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in EXHAUSTED:
+                    return  # the fault of one connection, which is gone with it (accept(2))
+                self._wait(error)
+                return
+            accepted.setblocking(False)
+            attaching = self._loop.create_task(self._attach(accepted))
+            self._attaching.add(attaching)
+            attaching.add_done_callback(self._attaching.discard)
+
+    def _wait(self, error: OSError) -> None:
+        self._exhausted.count("accept", error=error.strerror)
+        self._connections.shed("noDescriptor")
+        self._loop.remove_reader(self._listener.fileno())
+        self._pause = self._loop.call_later(PAUSE_SECONDS, self._resume)
+
+    async def _attach(self, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make_protocol, accepted)
+        except OSError:
+            accepted.close()  # the peer has gone already

@@ -1,0 +1,49 @@
+"""HTTP/1.1 towards callers: uvicorn's protocol, whose connections are counted and limited."""
+
+import asyncio
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from scheduler_service.app.connections import Connections
+
+FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: 47\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+    b"There are too many connections: try again soon."
+)
+
+
+class ApiProtocol(HttpToolsProtocol):
+    """One connection of a caller; `open_connections` are those of its listener."""
+
+    def __init__(self, *, open_connections: Connections, **given: Any) -> None:
+        super().__init__(**given)
+        self._open_connections = open_connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is open (asyncio)."""
+        super().connection_made(cast(asyncio.Transport, transport))
+        if not self._open_connections.admit(self):
+            self.transport.write(FULL)
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed (asyncio)."""
+        self._open_connections.forget(self)
+        super().connection_lost(exc)
+
+    def on_headers_complete(self) -> None:
+        """The head of a request is complete (httptools)."""
+        self._open_connections.begin(self)
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """A request is answered (uvicorn)."""
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self._open_connections.finish(self)
+
+    def cut(self) -> None:
+        """Closes the connection at once, whatever was still to be sent."""
+        self.transport.abort()

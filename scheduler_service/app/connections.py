@@ -1,0 +1,118 @@
+"""The connections of callers: how many there may be, and how long one may stay without a request."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.tally import Tally
+
+
+class Connection(Protocol):
+    """A connection of a caller."""
+
+    def cut(self) -> None:
+        """Closes it at once, whatever was still to be sent."""
+
+
+class Connections:
+    """The open connections of one listener, `most` at the same time.
+
+    Beyond `most` the oldest one without a request is cut: first one that has never sent a whole head, then
+    one that waits for its next request. So a caller gets in, however many others say nothing; only where
+    `most` requests are being answered a further connection is refused. One whose head is not complete within
+    `head_seconds` is cut; after a request it has `idle_seconds` more. `clock` returns seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        most: int,
+        head_seconds: float,
+        idle_seconds: float,
+        log: Log,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.most = most
+        self.count = 0
+        self.events = Tally("connections_closed", log=log)
+        self._head_seconds = head_seconds
+        self._again_seconds = idle_seconds + head_seconds
+        self._clock = clock
+        # Both by the moment at which the wait began, the longest first.
+        self._silent: dict[Connection, float] = {}
+        self._idle: dict[Connection, float] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def admit(self, connection: Connection) -> bool:
+        """Takes a new connection; False: it is to be refused. Either way `forget` follows when it closes."""
+        self.count += 1
+        if self.count > self.most and not self.shed("overLimit"):
+            self.events.count("refused", limit=self.most)
+            return False
+        self._silent[connection] = self._now()
+        self._schedule()
+        return True
+
+    def begin(self, connection: Connection) -> None:
+        """Notes that the head of a request is complete."""
+        self._silent.pop(connection, None)
+        self._idle.pop(connection, None)
+
+    def finish(self, connection: Connection) -> None:
+        """Notes that all its requests are answered: it waits for the next one."""
+        self._idle[connection] = self._now()
+        self._schedule()
+
+    def forget(self, connection: Connection) -> None:
+        """Notes that it is closed."""
+        self.count -= 1
+        self._silent.pop(connection, None)
+        self._idle.pop(connection, None)
+
+    def shed(self, reason: str) -> bool:
+        """Cuts the oldest connection without a request; False: there is none."""
+        for waiting in (self._silent, self._idle):
+            for connection in waiting:
+                self._cut(waiting, connection, reason)
+                return True
+        return False
+
+    def sweep(self) -> None:
+        """Cuts those whose time is up."""
+        now = self._now()
+        self._cut_before(self._silent, now - self._head_seconds)
+        self._cut_before(self._idle, now - self._again_seconds)
+
+    def close(self) -> None:
+        """Ends the timer; nothing is cut any more."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        self.events.flush()
+
+    def _cut_before(self, waiting: dict[Connection, float], oldest: float) -> None:
+        while waiting:
+            connection, since = next(iter(waiting.items()))
+            if since > oldest:
+                break
+            self._cut(waiting, connection, "silent")
+
+    def _cut(self, waiting: dict[Connection, float], connection: Connection, reason: str) -> None:
+        del waiting[connection]
+        self.events.count(reason, limit=self.most)
+        connection.cut()
+
+    def _schedule(self) -> None:
+        if self._sweep is None:
+            loop = asyncio.get_running_loop()
+            self._sweep = loop.call_later(self._head_seconds / 4, self._ring)
+
+    def _ring(self) -> None:
+        self._sweep = None
+        self.sweep()
+        if self._silent or self._idle:
+            self._schedule()
+
+    def _now(self) -> float:
+        return (self._clock or asyncio.get_running_loop().time)()

@@ -1,0 +1,71 @@
+"""The descriptors of this process: its limit, raised as far as it goes, and what they are shared out to."""
+
+import resource
+from contextlib import suppress
+
+import msgspec
+
+from scheduler_service.ports.log import Log
+from scheduler_service.settings import SettingsError
+
+# More than a process of this service can use: 512 connections to each of a hundred busy targets.
+MOST_USEFUL = 65_536
+
+# Files of state and history with their journals, the log, sockets to Redis, PostgreSQL, daprd and worker
+# processes, and lookups of names: 40 are open in an idle service, and each lookup opens two for a moment.
+RESERVED = 96
+
+# The least with which each part still works.
+LEAST_CALLS = 16
+
+ENOUGH = 1_024
+
+
+class Shares(msgspec.Struct, frozen=True):
+    """What the descriptors of a process are for: files and lookups, connections of callers, and calls."""
+
+    reserved: int
+    api: int
+    calls: int
+
+
+def raise_limit(log: Log) -> int:
+    """Raises the soft limit of descriptors to the hard one, 65,536 at most, and returns what holds then.
+
+    Processes that are started afterwards inherit it.
+    """
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_USEFUL if hard == resource.RLIM_INFINITY else min(hard, MOST_USEFUL)
+    if 0 <= before < wanted:
+        # Where the machine allows less than the hard limit says, what was there before goes on to hold.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = current_limit()
+    note = {"note": "few: raise LimitNOFILE of the unit, or ulimit -n"} if limit < ENOUGH else {}
+    log("descriptors_set", limit=limit, before=before, hard=hard, **note)
+    return limit
+
+
+def current_limit() -> int:
+    """How many descriptors this process may have open now."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST_USEFUL if soft == resource.RLIM_INFINITY else soft
+
+
+def divide(limit: int, *, listeners: int = 1, connections: int | None = None) -> Shares:
+    """Shares out `limit` descriptors: a quarter for the callers of each listener, unless `connections` says.
+
+    What is neither reserved nor theirs is for calls. Raises SettingsError where `connections` leaves less
+    than 16 for these.
+    """
+    reserved = min(RESERVED, limit // 2)
+    api = (limit // 4 if listeners < 2 else limit // 8) if connections is None else connections
+    calls = limit - reserved - api * listeners
+    if listeners and connections is not None and calls < LEAST_CALLS:
+        most = (limit - reserved - LEAST_CALLS) // listeners
+        raise SettingsError(
+            f"limits.connections = {connections}: of the {limit} descriptors that this process may open "
+            f"{reserved} are reserved and {LEAST_CALLS} needed for calls; set {max(most, 1)} or less, or "
+            "raise the limit (LimitNOFILE, ulimit -n)"
+        )
+    return Shares(reserved, api, max(calls, LEAST_CALLS))

@@ -1,0 +1,131 @@
+"""The limit of connections and the time of a head, as callers see them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from scheduler_service.app.server import Server, listen, make_server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    """Both event loops."""
+    return ("asyncio", {"use_uvloop": request.param == "uvloop"})
+
+
+GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+PATIENCE = 30
+
+
+class Front:
+    """A server of a small application; a request for `/held` is answered after `release`."""
+
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+        self.held = asyncio.Event()
+        self.port = 0
+        self.server: Server
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """The ASGI application."""
+        if scope["path"] == "/held":
+            self.held.set()
+            await self.release.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def connect(self, data: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection that has said `data`."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(data)
+        return reader, writer
+
+
+@asynccontextmanager
+async def serving(**limits: Any) -> AsyncIterator[Front]:
+    """The application, served with these limits."""
+    front, listener = Front(), listen("127.0.0.1", 0)
+    front.port = listener.getsockname()[1]
+    front.server = make_server(front, log=lambda event, **keys: None, **limits)
+    task = asyncio.create_task(front.server.serve(sockets=[listener]))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield front
+    finally:
+        front.release.set()
+        front.server.should_exit = True
+        await task
+
+
+async def status(reader: asyncio.StreamReader) -> int:
+    """The status of one answer."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(
+        int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+    )
+    await reader.readexactly(length)
+    return int(head.split()[1])
+
+
+async def test_a_request_gets_in_beside_many_silent_connections() -> None:
+    """The oldest silent ones are ended for it; one that is being answered is not."""
+    async with serving(connections=3) as front:
+        reader, writer = await front.connect(GET.replace(b"/ ", b"/held "))
+        await front.held.wait()
+        silent = [await front.connect() for _ in range(20)]
+        try:
+            asking, asked = await front.connect(GET)
+            assert await status(asking) == 200
+            asked.close()
+            for one, _ in silent[:18]:
+                assert await one.read() == b""
+            front.release.set()
+            assert await status(reader) == 200
+        finally:
+            for _, one in [*silent, (reader, writer)]:
+                one.close()
+
+
+async def test_beyond_the_limit_of_requests_a_connection_is_refused() -> None:
+    """With 503, at once: whoever asks whether the service lives is not left in the dark."""
+    async with serving(connections=1) as front:
+        reader, writer = await front.connect(GET.replace(b"/ ", b"/held "))
+        await front.held.wait()
+        refused, other = await front.connect()
+        assert await status(refused) == 503
+        assert await refused.read() == b""
+        front.release.set()
+        assert await status(reader) == 200
+        again, third = await front.connect(GET)
+        assert await status(again) == 200
+        for one in (writer, other, third):
+            one.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost:", GET + GET[:-2]])
+async def test_a_head_that_is_not_completed_ends_its_connection(said: bytes) -> None:
+    """The first one or a later one, whatever bytes have come."""
+    async with serving(head_seconds=0.05, keep_alive_seconds=0) as front:
+        reader, writer = await front.connect(said)
+        found = await reader.read()
+        assert found.count(b"200 OK") == said.count(b"\r\n\r\n")
+        writer.close()
+
+
+async def test_requests_that_come_together_are_answered_together() -> None:
+    """Their connection waits for a request only when all are answered."""
+    async with serving(connections=1) as front:
+        reader, writer = await front.connect(GET * 2 + GET.replace(b"/ ", b"/held "))
+        assert [await status(reader) for _ in range(2)] == [200, 200]
+        await front.held.wait()
+        refused, other = await front.connect()
+        assert await status(refused) == 503
+        front.release.set()
+        assert await status(reader) == 200
+        for one in (writer, other):
+            one.close()

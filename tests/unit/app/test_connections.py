@@ -1,0 +1,117 @@
+"""How many connections callers may have, and which one gives way."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.app.connections import Connections
+
+pytestmark = pytest.mark.anyio
+
+
+class Fake:
+    """A connection that notes that it was cut."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+class Bench:
+    """Connections of a listener that takes `most`, under a clock that stands still."""
+
+    def __init__(self, most: int = 2) -> None:
+        self.seconds = 0.0
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.connections = Connections(
+            most=most,
+            head_seconds=10,
+            idle_seconds=30,
+            log=lambda event, **keys: self.lines.append((event, keys)),
+            clock=lambda: self.seconds,
+        )
+
+    def come(self) -> tuple[Fake, bool]:
+        """A new connection, and whether it is admitted."""
+        fake = Fake()
+        return fake, self.connections.admit(fake)
+
+    def admitted(self) -> Fake:
+        """A new connection that is admitted."""
+        fake, is_admitted = self.come()
+        assert is_admitted
+        return fake
+
+
+async def test_the_oldest_silent_one_gives_way() -> None:
+    """So one more always gets in; the line of the log says the limit."""
+    bench = Bench()
+    first, second, third = (bench.admitted() for _ in range(3))
+    assert (first.is_cut, second.is_cut, third.is_cut) == (True, False, False)
+    assert bench.lines == [("connections_closed", {"overLimit": 1, "limit": 2})]
+    bench.connections.forget(first)
+    assert bench.connections.count == 2
+
+
+async def test_one_that_waits_for_its_next_request_gives_way_after_the_silent_ones() -> None:
+    """Who has sent a request is more likely to send another one."""
+    bench = Bench()
+    known = bench.admitted()
+    bench.connections.begin(known)
+    bench.connections.finish(known)
+    silent = bench.admitted()
+    bench.admitted()
+    assert (known.is_cut, silent.is_cut) == (False, True)
+    bench.connections.forget(silent)
+    bench = Bench(most=1)
+    known = bench.admitted()
+    bench.connections.begin(known)
+    bench.connections.finish(known)
+    bench.admitted()
+    assert known.is_cut
+
+
+async def test_requests_are_not_disturbed() -> None:
+    """Where all connections are being answered, a further one is refused, and none of them is cut."""
+    bench = Bench()
+    busy = [bench.admitted() for _ in range(2)]
+    for one in busy:
+        bench.connections.begin(one)
+    refused, is_admitted = bench.come()
+    assert not is_admitted
+    bench.connections.forget(refused)
+    assert not any(one.is_cut for one in busy)
+    assert bench.connections.events.counts == {"refused": 1}
+    bench.connections.finish(busy[0])
+    bench.admitted()
+    assert busy[0].is_cut
+
+
+async def test_a_head_has_its_time() -> None:
+    """10 s for the first one, counted from the connection; idle time more for each further one."""
+    bench = Bench(most=9)
+    silent = bench.admitted()
+    known = bench.admitted()
+    bench.connections.begin(known)
+    bench.seconds = 5
+    bench.connections.finish(known)
+    late = bench.admitted()
+    busy = bench.admitted()
+    bench.connections.begin(busy)
+    bench.seconds = 9.9
+    bench.connections.sweep()
+    assert not silent.is_cut
+    bench.seconds = 10
+    bench.connections.sweep()
+    assert (silent.is_cut, known.is_cut, late.is_cut) == (True, False, False)
+    bench.seconds = 44.9
+    bench.connections.sweep()
+    assert (known.is_cut, late.is_cut) == (False, True)
+    bench.seconds = 45
+    bench.connections.sweep()
+    assert known.is_cut
+    assert not busy.is_cut
+    assert bench.connections.events.counts == {"silent": 3}
+    bench.connections.close()
