@@ -212,11 +212,12 @@ class PartsAwaited(Phase, frozen=True):
 
 
 class InHand(msgspec.Struct, frozen=True, gc=False):
-    """Who works on an attempt of an asynchronous job after its chain: instances of `service`, one per part.
+    """Who works on an attempt of an asynchronous job after step `step`: instances of `service`, one per part.
 
-    Empty: the part is not watched, since it has failed or went to an address without heartbeats.
+    Empty: the part is not watched, since it has ended or went to an address without heartbeats.
     """
 
+    step: int
     service: str
     instances: tuple[str, ...]
 
@@ -255,7 +256,7 @@ class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     deliveries: int = 0
     failure: str | None = None
     failure_type: FailureType | None = None
-    in_hand: InHand | None = None
+    taken: tuple[InHand, ...] = ()
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):

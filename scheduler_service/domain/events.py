@@ -6,6 +6,7 @@ import msgspec
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.parts import Chosen, LeaseChange, PartEnd, PartName
+from scheduler_service.domain.services import Loss
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome, Token
 
 
@@ -103,6 +104,7 @@ class InstanceLost(Event, frozen=True):
     """An instance that has work of an attempt in hand is lost; `token` is that of `WatchInstance`."""
 
     token: Token
+    loss: Loss
 
 
 class PartEnded(Event, frozen=True):

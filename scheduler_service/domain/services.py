@@ -15,6 +15,20 @@ class RateLimit(msgspec.Struct, frozen=True, gc=False):
     per: int = SECOND
 
 
+SILENT, LEFT, UNKNOWN = "silent", "left", "unknown"
+"""How an instance was lost: no heartbeat came, it deregistered, or it never registered with this process."""
+
+
+class Loss(msgspec.Struct, frozen=True, gc=False):
+    """That an instance is lost: `how`, and since when nothing was heard of it (wall ms).
+
+    With `UNKNOWN`, `since` is the start of the process that waited for its registration.
+    """
+
+    how: str
+    since: int
+
+
 class Service(msgspec.Struct, frozen=True):
     """A service as it is registered; `address`, `route` and `tags` are defaults of its steps.
 

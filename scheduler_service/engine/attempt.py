@@ -8,7 +8,8 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.notification_events import notify_end
-from scheduler_service.engine.parts.dispatch import abandon_parts, stop_watching
+from scheduler_service.engine.parts.dispatch import abandon_parts
+from scheduler_service.engine.parts.watches import stop_watching
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
 from scheduler_service.engine.states import LIVE

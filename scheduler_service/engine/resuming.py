@@ -10,8 +10,9 @@ from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of
-from scheduler_service.engine.parts.dispatch import resend_parts, watch_instances
+from scheduler_service.engine.parts.dispatch import resend_parts
 from scheduler_service.engine.parts.queue import withdraw_all
+from scheduler_service.engine.parts.watches import watch_instances
 from scheduler_service.engine.requests import sent_again
 from scheduler_service.engine.retry import Failure, GiveUp
 from scheduler_service.engine.turn_state import TurnState, replace

@@ -51,9 +51,9 @@ class InstanceWatches:
     async def _watch(self, job_id: str, watch: WatchInstance) -> None:
         token = watch.token
         try:
-            await self._router.wait_for_loss(watch)
+            loss = await self._router.wait_for_loss(watch)
             self._watching[token] = None  # from here on it must not be cancelled
-            await self._redelivery.deliver(job_id, InstanceLost(token))
+            await self._redelivery.deliver(job_id, InstanceLost(token, loss))
         except StoreError as error:
             self._log("loss_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:

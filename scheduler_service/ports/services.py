@@ -5,7 +5,7 @@ from typing import Protocol
 
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.parts import Chosen
-from scheduler_service.domain.services import Applied, Service
+from scheduler_service.domain.services import Applied, Loss, Service
 from scheduler_service.domain.wire import Token
 
 
@@ -52,7 +52,7 @@ class Router(Protocol):
     def leave(self, token: Token) -> None:
         """A call, or a search, is over; does nothing where nothing is held for it."""
 
-    async def wait_for_loss(self, watch: WatchInstance) -> None:
+    async def wait_for_loss(self, watch: WatchInstance) -> Loss:
         """Returns when the instance is lost; `leave` ends the wait."""
 
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:

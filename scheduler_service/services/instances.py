@@ -93,11 +93,8 @@ class Instances:
         """All instances of all services, including offline ones."""
         return (one for each in self._known.values() for one in each.values())
 
-    def offline_at(self, tenant: str, service: str, instance_id: str) -> int | None:
-        """When this instance goes or went offline, as far as is known; None: it was never known."""
-        known = self.get(tenant, service, instance_id)
-        if known is not None:
-            return known.seen + self.offline_after
+    def left_at(self, tenant: str, service: str, instance_id: str) -> int | None:
+        """When this instance deregistered; None: it is known, or never was."""
         return self._left.get((tenant, service, instance_id))
 
     def is_online(self, instance: Instance, now: int) -> bool:

@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import Callable
 
 from scheduler_service.domain.effects import WatchInstance
-from scheduler_service.domain.moments import DAY
+from scheduler_service.domain.moments import DAY, rfc3339
+from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
+from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.services.instances import Instances
 
 Place = tuple[str, str, str]
 """Tenant, service, instance."""
-Watchers = set["asyncio.Future[None]"]
+Watchers = dict["asyncio.Future[Loss]", Token]
 
 
 class Losses:
@@ -44,17 +46,17 @@ class Losses:
         self._alarm: Alarm | None = None
         instances.subscribe(self._look_after)
 
-    async def wait_for(self, watch: WatchInstance) -> None:
+    async def wait_for(self, watch: WatchInstance) -> Loss:
         """Returns when the instance is lost."""
         place = (watch.tenant, watch.service, watch.instance)
-        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        watchers = self._watchers.setdefault(place, set())
-        watchers.add(watcher)
+        watcher: asyncio.Future[Loss] = asyncio.get_running_loop().create_future()
+        watchers = self._watchers.setdefault(place, {})
+        watchers[watcher] = watch.token
         self._look_after(*place)
         try:
-            await watcher
+            return await watcher
         finally:
-            watchers.discard(watcher)
+            watchers.pop(watcher, None)
             if not watchers and self._watchers.get(place) is watchers:
                 del self._watchers[place]
 
@@ -99,16 +101,42 @@ class Losses:
 
     def _moment_of(self, place: Place) -> int | None:
         """When the instance is lost, as far as is known now."""
-        offline = self._instances.offline_at(*place)
-        if offline is None:
-            offline = self._complete_at()
-        return None if offline is None else offline + self._lost_after
+        silence = self._silence_of(place)
+        if silence is None:
+            return None
+        how, since = silence
+        return since + self._lost_after + (0 if how == LEFT else self._instances.offline_after)
+
+    def _silence_of(self, place: Place) -> tuple[str, int] | None:
+        """Since when (steady ms) nothing was heard of it, and how that came."""
+        known, left_at = self._instances.get(*place), self._instances.left_at(*place)
+        if known is not None:
+            return SILENT, known.seen
+        if left_at is not None:
+            return LEFT, left_at
+        complete_at = self._complete_at()
+        return None if complete_at is None else (UNKNOWN, complete_at - self._instances.offline_after)
 
     def _lose(self, place: Place) -> None:
-        watchers = self._watchers.pop(place, set()) if self._lost_after else set()
+        watchers = self._watchers.pop(place, {}) if self._lost_after else {}
+        loss = self._describe(place)
         if place not in self._lost:
-            self._log("instance_lost", service=place[1], instance=place[2], executions=len(watchers))
+            # An instance may have several steps of one execution in hand.
+            executions = {(token.uid, token.execute_number) for token in watchers.values()}
+            self._log(
+                "instance_lost",
+                service=place[1],
+                instance=place[2],
+                executions=len(executions),
+                since=rfc3339(loss.since),
+                reason=loss.how,
+            )
             self._lost[place] = self._clock.now().steady
         for watcher in watchers:
             if not watcher.done():
-                watcher.set_result(None)
+                watcher.set_result(loss)
+
+    def _describe(self, place: Place) -> Loss:
+        now = self._clock.now()
+        how, since = self._silence_of(place) or (UNKNOWN, now.steady)
+        return Loss(how, now.wall - (now.steady - since))

@@ -15,7 +15,7 @@ import msgspec
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Chosen
-from scheduler_service.domain.services import RateLimit
+from scheduler_service.domain.services import Loss, RateLimit
 from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.services.in_flight import InFlight
@@ -183,12 +183,12 @@ class MemoryRouter:
         if place is not None:
             self._queues.retry(place[:2])
 
-    async def wait_for_loss(self, watch: WatchInstance) -> None:
+    async def wait_for_loss(self, watch: WatchInstance) -> Loss:
         """Returns when the instance is lost."""
         if self._losses is None:
-            await asyncio.get_running_loop().create_future()
-        else:
-            await self._losses.wait_for(watch)
+            never: asyncio.Future[Loss] = asyncio.get_running_loop().create_future()
+            return await never
+        return await self._losses.wait_for(watch)
 
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:
         """Notes that an instance answered "draining"; one without heartbeats is avoided for 10 s."""

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.domain.moments import rfc3339
 from tests.wire.service import World, data_of, definition, running
-from tests.wire.target import Reply, Target
+from tests.wire.target import HELD, Reply, Target
 
 pytestmark = pytest.mark.anyio
 OFFLINE, LOST = 10, 20
@@ -53,13 +54,18 @@ async def report(world: World, url: str, status: str = "succeed") -> None:
 async def test_it_ends_what_it_had_taken_in_hand(world: World, how: dict[str, Any], qos: int) -> None:
     """10 s after it went offline, whether a check or feedback is awaited; one line says so."""
     await register(world)
+    heard = rfc3339(world.clock.now().wall)
     execution = await begin(world, qos=qos, **how)
     await world.advance(LOST - 1)
     assert (await state(world), lost(world)) == ("processing", [])
     await world.advance(2)
     ended = await world.ended(execution)
     assert (ended["state"], ended["error"], ended["failureType"]) == ("terminated", "instance_lost", "lost")
-    assert lost(world) == [{"service": "shop", "instance": "a", "executions": 1}]
+    (line,) = lost(world)
+    assert (line["service"], line["instance"], line["executions"]) == ("shop", "a", 1)
+    assert (line["reason"], line["since"]) == ("silent", heard)
+    message = ended["attempts"][0]["message"]
+    assert message.startswith(f"instance a of service shop is lost: no heartbeat since {heard}; ")
     assert len(world.target.at("/check")) < LOST + 2
 
 
@@ -83,7 +89,7 @@ async def test_an_instance_without_work_is_one_line(world: World) -> None:
     """However long it stays away."""
     await register(world)
     await world.advance(120)
-    assert lost(world) == [{"service": "shop", "instance": "a", "executions": 0}]
+    assert [(one["instance"], one["executions"]) for one in lost(world)] == [("a", 0)]
 
 
 async def test_a_report_that_comes_before_counts(world: World) -> None:
@@ -210,8 +216,8 @@ async def test_what_has_ended_is_watched_no_more(world: World) -> None:
     assert [keys["executions"] for keys in lost(world)] == [0]
 
 
-async def test_a_chain_belongs_to_the_instance_of_its_last_step(world: World) -> None:
-    """The one that answered an earlier step has done its work."""
+async def test_an_earlier_step_that_answered_200_has_done_its_work(world: World) -> None:
+    """Where a later step was handed the feedback URL, too, that one is waited for."""
     async with Target(lambda: 0) as other:
         await register(world)
         path = "/services/store/instances/s"
@@ -224,3 +230,24 @@ async def test_a_chain_belongs_to_the_instance_of_its_last_step(world: World) ->
         assert await state(world) == "processing"
         await world.advance(LOST + 1)
         assert await state(world) == "terminated"
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("given", [{"body": None}, {}])
+async def test_an_earlier_step_that_works_on_is_watched(
+    world: World, is_open: bool, given: dict[str, Any]
+) -> None:
+    """It accepted the work (202), or it alone can report; while a later step is open and after the chain."""
+    await register(world)
+    world.target.always("/run", Reply(202 if given else 200, {}))
+    if is_open:
+        world.target.always("/later", HELD)
+    steps = [STEP | given, {"url": f"{world.target.url}/later"}]
+    execution = await begin(world, request=steps)
+    assert len(world.target.at("/later")) == 1
+    await world.advance(LOST - 1)
+    assert await state(world) == "processing"
+    await world.advance(2)
+    ended = await world.ended(execution)
+    assert (ended["error"], len(lost(world))) == ("instance_lost", 1)
+    assert "instance a of service shop" in ended["attempts"][0]["message"]

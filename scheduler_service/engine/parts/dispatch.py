@@ -5,13 +5,7 @@ import re
 from collections.abc import Callable
 
 from scheduler_service.domain.document import (
-    Checking,
-    CheckWaiting,
-    Context,
-    FeedbackAwaited,
-    InHand,
     Open,
-    PartsAwaited,
     PartsOpen,
     PartsQueued,
     Phase,
@@ -22,8 +16,6 @@ from scheduler_service.domain.effects import (
     CallPart,
     PublishParts,
     ResolveInstances,
-    Unwatch,
-    WatchInstance,
     WithdrawParts,
 )
 from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Part, PartName, QueuedPart, QueueOptions
@@ -36,8 +28,6 @@ from scheduler_service.engine.turn_state import TurnState, replace
 
 SERIALS = 1 << 20
 """How many serials for calls and searches each step of an attempt has."""
-AWAITING = (CheckWaiting, Checking, FeedbackAwaited, PartsAwaited)
-"""The phases in which instances work, and a check or feedback will report it."""
 FEEDBACK = "schedulingFeedbackUrl"
 _SERVICE = re.compile(r"service://([^{}/?#]+)", re.IGNORECASE)
 
@@ -177,38 +167,6 @@ def resend_parts(turn: TurnState, run: Open, phase: Phase, is_lost: Callable[[To
                     turn.effects.append(_resend_part(turn, run, program.steps[phase.step], phase, part))
         case _:
             pass  # queued parts are durable on their own
-
-
-def take_in_hand(turn: TurnState, run: Open, service: str, instances: tuple[str, ...]) -> None:
-    """After the last step of an asynchronous job: its instances, one per part, are watched from now on."""
-    context = turn.contexts.get(run.execute_number)
-    if context is None or not isinstance(context.phase, AWAITING):
-        return
-    # An address of the settings or of the service sends no heartbeats; no id of an instance has a slash.
-    watched = tuple("" if "/" in instance else instance for instance in instances)
-    if any(watched):
-        watch_instances(turn, run, turn.change_context(run, in_hand=InHand(service, watched)))
-
-
-def watch_instances(turn: TurnState, run: Open, context: Context) -> None:
-    """Watches those that have work of this attempt in hand; a watch that runs already goes on."""
-    if context.in_hand is None:
-        return
-    tenant, service = turn.program.surroundings.tenant, context.in_hand.service
-    for part, instance in enumerate(context.in_hand.instances):
-        if instance:
-            token = turn.token(run, CallKind.WATCH, part)
-            turn.effects.append(WatchInstance(token, tenant, service, instance))
-
-
-def stop_watching(turn: TurnState, run: Open) -> None:
-    """The attempt has ended: nobody has work of it in hand."""
-    context = turn.contexts.get(run.execute_number)
-    if context is None or context.in_hand is None:
-        return
-    watched = [part for part, instance in enumerate(context.in_hand.instances) if instance]
-    turn.effects.extend(Unwatch(turn.token(run, CallKind.WATCH, part)) for part in watched)
-    turn.change_context(run, in_hand=None)
 
 
 def _resend_part(

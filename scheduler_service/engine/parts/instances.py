@@ -26,10 +26,10 @@ from scheduler_service.engine.parts.dispatch import (
     make_part,
     reports_by_part,
     search,
-    take_in_hand,
 )
 from scheduler_service.engine.parts.join import finish_parts, fit_body
 from scheduler_service.engine.parts.no_instance import end_without_instance
+from scheduler_service.engine.parts.watches import take_in_hand
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import Refused, limits_of
 from scheduler_service.engine.turn_state import TurnState, replace
@@ -227,7 +227,7 @@ def _end_step(
         fail_answer(turn, run, outcome, broken)
     else:
         advance(turn, run, step, outcome if outcome.url else replace(outcome, url=request.url))
-        take_in_hand(turn, run, phase.service, (part.instance,))
+        take_in_hand(turn, run, step, phase.service, ((part.instance, outcome.status),))
 
 
 def _end_part(
@@ -285,4 +285,5 @@ def _go_on(turn: TurnState, run: Open, phase: PartsOpen) -> None:
         url = f"service://{phase.service}"
         ended = tuple(end for end in ends if end)
         finish_parts(turn, run, step, ended, url, phase.verdicts)
-        take_in_hand(turn, run, phase.service, tuple("" if end.dropped else end.instance for end in ended))
+        answers = tuple(("" if end.dropped else end.instance, end.status) for end in ended)
+        take_in_hand(turn, run, step, phase.service, answers)

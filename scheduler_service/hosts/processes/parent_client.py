@@ -18,6 +18,7 @@ from scheduler_service.domain.effects import (
     next_check,
 )
 from scheduler_service.domain.parts import Chosen
+from scheduler_service.domain.services import Loss
 from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
@@ -54,9 +55,9 @@ class RemoteRouter:
             entering.cancel()
         rpc_methods.LEAVE.notify(self._connection, token)
 
-    async def wait_for_loss(self, watch: WatchInstance) -> None:
+    async def wait_for_loss(self, watch: WatchInstance) -> Loss:
         """Returns when the instance is lost."""
-        await rpc_methods.WATCH.call(self._connection, watch)
+        return await rpc_methods.WATCH.call(self._connection, watch)
 
     def mark_draining(self, tenant: str, service: str, instance: str) -> None:
         """The instance is chosen no more."""

@@ -38,9 +38,9 @@ class ParentService:
             return rpc_methods.ENTER.write_result(None)
         if method == rpc_methods.WATCH.name:
             watch = rpc_methods.WATCH.read_argument(argument)
-            await self._enter(watch.token, self._router.wait_for_loss(watch))
+            loss = await self._enter(watch.token, self._router.wait_for_loss(watch))
             del self._places[watch.token]
-            return rpc_methods.WATCH.write_result(None)
+            return rpc_methods.WATCH.write_result(loss)
         if method == rpc_methods.ADDRESS.name:
             address = self._address_of(rpc_methods.ADDRESS.read_argument(argument))
             return rpc_methods.ADDRESS.write_result(address)

@@ -19,6 +19,7 @@ from scheduler_service.domain.leases import (
 )
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import Chosen, PartEnd
+from scheduler_service.domain.services import Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.ports.catalogue import CatalogueEntry, JobCounts, JobPage, JobQuery, Revision
@@ -180,7 +181,7 @@ RESOLVE: Method[ResolveInstances, tuple[tuple[Chosen, ...], str]] = Method(
     "resolve", ResolveInstances, tuple[tuple[Chosen, ...], str]
 )
 ENTER: Method[CallPart, None] = Method("enter", CallPart, None)
-WATCH: Method[WatchInstance, None] = Method("watch", WatchInstance, None)
+WATCH: Method[WatchInstance, Loss] = Method("watch", WatchInstance, Loss)
 LEAVE: Method[Token, None] = Method("leave", Token, None)
 MARK_DRAINING: Method[tuple[str, str, str], None] = Method("mark_draining", tuple[str, str, str], None)
 MARK_REFUSED: Method[tuple[str, str, str], None] = Method("mark_refused", tuple[str, str, str], None)

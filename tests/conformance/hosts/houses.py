@@ -20,7 +20,6 @@ from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, Sha
 from scheduler_service.ports.cluster import Node, TurnClaim
 from scheduler_service.ports.history import Batch
 from scheduler_service.security.masking import Masking
-from scheduler_service.services.instances import Instances
 from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
@@ -79,7 +78,6 @@ class DaprHouse(Handles):
         self.nodes: dict[str, DaprNode] = {}
         self.gone: list[DaprNode] = []
         self.targets = [self.sender]
-        self.instances = Instances()
 
     async def start(self) -> "DaprHouse":
         """Opens the shared database and starts one node."""

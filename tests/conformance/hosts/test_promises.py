@@ -19,7 +19,7 @@ from scheduler_service.domain.events import (
 )
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
-from scheduler_service.domain.records import ExecutionRecord, FeedbackSeen, FiringRecord
+from scheduler_service.domain.records import AttemptEnded, ExecutionRecord, FeedbackSeen, FiringRecord
 from scheduler_service.domain.replies import (
     Reactivated,
     Recalled,
@@ -225,6 +225,38 @@ async def test_a_verdict_waits_for_the_answer_of_its_request(house: AnyHouse) ->
     house.sender.release(URL)
     await house.settle()
     assert house.executions() == {1: State.SUCCEEDED}
+
+
+LATER = "http://target.test/later"
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("lost", ["a", "b"])
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_each_instance_that_has_work_in_hand_is_watched(
+    house: AnyHouse, qos: int, lost: str, is_open: bool
+) -> None:
+    """Of an earlier step too, and while a later one is open: its loss ends the attempt (SPEC section 13)."""
+    house.announce("a", service="first")
+    house.announce("b", service="second")
+    accepted = Answer(202, (), b"")
+    for url in ("http://a.test", "http://b.test", LATER):
+        house.sender.answers(url, accepted)
+    if is_open:
+        house.sender.hold(LATER)
+    steps = [{"url": "service://first/run"}, {"url": "service://second/run"}, {"url": LATER}]
+    await house.create(request=steps, qos=qos, timeoutSeconds=600, **{"async": True})
+    await house.trigger()
+    await house.settle()
+    for _ in range(7):
+        await house.advance(3_000)
+        house.announce(*{"a"} - {lost}, service="first")
+        house.announce(*{"b"} - {lost}, service="second")
+    await house.settle()
+    (record,) = ended(house).values()
+    assert (record.state, record.error) == (State.TERMINATED, "instance_lost")
+    (end,) = [one for one in house.records() if isinstance(one, AttemptEnded)]
+    assert f"instance {lost} of service" in str(end.message)
 
 
 async def test_checks_poll_until_the_end(house: AnyHouse) -> None:

@@ -33,7 +33,9 @@ from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Taken
+from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome, Token
+from scheduler_service.engine.parts.dispatch import SERIALS
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, durable_contexts, encode
@@ -203,11 +205,19 @@ class AnyCourse(RuleBasedStateMachine):
     def answer_anything(self, outcome: Outcome, uid: str, number: int, kind: CallKind) -> None:
         self.turn(CallEnded(Token(uid, number, number, kind, number % 2), outcome))
 
-    @rule(uid=st.sampled_from(["uid", "else"]), number=NUMBERS, counts=st.integers(0, 1), part=NUMBERS)
-    def lose_an_instance(self, uid: str, number: int, counts: int, part: int) -> None:
-        """Of an attempt that may be the present one."""
+    @rule(
+        uid=st.sampled_from(["uid", "else"]),
+        number=NUMBERS,
+        counts=st.integers(0, 1),
+        place=st.tuples(st.integers(0, 2), NUMBERS),
+        how=st.sampled_from([SILENT, LEFT, UNKNOWN]),
+    )
+    def lose_an_instance(self, uid: str, number: int, counts: int, place: tuple[int, int], how: str) -> None:
+        """Of an attempt that may be the present one, and of any of its steps and parts."""
         counts = max(self.numbers[1] - counts, 0)
-        self.turn(InstanceLost(Token(uid, number, counts, CallKind.WATCH, part)))
+        serial = place[0] * SERIALS + place[1]
+        loss = Loss(how, self.rig.now.wall)
+        self.turn(InstanceLost(Token(uid, number, counts, CallKind.WATCH, serial), loss))
 
     @precondition(lambda self: self.searches)
     @rule(

@@ -26,6 +26,7 @@ from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.state import StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instance, Instances
+from scheduler_service.services.losses import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.timing.misfire import count_missed
 from tests.manual_clock import ManualClock
@@ -121,6 +122,16 @@ class Handles:
         self.log: list[tuple[str, dict[str, object]]] = []
         self.clock = ManualClock(wall=START, skew=SKEW)
         self.sender = ScriptedSender(self.journal)
+        self.instances = Instances()
+
+    def announce(self, *names: str, service: str = "shop", **members: Any) -> None:
+        """These instances of a service have just been heard of."""
+        for name in names:
+            self.instances.register(
+                Instance(
+                    service, "default", name, f"http://{name}.test", seen=self.clock.now().steady, **members
+                )
+            )
 
     def batches(self, job_id: str = "job") -> list[Batch]:
         """Every batch of the job that was handed over anywhere."""
@@ -194,7 +205,6 @@ class House(Handles):
         self._foreign = asyncio.all_tasks()
         self.disk = Disk()
         self.boot = 0
-        self.instances = Instances()
         self.terms: dict[str, Terms] = {}
         self.open()
 
@@ -205,7 +215,16 @@ class House(Handles):
         self.history = MemoryHistory(self.store, self.journal)
         self.sender = ScriptedSender(self.journal)
         # Who runs is in the memory of a process, and heard of anew after a start; here at once.
-        self.router = MemoryRouter(instances=self.instances, terms=self._terms, clock=self.clock)
+        losses = Losses(
+            instances=self.instances,
+            clock=self.clock,
+            lost_after=10_000,
+            complete_at=lambda: None,
+            log=self._write_log,
+        )
+        self.router = MemoryRouter(
+            instances=self.instances, terms=self._terms, clock=self.clock, losses=losses
+        )
         parts = EmbeddedParts(
             core=CORE,
             store=self.store,
@@ -252,15 +271,6 @@ class House(Handles):
     def records(self) -> list[Record]:
         """Every record that the present process's history was given."""
         return self.history.records()
-
-    def announce(self, *names: str, service: str = "shop", **members: Any) -> None:
-        """These instances of a service have just been heard of."""
-        for name in names:
-            self.instances.register(
-                Instance(
-                    service, "default", name, f"http://{name}.test", seen=self.clock.now().steady, **members
-                )
-            )
 
     def _terms(self, tenant: str, service: str) -> Terms:
         return self.terms.get(service, Terms())

@@ -8,6 +8,7 @@ import pytest
 from scheduler_service.domain.effects import WatchInstance
 from scheduler_service.domain.events import InstanceLost
 from scheduler_service.domain.replies import Reply, Taken
+from scheduler_service.domain.services import SILENT, Loss
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.hosts.instance_watches import InstanceWatches
 from scheduler_service.hosts.redelivery import Redelivery
@@ -28,11 +29,11 @@ class Failing(MemoryRouter):
     failures = 0
     watched = 0
 
-    async def wait_for_loss(self, watch: WatchInstance) -> None:
+    async def wait_for_loss(self, watch: WatchInstance) -> Loss:
         self.watched += 1
         if self.watched <= self.failures:
             raise StoreUnavailable("the parent process is not reached")
-        await super().wait_for_loss(watch)
+        return await super().wait_for_loss(watch)
 
 
 class Scene:
@@ -80,7 +81,7 @@ async def test_a_loss_is_delivered_once() -> None:
     scene.watches.start("j", WATCH)
     scene.watches.start("j", WATCH)
     await scene.advance(20_000)
-    assert scene.taken == [("j", InstanceLost(WATCH.token))]
+    assert scene.taken == [("j", InstanceLost(WATCH.token, Loss(SILENT, 0)))]
     assert [line["executions"] for line in scene.lines] == [1]
 
 
@@ -123,7 +124,7 @@ async def test_a_watch_that_failed_begins_anew() -> None:
         await scene.advance(1)
     assert scene.router.watched == 3
     await scene.advance(20_000)
-    assert scene.taken == [("j", InstanceLost(WATCH.token))]
+    assert scene.taken == [("j", InstanceLost(WATCH.token, Loss(SILENT, 0)))]
 
 
 async def test_a_watch_that_was_ended_leaves_a_newer_one() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.effects import WatchInstance
+from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
@@ -21,6 +22,7 @@ class Scene:
     def __init__(self, *, lost_after: int = 5_000, complete_at: int | None = 10_000) -> None:
         self.clock = ManualClock()
         self.instances = Instances(offline_after=10_000)
+        self.start = self.clock.now().wall
         self.lines: list[tuple[str, int]] = []
         self.losses = Losses(
             instances=self.instances,
@@ -34,6 +36,10 @@ class Scene:
         assert (event, keys["service"]) == ("instance_lost", SHOP)
         self.lines.append((keys["instance"], keys["executions"]))
 
+    def wall(self, since: int) -> int:
+        """The wall moment so many ms after the start."""
+        return self.start + since
+
     def register(self, name: str) -> None:
         self.instances.register(
             Instance(SHOP, TENANT, name, f"http://{name}.test", seen=self.clock.now().steady)
@@ -42,8 +48,8 @@ class Scene:
     def beat(self, name: str) -> None:
         self.instances.renew(TENANT, SHOP, name, self.clock.now().steady)
 
-    async def watch(self, name: str) -> "asyncio.Task[None]":
-        token = Token("uid", 1, 1, CallKind.WATCH, 0)
+    async def watch(self, name: str, execution: int = 1, serial: int = 0) -> "asyncio.Task[Loss]":
+        token = Token("uid", execution, 1, CallKind.WATCH, serial)
         task = asyncio.create_task(self.losses.wait_for(WatchInstance(token, TENANT, SHOP, name)))
         await asyncio.sleep(0)
         return task
@@ -65,6 +71,7 @@ async def test_silence_is_loss_and_heartbeats_are_life() -> None:
     assert not watch.done()
     await scene.advance(1)
     assert (watch.done(), scene.lines) == (True, [("a", 1)])
+    assert watch.result() == Loss(SILENT, scene.wall(14_999))
     await scene.advance(100_000)
     assert scene.lines == [("a", 1)]
 
@@ -92,6 +99,7 @@ async def test_a_departure_counts_from_its_moment() -> None:
     assert not a.done()
     await scene.advance(1)
     assert (a.done(), c.done(), scene.lines) == (True, False, [("a", 1)])
+    assert a.result() == Loss(LEFT, scene.wall(1_000))
     c.cancel()
 
 
@@ -104,6 +112,7 @@ async def test_one_that_nobody_knows(complete_at: int | None, expected: bool) ->
     assert not watch.done()
     await scene.advance(1)
     assert watch.done() is expected
+    assert not expected or watch.result() == Loss(UNKNOWN, scene.wall(0))
     await scene.advance(100_000)
     assert scene.lines == ([("a", 1)] if expected else [])
     watch.cancel()
@@ -113,7 +122,7 @@ async def test_it_is_told_to_all_who_wait_and_to_those_who_come_later() -> None:
     """One line; a watch that ended before is not counted."""
     scene = Scene()
     scene.register("a")
-    first, second, ended = [await scene.watch("a") for _ in range(3)]
+    first, second, ended = [await scene.watch("a", number) for number in range(3)]
     ended.cancel()
     await scene.advance(0)
     await scene.advance(15_000)
@@ -156,3 +165,12 @@ async def test_what_is_closed_looks_no_more() -> None:
     scene.register("b")
     await scene.advance(100_000)
     assert scene.lines == []
+
+
+async def test_an_execution_counts_once() -> None:
+    """However many of its steps the instance has in hand."""
+    scene = Scene()
+    scene.register("a")
+    both = [await scene.watch("a", 1, serial) for serial in (0, 1)]
+    await scene.advance(15_000)
+    assert ([one.done() for one in both], scene.lines) == ([True, True], [("a", 1)])

@@ -4,18 +4,21 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.document import CheckWaiting, FeedbackAwaited, PartsAwaited
-from scheduler_service.domain.effects import Call, Unwatch, WatchInstance
+from scheduler_service.domain.effects import Abandon, AbandonPart, Unwatch, WatchInstance
 from scheduler_service.domain.events import CancelRequested, InstanceLost, Resumed
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.records import Noted
+from scheduler_service.domain.records import AttemptEnded, Noted
 from scheduler_service.domain.replies import Taken, Unchanged
+from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.snapshot import decode, encode
-from tests.unit.engine.parts.service_rig import answer, asynchronous, parted, report
+from tests.unit.engine.parts.service_rig import answer, asynchronous, parted, parts_of, report
 from tests.unit.engine.rig import Rig
 
 S = ExecutionState
 STEP = {"url": "service://shop/run"}
+URL = {"body": "${schedulingFeedbackUrl}"}
+LOSS = Loss(SILENT, 1_000)
 CHECK = {"checkUrl": "http://x.test/check"}
 
 
@@ -26,13 +29,24 @@ def at_work(**members: object) -> Rig:
     return rig
 
 
+def chained(*statuses: int, **members: object) -> Rig:
+    """An asynchronous chain whose steps before the last went to `a`, `b`, … and were answered so."""
+    request = [STEP | dict(given) for given in members.pop("steps", [{}, {}])]  # type: ignore[attr-defined]
+    rig = parted(None, "a", route="random", **{"async": True, "request": request, **members})
+    for index, status in enumerate(statuses):
+        answer(rig, index, status)
+        if index + 1 < len(request):
+            rig.resolve("abc"[index + 1])
+    return rig
+
+
 def watches(rig: Rig) -> list[WatchInstance]:
     return rig.of(WatchInstance, rig.effects)
 
 
 def lose(rig: Rig, index: int = 0) -> object:
     """The instance that was watched as the `index`th is lost."""
-    return rig.deliver(InstanceLost(watches(rig)[index].token)).reply
+    return rig.deliver(InstanceLost(watches(rig)[index].token, LOSS)).reply
 
 
 @pytest.mark.parametrize(("members", "phase"), [({}, FeedbackAwaited), (CHECK, CheckWaiting)])
@@ -46,7 +60,11 @@ def test_its_attempt_ends(members: dict[str, object], phase: type) -> None:
     ended = rig.execution(1)
     assert (ended.state, ended.error, ended.failure_type) == (S.TERMINATED, "instance_lost", FailureType.LOST)
     (line,) = [one for one in rig.of(Noted, rig.records) if one.kind == "instance_lost"]
-    assert "instance a of shop" in line.text
+    assert line.text == ended_message(rig)
+    assert line.text.startswith(
+        "instance a of service shop is lost: no heartbeat since 1970-01-01T00:00:01.000Z; "
+    )
+    assert "let a retry policy name instance_lost" in line.text
     assert [one.token for one in rig.of(Unwatch, rig.effects)] == [watch.token]
     assert lose(rig) == Unchanged()
 
@@ -54,9 +72,8 @@ def test_its_attempt_ends(members: dict[str, object], phase: type) -> None:
 def test_who_has_it_in_hand_is_durable() -> None:
     """After a crash the state names the instance, and the watch begins anew (SPEC section 8)."""
     rig = at_work()
-    stored = decode(encode(rig.document)).contexts[1].in_hand
-    assert stored is not None
-    assert (stored.service, stored.instances) == ("shop", ("a",))
+    (stored,) = decode(encode(rig.document)).contexts[1].taken
+    assert (stored.step, stored.service, stored.instances) == (0, "shop", ("a",))
     rig.deliver(Resumed())
     assert [one.token for one in watches(rig)] == [watches(rig)[0].token] * 2
 
@@ -128,7 +145,7 @@ def test_a_foreign_token_changes_nothing(changed: dict[str, object]) -> None:
     """Of a part that is not there, another life, another kind of call."""
     rig = at_work()
     token = msgspec.structs.replace(watches(rig)[0].token, **changed)
-    assert rig.deliver(InstanceLost(token)).reply == Unchanged()
+    assert rig.deliver(InstanceLost(token, LOSS)).reply == Unchanged()
     assert rig.states() == [S.PROCESSING]
 
 
@@ -136,14 +153,98 @@ def test_nothing_is_watched_where_nobody_works_on() -> None:
     """A synchronous job, a step before the last one, an address without heartbeats."""
     synchronous = parted(STEP, "a", route="random")
     answer(synchronous, 0)
-    chain = parted(None, "a", route="random", request=[STEP, {"url": "http://x.test"}], **{"async": True})
-    answer(chain, 0)
-    assert rig_calls(chain) == 1
     static = parted(STEP, "http://a.test:1", route="random", **{"async": True})
     answer(static, 0, 202)
-    assert [watches(rig) for rig in (synchronous, chain, static)] == [[], [], []]
+    assert [watches(rig) for rig in (synchronous, static)] == [[], []]
 
 
-def rig_calls(rig: Rig) -> int:
-    """How many requests went to addresses."""
-    return len(rig.of(Call, rig.effects))
+PLAIN = {"url": "http://x.test"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "status", "members", "watched"),
+    [
+        ([{}, PLAIN], 202, {}, True),  # it has accepted the work, and not done it
+        ([{}, PLAIN], 202, CHECK, True),
+        ([{}, PLAIN], 200, {}, False),  # it has done what it was asked for
+        ([URL, PLAIN], 200, {}, True),  # nobody else can report
+        ([URL, PLAIN], 200, CHECK, False),  # the check reports
+        ([URL, URL], 200, {}, False),  # a later step reports
+        ([URL, {}, PLAIN], 200, {}, True),
+    ],
+)
+def test_an_earlier_step_is_in_hand_from_its_answer_on(
+    steps: list[dict[str, str]], status: int, members: dict[str, object], watched: bool
+) -> None:
+    """Where its instance works on after the answer; its loss ends the attempt while a later step runs."""
+    rig = chained(status, steps=steps, **members)
+    assert [one.instance for one in watches(rig)] == ["a"] * watched
+    if watched:
+        assert lose(rig) == Taken()
+        assert (rig.states(), rig.execution(1).error) == ([S.TERMINATED], "instance_lost")
+        assert len([one for one in rig.effects if isinstance(one, Abandon | AbandonPart)]) == 1
+        (line,) = [one for one in rig.of(Noted, rig.records) if one.kind == "instance_lost"]
+        assert line.step == 0
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_each_that_works_on_is_watched_after_the_chain(index: int) -> None:
+    """The loss of any ends the attempt, and with it the watch of the other."""
+    rig = chained(202, 202)
+    assert [one.instance for one in watches(rig)] == ["a", "b"]
+    rig.deliver(Resumed())
+    assert [one.token for one in watches(rig)[2:]] == [one.token for one in watches(rig)[:2]]
+    assert lose(rig, index) == Taken()
+    assert f"instance {'ab'[index]} of service" in ended_message(rig)
+    assert {one.token for one in rig.of(Unwatch, rig.effects)} == {one.token for one in watches(rig)}
+    assert lose(rig, 1 - index) == Unchanged()
+
+
+def test_a_retry_from_a_step_begins_at_the_lost_one() -> None:
+    """Not at the last one, whose work is of no use without it."""
+    retry = [{"errorEquals": "instance_lost", "intervalSeconds": 0}]
+    rig = chained(202, 202, steps=[{"retryFrom": "step"}] * 2, retry=retry)
+    lose(rig, 0)
+    rig.pass_time(1)
+    rig.resolve("c")
+    assert parts_of(rig)[-1].token.request_counts == 2
+    answer(rig, 2, 202)
+    assert [(one.instance, one.token.request_counts) for one in watches(rig)[2:]] == [("c", 2)]
+
+
+def test_a_report_while_the_chain_runs_counts() -> None:
+    """The instance may go after it: the verdict decides at the end of the chain (SPEC section 5)."""
+    rig = chained(202, steps=[URL, PLAIN])
+    assert report(rig, None, status="succeed") == Taken()
+    assert lose(rig) == Unchanged()
+    rig.answer(200)
+    assert rig.states() == [S.SUCCEEDED]
+
+
+def test_a_report_beside_a_check_does_not_keep_it() -> None:
+    """The check decides, and asks about work that nobody does any more."""
+    rig = at_work(**CHECK)
+    rig.pass_time(1_000)
+    report(rig, None, status="succeed")
+    assert lose(rig) == Taken()
+    assert rig.states() == [S.TERMINATED]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (SILENT, "no heartbeat since 1970-01-01T00:00:01.000Z"),
+        (LEFT, "it deregistered at 1970-01-01T00:00:01.000Z"),
+        (UNKNOWN, "it has not registered since the scheduler started at 1970-01-01T00:00:01.000Z"),
+    ],
+)
+def test_the_message_says_how_it_was_lost(how: str, said: str) -> None:
+    """And since when."""
+    rig = at_work()
+    rig.deliver(InstanceLost(watches(rig)[0].token, Loss(how, 1_000)))
+    assert said in ended_message(rig)
+
+
+def ended_message(rig: Rig) -> str:
+    """What the attempt's end says."""
+    return str(rig.of(AttemptEnded, rig.records)[-1].message)
