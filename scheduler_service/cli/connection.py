@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
-from scheduler_service.cli.wording import Part, describe
+from scheduler_service.cli.wording import Part, are_options, describe
 
 if TYPE_CHECKING:
     from client_sdk.client.answering import Envelope
@@ -140,9 +140,12 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _refusal(problem: "Problem", part: Part | None) -> CommandError:
-    from client_sdk.errors import Absent, Unavailable
+    from client_sdk.errors import Absent, Invalid, Unavailable
 
     text = describe(problem, part)
     if isinstance(problem, Absent):
         return AbsentError(text)
-    return CommandError(text, Exit.UNREACHABLE if isinstance(problem, Unavailable) else Exit.REFUSED)
+    if isinstance(problem, Unavailable):
+        return CommandError(text, Exit.UNREACHABLE)
+    is_usage = isinstance(problem, Invalid) and part is None and are_options(problem.errors)
+    return CommandError(text, Exit.USAGE if is_usage else Exit.REFUSED)

@@ -8,7 +8,7 @@ import typer
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.execution_page import last_try, reference_by_id
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url
-from scheduler_service.cli.output import Column, Format, note, show_page
+from scheduler_service.cli.output import Column, Format, at, note, show_page
 
 app = typer.Typer(no_args_is_help=True, help="List notifications, send them again, or give them up.")
 DeliveryId = Annotated[str, typer.Argument(help="The delivery's id.", metavar="DELIVERY_ID")]
@@ -20,6 +20,7 @@ COLUMNS = (
     "event",
     "state",
     Column("last", last_try, free=True, spare=True),
+    at("nextTryAt", spare=True),
     Column("tries", lambda row: len(row["attempts"]), spare=True),
     Column("url", free=True, spare=True),
 )

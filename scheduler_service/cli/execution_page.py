@@ -1,10 +1,12 @@
 """The page of an execution for people: its outcome, attempts, steps, checks, feedback and notifications."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 from scheduler_service.cli.output import (
     Column,
+    Row,
     at,
     between,
     length_text,
@@ -62,7 +64,7 @@ INSTANCE = Column("instance", free=True)
 CHECKS = (
     Column("check", lambda row: row["serial"]),
     Column("answer", lambda row: row["httpStatus"] or row["fault"], free=True),
-    Column("status", lambda row: row["status"] or row["error"] or "running"),
+    Column("status", lambda row: _describe_check(row)),
     Column("progress"),
     at("at"),
 )
@@ -76,6 +78,7 @@ NOTIFICATIONS = (
     "state",
     Column("tries", lambda row: len(row["attempts"])),
     Column("last", lambda row: last_try(row)),
+    at("nextTryAt"),
     Column("url", free=True),
 )
 
@@ -112,12 +115,30 @@ def _status_of(step: Any) -> Any:
     return "no answer" if step.get("fault") else step.get("error") or "done"
 
 
+def _describe_check(check: Row) -> Any:
+    """The status that the check was answered, an empty one with its meaning; else why it failed."""
+    status = check["status"]
+    return '"" (running)' if status == "" else status or check["error"]
+
+
 def _show_failure(step: Wire) -> None:
     """The beginning of the answer of a step that failed; why there was none is the attempt's message."""
     body = (step["response"] or {}).get("body") if step.get("error") else None
     if body:
         cut = body if len(body) <= SHOWN_CHARACTERS else f"{body[:SHOWN_CHARACTERS]}…"
         show_fields([(f"response {_number(step['index'], step.get('part'))}", cut)], indent=2)
+
+
+def describe_state(execution: Wire) -> str:
+    """Its state; of `failed`, which is not the end, also which retry it waits for until when."""
+    if execution["state"] != "failed":
+        return str(execution["state"])
+    latest = execution["attempts"][-1] if execution["attempts"] else {}
+    if latest.get("endedAt") is None or latest.get("retryInMs") is None:
+        return "failed: waits for a retry"
+    due = datetime.fromisoformat(latest["endedAt"]) + timedelta(milliseconds=latest["retryInMs"])
+    moment = moment_text(due.isoformat().replace("+00:00", "Z"))
+    return f"failed: waits for retry {execution['attemptCount']} at {moment}"
 
 
 def last_try(delivery: Any) -> str | None:
@@ -133,7 +154,7 @@ def _fields(execution: Wire) -> Iterator[tuple[str, Any]]:
     took = length_text(between(execution["startedAt"], execution["endedAt"]))
     yield "execution", reference(execution)
     yield "executionId", execution["executionId"]
-    yield "state", execution["state"]
+    yield "state", describe_state(execution)
     yield "reason", execution["reason"]
     yield "error", _describe_error(execution)
     yield "triggeredBy", execution["triggeredBy"]

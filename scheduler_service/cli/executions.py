@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ import typer
 
 from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
-from scheduler_service.cli.execution_page import EXECUTIONS, reference, show_execution
+from scheduler_service.cli.execution_page import EXECUTIONS, describe_state, reference, show_execution
 from scheduler_service.cli.job_reads import path_of as path_of_job
 from scheduler_service.cli.options import (
     Cursor,
@@ -86,7 +87,10 @@ def get_execution(
     Example: punctual executions get nightly#1
     """
     connection = connect(url, key)
-    present(connection.get(path_of(connection, execution_id)), output)
+    path = path_of(connection, execution_id)
+    with naming(connection, execution_id):
+        found = connection.get(path)
+    present(found, output)
 
 
 @app.command("log")
@@ -103,7 +107,9 @@ def show_log(
     Example: punctual executions log nightly#1
     """
     connection = connect(url, key)
-    page = connection.get(f"{path_of(connection, execution_id)}/log", limit=limit, cursor=cursor)
+    path = path_of(connection, execution_id)
+    with naming(connection, execution_id):
+        page = connection.get(f"{path}/log", limit=limit, cursor=cursor)
     show_page(page, output, LOG, empty="the log is empty")
 
 
@@ -120,7 +126,9 @@ def watch(
     Example: punctual executions watch nightly#1 --timeout 1h
     """
     connection = connect(url, key)
-    show_end(connection, find_id(connection, execution_id), timeout, output)
+    found = find_id(connection, execution_id)
+    with naming(connection, execution_id):
+        show_end(connection, found, timeout, output)
 
 
 @app.command("cancel")
@@ -136,7 +144,9 @@ def cancel(
     """
     body = {} if reason is None else {"reason": reason}
     connection = connect(url, key)
-    connection.send("POST", f"{path_of(connection, execution_id)}/cancel", body=body)
+    path = path_of(connection, execution_id)
+    with naming(connection, execution_id):
+        connection.send("POST", f"{path}/cancel", body=body)
     note(f"{execution_id} is cancelled")
 
 
@@ -159,7 +169,9 @@ def replay(
     if parameters:
         body["params"] = read_pairs(parameters)
     connection = connect(url, key)
-    started = connection.send("POST", f"{path_of(connection, execution_id)}/replay", body=body)
+    path = path_of(connection, execution_id)
+    with naming(connection, execution_id):
+        started = connection.send("POST", f"{path}/replay", body=body)
     if wait:
         show_end(connection, started["executionId"], timeout, output)
     else:
@@ -182,10 +194,9 @@ def wait_for(connection: ApiConnection, execution_id: str, timeout: float) -> di
             return execution
         shown = _show_progress(execution, shown)
         if time.monotonic() >= deadline:
-            state = execution["state"] if execution else "not recorded yet"
-            text = (
-                f"{execution_id} is {state} after {timeout:g} s; see 'punctual executions get {execution_id}'"
-            )
+            state = describe_state(execution) if execution else "not recorded yet"
+            name = reference(execution) if execution else execution_id
+            text = f"after {timeout:g} s {name} is {state}; see 'punctual executions get {name}'"
             raise CommandError(text, Exit.TIMED_OUT)
     raise AssertionError("polling does not end by itself")
 
@@ -218,6 +229,26 @@ def find_id(connection: ApiConnection, given: str) -> str:
         raise CommandError(f"{given!r} is not JOB_ID#NUMBER, as nightly#7", Exit.USAGE)
     uid = connection.get(path_of_job(job_id))["uid"]
     return f"{uid}-{int(number)}"
+
+
+@contextmanager
+def naming(connection: ApiConnection, given: str) -> Iterator[None]:
+    """Inside, an execution that is not there is named as `given` on the command line. Raises CommandError."""
+    try:
+        yield
+    except AbsentError as error:
+        raise AbsentError(_explain_absent(connection, given)) from error
+
+
+def _explain_absent(connection: ApiConnection, given: str) -> str:
+    if "#" in given:
+        return f"there is no execution {given}"
+    try:
+        number = connection.get(path_of_job(given))["executeNumber"]
+    except CommandError:
+        return f"there is no execution {given}; write JOB_ID#NUMBER, as nightly#7, or an executionId"
+    latest = f", as {given}#{number} for its latest one" if number else "; it has none yet"
+    return f"{given} is a job and not an execution: write {given}#NUMBER{latest}"
 
 
 def path_of(connection: ApiConnection, given: str) -> str:

@@ -1,6 +1,6 @@
 """The errors of a service in the words of the command line: options, and places in files."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from client_sdk.errors import Flaw
@@ -72,6 +72,11 @@ def read_flaws(given: Iterable[Mapping[str, Any]]) -> list[Flaw]:
 def describe_flaws(flaws: Iterable[Flaw], part: Part | None = None) -> list[str]:
     """A line per error or warning."""
     return [_describe_one(flaw, part) for flaw in flaws]
+
+
+def are_options(flaws: Collection[Flaw]) -> bool:
+    """Whether each error is about an option of the command line."""
+    return bool(flaws) and all(OPTIONS.get(flaw.pointer, "").startswith("--") for flaw in flaws)
 
 
 def _describe_one(flaw: Flaw, part: Part | None) -> str:

@@ -218,7 +218,7 @@ class DeliveryTry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class DeliveryRecord(Record, frozen=True):
     """The state of a delivery; the record with more tries counts, of two with as many the later one.
 
-    `exchange` is that of the latest try.
+    `exchange` is that of the latest try; `next_try_at` (wall ms) is None where no try is planned.
     """
 
     delivery_id: str
@@ -231,6 +231,7 @@ class DeliveryRecord(Record, frozen=True):
     created_at: int = 0
     tries: tuple[DeliveryTry, ...] = ()
     exchange: Exchange | None = None
+    next_try_at: int | None = None
 
 
 AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Detail

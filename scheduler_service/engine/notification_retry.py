@@ -43,6 +43,7 @@ def may_be_superseded(delivery: Delivery) -> bool:
 
 def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> DeliveryRecord:
     """The record of the delivery for the history; `outcome` is that of the try that just ended, if any."""
+    is_planned = delivery.due is not None and delivery.state == DeliveryState.PENDING
     return DeliveryRecord(
         delivery_id=delivery.delivery_id,
         execute_number=delivery.execute_number,
@@ -56,6 +57,7 @@ def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> Delivery
         exchange=None
         if outcome is None
         else exchange_of(delivery.request, outcome, now.wall - outcome.elapsed),
+        next_try_at=now.wall + (delivery.due or 0) - now.steady if is_planned else None,
     )
 
 

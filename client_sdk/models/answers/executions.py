@@ -84,12 +84,13 @@ class Attempt(AnswerModel):
 
 
 class Told(AnswerModel):
-    """A notification and its tries."""
+    """A notification and its tries; `next_try_at` None: no try is planned."""
 
     event: str
     url: str
     state: str
     attempts: list[dict[str, Any]]
+    next_try_at: AwareDatetime | None = None
 
 
 class ExecutionInFull(Execution):

@@ -25,6 +25,7 @@ class DeliveryDetail(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     tries: tuple[DeliveryTry, ...] = ()
     exchange: Exchange | None = None
+    next_try_at: int | None = None
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -159,5 +160,5 @@ def _delivery_row(batch: Batch, record: DeliveryRecord) -> Row:
         record.created_at or batch.at,
         batch.at,
         len(record.tries),
-        msgspec.msgpack.encode(DeliveryDetail(record.tries, record.exchange)),
+        msgspec.msgpack.encode(DeliveryDetail(record.tries, record.exchange, record.next_try_at)),
     )

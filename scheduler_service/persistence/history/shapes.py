@@ -75,6 +75,7 @@ def notification_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
             {"at": rfc3339(one.at), "status": one.status, "fault": one.fault, "durationMs": one.duration}
             for one in detail.tries
         ],
+        "nextTryAt": moment_wire(detail.next_try_at),
         **({} if detail.exchange is None else exchange_wire(detail.exchange)),
     }
 

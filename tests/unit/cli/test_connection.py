@@ -8,7 +8,9 @@ import pytest
 from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from scheduler_service.cli.connection import ApiConnection
+from scheduler_service.cli.documents import DefinitionFile
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from scheduler_service.cli.wording import Part
 from tests.unit.cli.running import ended
 
 NOBODY = "http://127.0.0.1:1"
@@ -59,6 +61,25 @@ def test_each_status_has_its_exit_code(status: int, code: int) -> None:
     assert caught.value.code == code
     assert caught.value.message == "/sgn: unknown field 'sgn'"
     assert isinstance(caught.value, AbsentError) is (status == 404)
+
+
+@pytest.mark.parametrize(
+    ("pointers", "part", "code"),
+    [
+        (["/misfire"], False, 2),
+        (["/limit", "/cursor"], False, 2),
+        (["/misfire", "/sgn"], False, 1),
+        (["/jobId"], False, 1),
+        (["/timer/timezone"], True, 1),
+    ],
+)
+def test_a_wrong_option_is_a_wrong_command_line(pointers: list[str], part: bool, code: int) -> None:
+    """Whoever finds it, the command line or the service; a definition in a file is no option (16)."""
+    errors = [{"pointer": one, "code": "choice", "message": "is wrong"} for one in pointers]
+    given = Part(DefinitionFile("a.json", {}, {})) if part else None
+    with pytest.raises(CommandError) as caught:
+        call(httpx.Response(422, json=PROBLEM | {"errors": errors}), part=given)
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize("answer", [httpx.Response(200, text="<html>"), httpx.Response(502, text="proxy")])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.cli.execution_page import show_execution
+from scheduler_service.cli.execution_page import describe_state, show_execution
 
 EXECUTION: dict[str, Any] = {
     "executionId": "01a2-3",
@@ -65,6 +65,7 @@ EXECUTION: dict[str, Any] = {
             "url": "http://y/",
             "state": "pending",
             "attempts": [{"at": "2026-01-31T09:00:02.525Z", "status": None, "fault": "refused"}],
+            "nextTryAt": "2026-01-31T09:00:22.525Z",
         }
     ],
 }
@@ -87,14 +88,14 @@ attempt 1 (requestCounts 7): 503 after 12 ms; the target answered 503; again in 
   0     POST http://x/pay  503     12 ms
   response 0  {"error": "closed"}
   checks: GET http://x/pay/3
-  check  answer  status   progress  at
-  1      200     running  1/3       2026-01-31 09:00:01Z
+  check  answer  status        progress  at
+  1      200     "" (running)  1/3       2026-01-31 09:00:01Z
   feedback  body                  at
   stale     {"status": "failed"}  2026-01-31 09:00:02Z
 
 notifications
-  event        state    tries  last     url
-  finalFailed  pending  1      refused  http://y/
+  event        state    tries  last     nextTryAt             url
+  finalFailed  pending  1      refused  2026-01-31 09:00:22Z  http://y/
 """
 
 
@@ -116,6 +117,29 @@ def test_a_step_without_a_status_says_how_it_ended(
     step = {**attempt["steps"][0], "status": None, "fault": None, **members}
     show_execution({**EXECUTION, "attempts": [{**attempt, "steps": [step]}]})
     assert f"http://x/pay  {status}  " in capsys.readouterr().out
+
+
+def test_a_failed_execution_waits_for_its_retry(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its state is `failed`, a word that sounds like the end (SPEC section 5)."""
+    show_execution({**EXECUTION, "state": "failed", "attemptCount": 1, "endedAt": None})
+    waits = "failed: waits for retry 1 at 2026-01-31 09:00:01Z"
+    assert f"state        {waits}\n" in capsys.readouterr().out
+    assert describe_state({**EXECUTION, "state": "running"}) == "running"
+    assert describe_state({**EXECUTION, "state": "failed", "attempts": []}) == "failed: waits for a retry"
+
+
+@pytest.mark.parametrize(
+    ("members", "status"),
+    [({"status": ""}, '"" (running)'), ({"status": None}, "-"), ({"status": None, "error": "E1"}, "E1")],
+)
+def test_a_check_without_a_word_says_what_it_had(
+    capsys: pytest.CaptureFixture[str], members: dict[str, Any], status: str
+) -> None:
+    """An empty status means that the work goes on; no status at all means nothing."""
+    (attempt,) = EXECUTION["attempts"]
+    (check,) = attempt["checks"]
+    show_execution({**EXECUTION, "attempts": [{**attempt, "checks": [{**check, **members}]}]})
+    assert f"200     {status}  " in capsys.readouterr().out
 
 
 def test_what_has_not_happened_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,18 @@ JOB: dict[str, Any] = {
     "updatedAt": "2026-01-02T00:00:00.000Z",
     "definition": {
         "creatorName": "ops",
-        "request": [{"url": "http://x/a"}, {"method": "GET", "url": "http://x/b"}],
+        "request": [
+            {"url": "http://x/a"},
+            {"method": "GET", "url": "service://x/b", "route": "shard", "tags": ["gpu", "eu"]},
+        ],
+        "retry": [
+            {"errorEquals": ["5xx", "timeout"], "intervalSeconds": 5, "maxAttempts": 4},
+            {"errorEquals": "*", "backoffRate": 1, "maxIntervalSeconds": 60, "jitter": "full"},
+        ],
+        "notification": [
+            {"url": "http://y/", "stateEquals": ["finalFailed"], "guarantee": "outbox"},
+            {"name": "chat", "method": "PUT", "url": "http://z/", "dedupe": "onChange"},
+        ],
         "checkUrl": {"url": "http://x/c"},
     },
     "options": {"qos": {"value": 1, "source": "job"}, "maxRetries": {"value": 5, "source": "default"}},
@@ -54,8 +65,12 @@ timer         At 02:30 (cron, quartz)
 cron          0 30 2 * * ?
 nextFireTime  2026-01-31 02:30:00Z, in 5 h 3 min
 request 0     POST http://x/a
-request 1     GET http://x/b
+request 1     GET service://x/b, route shard, tags gpu eu
 checkUrl      http://x/c
+retry 0       5xx timeout: 4 times after 5 s, then 2 times as long each
+retry 1       *: 2 times after 1 s each, at most 60 s, jitter full
+notification 0  POST http://y/ for finalFailed, guarantee outbox
+notification 1  chat: PUT http://z/ for every event, dedupe onChange
 options       qos 1
 creator       001 (ops)
 labels        team:ops
@@ -81,5 +96,5 @@ def test_a_job_that_never_ran_says_how_to_start_it(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == "no executions yet; start one with 'punctual jobs trigger nightly'\n"
     show_job({**JOB, "nextFireTime": None}, now=NOW)
     captured = capsys.readouterr()
-    assert "nextFireTime  none\n" in captured.out
+    assert ["nextFireTime", "none"] in [line.split() for line in captured.out.splitlines()]
     assert captured.err == ""

@@ -1,5 +1,6 @@
 """What comes next for a notification after a try (SPEC section 7, "Delivery")."""
 
+import msgspec
 import pytest
 
 from scheduler_service.domain.effects import Delivery
@@ -37,6 +38,16 @@ def test_three_retries_twenty_seconds_apart(outbox: bool, durable: bool, end: st
         assert (one.state, one.due) == ("pending", NOW.steady + 20_000)
     one = after_try(one, REFUSED, NOW)
     assert (one.state, one.due, one.tries) == (end, None, 4)
+
+
+def test_the_record_has_the_moment_of_the_next_try() -> None:
+    """By the wall clock; only what waits for one has it."""
+    waiting = after_try(delivery(), REFUSED, NOW)
+    assert record_of(waiting, REFUSED, NOW).next_try_at == NOW.wall + 20_000
+    assert record_of(waiting, None, Now(NOW.wall + 500, NOW.steady + 500)).next_try_at == NOW.wall + 20_000
+    dropped = msgspec.structs.replace(waiting, state=DeliveryState.SUPERSEDED)
+    for other in (delivery(), dropped, after_try(delivery(), Answer(200), NOW)):
+        assert record_of(other, None, NOW).next_try_at is None
 
 
 @pytest.mark.parametrize(

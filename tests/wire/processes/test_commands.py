@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 from typing import Any
 
@@ -236,6 +237,22 @@ def test_watching_what_is_not_there_ends(terminal: Terminal) -> None:
     assert terminal.enter("executions", "watch", "none-1", "--timeout", "3600").code == 1
 
 
+def test_an_execution_is_named_as_it_was_entered(terminal: Terminal) -> None:
+    """The id of a job alone is none of an execution; the message says what is (16)."""
+    job = terminal.make()
+    for command in ("get", "log", "watch", "cancel", "replay"):
+        ended = terminal.enter("executions", command, f"{job}#7")
+        assert (ended.code, ended.err) == (1, f"punctual: there is no execution {job}#7\n")
+        ended = terminal.enter("executions", command, job)
+        said = f"punctual: {job} is a job and not an execution: write {job}#NUMBER; it has none yet\n"
+        assert (ended.code, ended.err) == (1, said)
+        ended = terminal.enter("executions", command, "none")
+        said = "punctual: there is no execution none; write JOB_ID#NUMBER, as nightly#7, or an executionId\n"
+        assert (ended.code, ended.err) == (1, said)
+    terminal.done("jobs", "trigger", job, "--wait")
+    assert terminal.enter("executions", "log", job).err.endswith(f"#NUMBER, as {job}#1 for its latest one\n")
+
+
 def test_a_trigger_waits_for_its_end(terminal: Terminal) -> None:
     """`--wait` shows the execution, exit code 0 where it succeeded (16)."""
     job = terminal.make()
@@ -271,7 +288,17 @@ def test_waiting_runs_out_of_time_with_4(terminal: Terminal) -> None:
     job = terminal.make()
     ended = terminal.enter("jobs", "trigger", job, "--delay", "3600", "--wait", "--timeout", "0")
     assert ended.code == 4
-    assert "is scheduled after 0 s" in ended.err
+    assert "after 0 s " in ended.err
+    assert f" {job}#1 is scheduled; see 'punctual executions get {job}#1'" in ended.err
+    retry = [{"errorEquals": "404", "intervalSeconds": 3600}]
+    failing = terminal.make("/nothing/here", retry=retry)
+    terminal.done("jobs", "trigger", failing)
+    while terminal.done("executions", "get", f"{failing}#1", "-o", "json").data["state"] != "failed":
+        pass
+    ended = terminal.enter("executions", "watch", f"{failing}#1", "--timeout", "0")
+    assert ended.code == 4
+    waits = r" is failed: waits for retry 1 at \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ; see 'punctual "
+    assert re.search(waits, ended.err), ended.err
     found = terminal.done("executions", "list", "--job", job, "--state", "scheduled", "-o", "json").data
     execution = found["items"][0]["executionId"]
     terminal.done("executions", "cancel", execution, "--reason", "wrong day")
@@ -299,7 +326,11 @@ def test_a_job_is_paused_resumed_and_destroyed(terminal: Terminal) -> None:
     assert terminal.done("jobs", "get", job, "-o", "json").data["state"] == "paused"
     resumed = terminal.done("jobs", "resume", job, "--misfire", "fire_once")
     assert resumed.err == f"{job} is active; 0 firings fell into the pause\n"
-    assert terminal.enter("jobs", "resume", job, "--misfire", "nonsense").code == 1
+    wrong = terminal.enter("jobs", "resume", job, "--misfire", "all")
+    assert (wrong.code, wrong.err) == (
+        2,
+        "punctual: --misfire 'all' must be one of skip, fire_once, fire_all\n",
+    )
     coming = terminal.done("jobs", "next", job, "--count", "2")
     assert len(coming.out.splitlines()) == 3
     assert terminal.done("jobs", "delete", job).err == f"{job} is destroyed\n"
@@ -380,7 +411,12 @@ def test_a_notification_is_sent_again_and_given_up(terminal: Terminal) -> None:
     job = terminal.make(notification=told)
     terminal.done("jobs", "trigger", job, "--wait")
     found = terminal.done("deliveries", "list", "--job", job, "-o", "json").data["items"]
-    assert len(terminal.done("deliveries", "list", "--job", job).out.splitlines()) == len(found) + 1 > 1
+    while not found[0]["attempts"]:
+        found = terminal.done("deliveries", "list", "--job", job, "-o", "json").data["items"]
+    shown = terminal.done("deliveries", "list", "--job", job).out.splitlines()
+    assert len(shown) == len(found) + 1 > 1
+    assert "nextTryAt" in shown[0].split()
+    assert found[0]["nextTryAt"][:10] in shown[1]
     delivery = found[0]["deliveryId"]
     assert terminal.done("deliveries", "resend", delivery).err == f"{delivery} is tried again\n"
     assert terminal.done("deliveries", "dismiss", delivery).err == f"{delivery} is dismissed\n"
@@ -410,11 +446,12 @@ def test_an_empty_list_is_a_message(terminal: Terminal) -> None:
 
 def test_errors_name_options(terminal: Terminal) -> None:
     """Rather than the parameters of the API (16)."""
-    assert terminal.enter("jobs", "list", "--state", "x").err.startswith(
-        "punctual: --state 'x' must be one of"
-    )
+    ended = terminal.enter("jobs", "list", "--state", "x")
+    assert ended.err.startswith("punctual: --state 'x' must be one of")
+    assert ended.code == 2
     ended = terminal.enter("timers", "preview", "5m", "--timezone", "Nowhere/None")
     assert ended.err.startswith("punctual: --timezone")
+    assert ended.code == 2
 
 
 def test_a_timer_is_tried(terminal: Terminal) -> None:
