@@ -13,12 +13,15 @@ from scheduler_service.persistence.sqlite.folder import (
     name_files,
     narrow_files,
 )
+from scheduler_service.persistence.sqlite.journal_page import UNKNOWN, LostTurns, OnLostTurns
 from scheduler_service.ports.errors import StoreDamaged
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
 IN_FILE = "sqlite:///"
+MAX_NAMED = 100
+"""Of so many jobs the log names each."""
 
 
 def history_address(settings: Settings, folder: Path | None) -> str:
@@ -32,6 +35,22 @@ def keep_private(folder: Path, log: Log) -> None:
     """Takes the rights of other users from the files of a data folder; the log names those that had any."""
     if wide := narrow_files(folder):
         log("files_narrowed", folder=str(folder), files=wide, note="other users could read them until now")
+
+
+def log_lost_turns(log: Log) -> OnLostTurns:
+    """Writes into the log what a damaged page of the journal has lost, and where its content is now."""
+
+    def write(lost: LostTurns) -> None:
+        log(
+            "turns_lost",
+            jobIds=lost.job_ids[:MAX_NAMED],
+            anyJob=lost.is_whole or UNKNOWN in lost.job_ids,
+            records=lost.records,
+            copy=str(lost.copy),
+            note="a page of the journal is damaged: these jobs repeat what they did last",
+        )
+
+    return write
 
 
 def check_beginning(folder: Path, history: str) -> None:

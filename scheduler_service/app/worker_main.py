@@ -22,7 +22,7 @@ from scheduler_service.app.builders import (
     make_sender,
     open_writer,
 )
-from scheduler_service.app.data_folder import history_address
+from scheduler_service.app.data_folder import history_address, log_lost_turns
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -138,7 +138,11 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     loaded = Loaded(settings, config.sources, config.has_file)
     folder = Path(settings.store.data)
     store = await SqliteStateStore.open(
-        folder=folder, durability=settings.store.durability, node_id=config.node, shard=config.shard
+        folder=folder,
+        durability=settings.store.durability,
+        node_id=config.node,
+        shard=config.shard,
+        on_lost=log_lost_turns(log),
     )
     surroundings = msgspec.structs.replace(
         make_surroundings(settings.model_copy(update={"env_file": None}), config.served),

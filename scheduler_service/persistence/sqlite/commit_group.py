@@ -20,7 +20,8 @@ from scheduler_service.persistence.common.writes import (
     conflict,
     pack,
 )
-from scheduler_service.persistence.sqlite.journal import Journal, Pending, encode_page
+from scheduler_service.persistence.sqlite.journal import Journal, Pending
+from scheduler_service.persistence.sqlite.journal_page import encode_page
 from scheduler_service.persistence.sqlite.queue_parts import write_parts
 from scheduler_service.persistence.sqlite.row_versions import (
     Face,

@@ -25,6 +25,7 @@ from scheduler_service.persistence.sqlite.folder import (
     state_file,
 )
 from scheduler_service.persistence.sqlite.journal import unload
+from scheduler_service.persistence.sqlite.journal_page import OnLostTurns, Salvage
 from scheduler_service.persistence.sqlite.schema import transaction
 
 PAUSE_SECONDS = 1.0
@@ -116,9 +117,11 @@ def open_shard(
     shards: int,
     lock: FolderLock | None,
     lock_wait: float,
+    on_lost: OnLostTurns | None,
 ) -> Files:
     """The files of a shard, under its lock, which is released on failure; see `SqliteStateStore.open`."""
     place = str(state_file(folder, shard))
+    salvage = None if on_lost is None else Salvage(place=Path(place), on_lost=on_lost)
     with translated(place), ExitStack() as undo:
         if lock is None and shard == 0:
             lock = FolderLock.claim(folder)
@@ -130,7 +133,7 @@ def open_shard(
             check_shards(writing, folder, shards)
         boot, node = count_start(writing, node_id=node_id)
         with transaction(writing):  # turns that an earlier process left in the journal
-            unload(writing)
+            unload(writing, salvage=salvage)
         relax(writing, durability=durability)
         reading, listing = open_reading(place), open_reading(place)
         checkpoints = Checkpoints(connection=open_beside(place))

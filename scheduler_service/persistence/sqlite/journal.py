@@ -10,10 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 
 import msgspec
-from msgspec.structs import astuple
 
-from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.common.writes import PackedBatch
+from scheduler_service.persistence.sqlite.journal_page import Salvage, read_intact_page
 from scheduler_service.persistence.sqlite.row_versions import (
     Face,
     RowVersion,
@@ -22,8 +20,6 @@ from scheduler_service.persistence.sqlite.row_versions import (
     write_jobs,
 )
 from scheduler_service.persistence.sqlite.rows import PUT_BATCHES, batch_row, put_rows
-from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StoredJob
 
 MAX_TURNS = 16_384
@@ -34,20 +30,6 @@ UNLOAD_BATCH_SIZE = 4_096
 BatchKey = tuple[str, int]
 
 
-class ListedEntry(CatalogueEntry, frozen=True, array_like=True, gc=False):
-    """An entry as an array: the names of its members would be half of a page."""
-
-
-class Page(msgspec.Struct, frozen=True, array_like=True):
-    """What one group appended: jobs after their turns, and records for the history.
-
-    A turn is (entry, sequence, document, due wall, due steady).
-    """
-
-    turns: list[tuple[ListedEntry, int, bytes, int | None, int | None]]
-    batches: list[PackedBatch]
-
-
 class Pending(msgspec.Struct, frozen=True, gc=False):
     """A job whose latest turn is in the journal alone. `face`: that of its row in the table."""
 
@@ -56,30 +38,27 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     face: Face | None
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_DECODER = msgspec.msgpack.Decoder(Page)
-
-
-def encode_page(jobs: Iterable[StoredJob], batches: Iterable[Batch]) -> bytes:
-    """A page as the file keeps it."""
-    turns = [(astuple(one.entry), one.sequence, one.document, one.due.wall, one.due.steady) for one in jobs]
-    return _encode((turns, [astuple(batch) for batch in batches]))
-
-
 def unload(
     connection: sqlite3.Connection,
     is_wanted: Callable[[BatchKey], bool] = lambda _: True,
     *,
     batch_size: int = UNLOAD_BATCH_SIZE,
+    salvage: Salvage | None = None,
 ) -> None:
     """Moves all of the file's journal into the tables, in the transaction that is open.
 
     Of the records only those that are wanted. After a crash it is unknown which records the history has
     confirmed: all are wanted, since the history ignores those that it has.
+
+    Where a page is damaged, `salvage` gives what can be read of it; without that this raises
+    sqlite3.DatabaseError. Sequences of turns begin above the number of the start, so the turn that a job
+    repeats has a new one.
     """
     latest: dict[str, StoredJob] = {}
-    for _, page in _read_pages(connection):
-        latest.update({job.entry.job_id: job for job in _jobs_of(page)})
+    read = read_intact_page if salvage is None else salvage.read
+    for number, content in _read_pages(connection):
+        page = read(number, content)
+        latest.update({job.entry.job_id: job for job in page.jobs()})
         wanted = [batch for batch in page.batches if is_wanted((batch.uid, batch.sequence))]
         put_rows(connection, PUT_BATCHES, [batch_row(batch) for batch in wanted])
         if len(latest) >= batch_size:
@@ -95,26 +74,9 @@ def _write_later(connection: sqlite3.Connection, latest: Mapping[str, StoredJob]
     write_jobs(connection, [(job, found[job.entry.job_id].face) for job in later])
 
 
-def _read_pages(connection: sqlite3.Connection) -> Iterator[tuple[int, Page]]:
-    """All pages, one at a time: after a long outage of the history they may not fit into memory together.
-
-    Raises sqlite3.DatabaseError where one cannot be read.
-    """
-    for number, content in connection.execute("SELECT page, content FROM journal ORDER BY page"):
-        try:
-            page = _DECODER.decode(content)
-        except msgspec.DecodeError as error:
-            damaged = sqlite3.DatabaseError(f"a turn in the journal cannot be read: {error}")
-            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-            raise damaged from error
-        yield number, page
-
-
-def _jobs_of(page: Page) -> list[StoredJob]:
-    return [
-        StoredJob(CatalogueEntry(*astuple(entry)), sequence, document, Due(wall=wall, steady=steady))
-        for entry, sequence, document, wall, steady in page.turns
-    ]
+def _read_pages(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
+    """All pages, one at a time: after a long outage of the history they may not fit into memory together."""
+    yield from connection.execute("SELECT page, content FROM journal ORDER BY page")
 
 
 def _is_later(job: StoredJob, version: RowVersion | None) -> bool:
@@ -222,10 +184,11 @@ class Journal:
         """Ends the doubt by reading the file; writes nothing. Raises sqlite3.Error."""
         known = self._batches.keys() | self._doubtful
         fresh = Journal()
-        for number, page in _read_pages(connection):
+        for number, content in _read_pages(connection):
+            page = read_intact_page(number, content)
             found = find_row_versions(connection, {one[0].job_id for one in page.turns})
             fresh.next_page = number
-            later = [one for one in _jobs_of(page) if _is_later(one, found.get(one.entry.job_id))]
+            later = [one for one in page.jobs() if _is_later(one, found.get(one.entry.job_id))]
             pendings = [Pending(one, number, found[one.entry.job_id].face) for one in later]
             fresh.append(pendings, known & {(one.uid, one.sequence) for one in page.batches})
             if fresh._open[number] == 0:

@@ -31,6 +31,7 @@ from scheduler_service.persistence.sqlite.folder import (
     write_shards,
 )
 from scheduler_service.persistence.sqlite.journal import unload
+from scheduler_service.persistence.sqlite.journal_page import OnLostTurns, Salvage
 
 BATCH_SIZE = 20_000
 """Rows of a file that are read, and moved, in one round."""
@@ -48,7 +49,7 @@ class ReshardPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How a folder is resharded: each job goes to the file of its `shard_of`, a number below `shards`.
 
     `durability` is that of the store; a resharding is synced in any case. `lock_wait`: seconds to wait for
-    each shard that a worker process of an earlier service still has.
+    each shard that a worker process of an earlier service still has. `on_lost`: as for an open store.
     """
 
     folder: Path
@@ -59,6 +60,7 @@ class ReshardPlan(msgspec.Struct, frozen=True, kw_only=True):
     lock_wait: float = LOCK_WAIT_SECONDS
     batch_size: int = BATCH_SIZE
     faults: FaultPoints | None = None
+    on_lost: OnLostTurns | None = None
 
 
 def reshard(plan: ReshardPlan) -> None:
@@ -218,11 +220,15 @@ class _Resharding:
         """Returns how many jobs were moved."""
         self._level_meta()
         for file in self._files.values():
-            file.commit(unload)
+            file.commit(partial(unload, salvage=self._salvage(file)))
         for move in _ROW_MOVES:
             for shard in self._files:
                 self._move(move, shard)
         return self._moved
+
+    def _salvage(self, file: _File) -> Salvage | None:
+        on_lost = self._plan.on_lost
+        return None if on_lost is None else Salvage(place=Path(file.place), on_lost=on_lost)
 
     def _level_meta(self) -> None:
         """Brings values that the rows depend on to the same level in all files.

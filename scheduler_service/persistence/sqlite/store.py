@@ -13,6 +13,7 @@ from scheduler_service.persistence.sqlite.commit_group import Fold
 from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
 from scheduler_service.persistence.sqlite.journal import Journal
+from scheduler_service.persistence.sqlite.journal_page import OnLostTurns
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import read_batch, select
@@ -59,6 +60,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         shards: int = 1,
         lock: FolderLock | None = None,
         lock_wait: float = LOCK_WAIT_SECONDS,
+        on_lost: OnLostTurns | None = None,
     ) -> Self:
         """Opens the store in `folder`, making it where it is missing; None: memory, which keeps nothing.
 
@@ -68,14 +70,19 @@ class SqliteStateStore(StoreWrites[Writer]):
         `shard` 0 is `state.db` under the folder's lock: `lock`, if the caller has it (the store releases it,
         also when it does not open), else a new one. The folder must be divided into `shards`. `shard` K is
         `state-K.db` under a lock of its own; if a worker process of an earlier service has it, this waits up
-        to `lock_wait` seconds. Raises StoreRefused: StoreLocked, FolderUnusable, StoreDamaged, StoreTooNew.
+        to `lock_wait` seconds.
+
+        Turns that an earlier process left in a page of the journal that is damaged now are given to
+        `on_lost`, and the store opens with the rest; None: it is refused.
+
+        Raises StoreRefused: StoreLocked, FolderUnusable, StoreDamaged, StoreTooNew.
         """
         if folder is None:
             files = await asyncio.to_thread(open_memory, durability, node_id)
         else:
             files = await asyncio.to_thread(
                 open_shard, folder, durability=durability, node_id=node_id, shard=shard, shards=shards,
-                lock=lock, lock_wait=lock_wait,
+                lock=lock, lock_wait=lock_wait, on_lost=on_lost,
             )  # fmt: skip
         return cls(files=files, size=size, faults=faults, loop=asyncio.get_running_loop())
 

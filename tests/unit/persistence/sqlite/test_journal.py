@@ -2,7 +2,7 @@
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.writes import Written
 from scheduler_service.persistence.sqlite.commit_group import MAX_SPENT_PAGES, Fold, Group, Write
 from scheduler_service.persistence.sqlite.journal import Journal, unload
+from scheduler_service.persistence.sqlite.journal_page import LostTurns
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
@@ -185,13 +186,64 @@ async def test_a_close_leaves_an_empty_journal(folder: Path) -> None:
     assert pages_of(folder) == 0
 
 
-async def test_a_damaged_page_stops_the_start(folder: Path) -> None:
-    """It is an error, and nothing is skipped."""
-    await (await SqliteStateStore.open(folder=folder)).close()
+def damage(folder: Path, change: Callable[[bytes], bytes]) -> None:
+    """Changes the one page of the journal."""
     with closing(sqlite3.connect(folder / "state.db")) as connection, connection:
-        connection.execute("INSERT INTO journal VALUES (1, x'c1')")
+        ((number, content),) = connection.execute("SELECT page, content FROM journal").fetchall()
+        connection.execute("UPDATE journal SET content = ? WHERE page = ?", (change(content), number))
+
+
+async def leave_page(folder: Path) -> Path:
+    """What a crash leaves: the jobs `job` and `other`, whose second turns are in one page of the journal."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit_all([commit("job", uid="one"), commit("other", uid="two")])
+    await store.commit_all([turn("job", uid="one"), turn("other", uid="two", batch=batch(2, uid="two"))])
+    copy = image(folder)
+    await store.close()
+    return copy
+
+
+async def test_a_damaged_page_is_refused_by_default(folder: Path) -> None:
+    """It is an error, and nothing is skipped."""
+    copy = await leave_page(folder)
+    damage(copy, lambda _: b"\xc1")
     with pytest.raises(StoreDamaged, match="journal"):
-        await SqliteStateStore.open(folder=folder)
+        await SqliteStateStore.open(folder=copy)
+
+
+async def test_a_damaged_turn_stops_one_job(folder: Path) -> None:
+    """The other jobs have their turns; it is said which one has not, and the page is kept beside the file."""
+    copy = await leave_page(folder)
+    damaged: list[bytes] = []
+
+    def change(content: bytes) -> bytes:
+        # The state of `other`, whose letters are no state any more.
+        head, _, tail = content.rpartition(b"active")
+        damaged.append(head + b"actiwe" + tail)
+        return damaged[0]
+
+    damage(copy, change)
+    lost: list[LostTurns] = []
+    store = await SqliteStateStore.open(folder=copy, on_lost=lost.append)
+    assert [(one.job_ids, one.records, one.is_whole) for one in lost] == [(("other",), 0, False)]
+    assert lost[0].copy.read_bytes() == damaged[0]
+    assert lost[0].copy.stat().st_mode & 0o777 == 0o600
+    found = [await store.load(job_id) for job_id in ("job", "other")]
+    assert [one and one.sequence for one in found] == [2, 1]
+    assert [one.sequence for one in await store.unwritten(("", 0), 10) if one.sequence > 1] == [2, 2]
+    await store.close()
+    await (await SqliteStateStore.open(folder=copy)).close()
+
+
+async def test_a_page_of_which_nothing_can_be_read_stops_no_start(folder: Path) -> None:
+    """All jobs go on from their rows, and it is said that any of them may have lost a turn."""
+    copy = await leave_page(folder)
+    damage(copy, lambda content: content[: len(content) // 2])
+    lost: list[LostTurns] = []
+    store = await SqliteStateStore.open(folder=copy, on_lost=lost.append)
+    assert [(one.job_ids, one.is_whole) for one in lost] == [((), True)]
+    assert [one and one.sequence for one in [await store.load("job"), await store.load("other")]] == [1, 1]
+    await store.close()
 
 
 class Database:
