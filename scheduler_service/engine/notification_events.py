@@ -1,5 +1,6 @@
 """Notifications: which event goes to which entry, and the body it carries (SPEC section 7)."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Concatenate, ParamSpec
 
@@ -27,6 +28,7 @@ NOTHING_GIVEN: Mapping[str, object] = dict.fromkeys(
 )
 """The members that every `response` has (SPEC section 7), as they are where the target gave none."""
 WEBHOOK_ID = "webhook-id"
+MARK_BYTES = 512
 
 P = ParamSpec("P")
 
@@ -150,13 +152,19 @@ def _seen_before(turn: TurnState, run: Open, place: int, event: NotificationEven
     if event.key in FINAL:
         return False
     context = turn.contexts[run.execute_number]
-    mark = as_json([event.response.get(name) for name in ("status", "error", "progress")]).decode()
+    mark = _mark_of([event.response.get(name) for name in ("status", "error", "progress")])
     seen = list(context.seen) or [""] * len(turn.program_of(run).notifications)
     if seen[place] == mark:
         return True
     seen[place] = mark
     turn.change_context(run, seen=tuple(seen))
     return False
+
+
+def _mark_of(said: list[object]) -> str:
+    """What is kept to be compared: the values, or their digest where a target's answer has long ones."""
+    text = as_json(said)
+    return text.decode() if len(text) <= MARK_BYTES else hashlib.sha256(text).hexdigest()
 
 
 def _deliver(

@@ -23,6 +23,8 @@ AS_JSON: Headers = (("Content-Type", "application/json"),)
 FORM = "application/x-www-form-urlencoded"
 NO_OWNER = "{serviceName} is the service that declares the job, but no service does; write the service's name"
 EMPTY = Scope(system={}, environment={}, root={}, aliases={})
+LONGEST = 8_192
+"""Characters of a URL, and of a header's value, that are made with a template (SPEC section 4.5)."""
 JSON_TYPE = re.compile(r"\s*[a-z]+/(?:json|[^;\s]*\+json)\s*(?:;|$)")
 
 
@@ -138,6 +140,9 @@ def _url(program: Program, responses: tuple[Kept, ...], target: Target, scope: S
     url = render_url(target.url, scope)
     if isinstance(url, Unrenderable):
         return _refuse(url)
+    refused = _check_length("the url", url)
+    if refused is not None:
+        return refused
     whole = _whole(program, responses, target, url) if target.url.whole else url
     return whole if isinstance(whole, Refused) else _named(target, whole, scope)
 
@@ -184,6 +189,9 @@ def _whole(program: Program, responses: tuple[Kept, ...], target: Target, url: s
 
 def whole_url(program: Program, url: str, base: str) -> str | Refused:
     """A whole URL from a response, checked against the address that answered (SPEC section 4)."""
+    refused = _check_length("the url", url)
+    if refused is not None:
+        return refused
     resolved = resolve_whole(url, base=base, follow=program.surroundings.follow)
     if isinstance(resolved, NotAUrl):
         return Refused("template", resolved.message)
@@ -208,8 +216,18 @@ def _headers(target: Target, scope: Scope) -> Headers | Refused:
         value = render_text(template, scope)
         if isinstance(value, Unrenderable):
             return _refuse(value)
+        refused = None if template.is_constant else _check_length(f"the header {name}", value)
+        if refused is not None:
+            return refused
         headers.append((name, value))
     return tuple(headers)
+
+
+def _check_length(what: str, text: str) -> Refused | None:
+    """Refuses what an answer has made too long: it would be in the state and in the history as it is."""
+    if len(text) <= LONGEST:
+        return None
+    return Refused("template", f"{what} has {len(text)} characters; {LONGEST} are allowed: send it in a body")
 
 
 def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None, Headers] | Refused:

@@ -1,6 +1,7 @@
 """Reads targets' answers and reports, and takes reports as verdicts (SPEC section 5)."""
 
 import hashlib
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from scheduler_service.domain.document import Open, Report
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import SECOND, as_moment
+from scheduler_service.domain.saying import cut_error, cut_message, cut_progress
 from scheduler_service.domain.wire import Answer, Headers
 from scheduler_service.engine.attempt import Broken, fail, succeed
 from scheduler_service.engine.retry import Failure
@@ -16,6 +18,14 @@ from scheduler_service.language.values import as_json, as_text
 
 SUCCEED_WORDS = frozenset({"succeed", "success", "succeeded"})
 FAILED_WORD = "failed"
+TEXTS: dict[str, Callable[[str | None], str | None]] = {
+    "error": cut_error,
+    "message": cut_message,
+    "progress": cut_progress,
+}
+"""The texts of a report, and how each is cut."""
+
+STATUS_SHOWN = 80
 DIGEST = 12
 """Bytes of a report's digest."""
 
@@ -30,20 +40,19 @@ class Unreadable(msgspec.Struct, frozen=True):
 
 
 def read_report(value: object) -> Report | Unreadable:
-    """A check's answer or a feedback; `status` becomes empty (running), `succeed` or `failed`."""
+    """A check's answer or a feedback; `status` becomes empty (running), `succeed` or `failed`.
+
+    Its texts are cut, in `body` too: nothing else that an execution keeps of a report has a limit of its own.
+    """
     if not isinstance(value, dict):
         return Unreadable("", "a report is a JSON object with a member status")
     status = _status(value.get("status"))
     if isinstance(status, Unreadable):
         return status
-    error = value.get("error")
-    return Report(
-        status=status,
-        error=as_text(error) if error not in (None, "") else None,
-        message=_text(value.get("message")),
-        progress=_text(value.get("progress")),
-        body=as_json(value),
-    )
+    said = {name: _text(value.get(name)) for name in TEXTS}
+    kept = {name: cut(said[name]) for name, cut in TEXTS.items()}
+    shorter = {name: text for name, text in kept.items() if text != said[name]}
+    return Report(status=status, body=as_json(value | shorter if shorter else value), **kept)
 
 
 def digest_of(report: Report) -> bytes:
@@ -101,7 +110,7 @@ def _status(value: object) -> str | Unreadable:
     if value == FAILED_WORD:
         return FAILED_WORD
     words = "succeed, failed, or nothing while it runs"
-    return Unreadable("/status", f"status is {as_text(value)!r}; expected {words}")
+    return Unreadable("/status", f"status is {as_text(value)[:STATUS_SHOWN]!r}; expected {words}")
 
 
 def _text(value: object) -> str | None:

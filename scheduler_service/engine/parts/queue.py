@@ -6,6 +6,7 @@ from scheduler_service.domain.events import PartEnded, PartProgressed
 from scheduler_service.domain.parts import SHARD, PartEnd, PartName, QueueOptions
 from scheduler_service.domain.records import Exchange, exchange_of
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.saying import cut_error, cut_message, cut_progress
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.chain import advance, key_of, record_step
@@ -39,7 +40,7 @@ def handle_part_end(turn: TurnState, event: PartEnded) -> Reply:
     if phase.ends[name.index] is not None:
         return Taken()
     phase = take_changes(turn, run, phase, name.index, event.changes)
-    _end(turn, run, phase, name.index, end, event.request)
+    _end(turn, run, phase, name.index, _shorten(end), event.request)
     return Taken()
 
 
@@ -49,10 +50,11 @@ def handle_part_progress(turn: TurnState, event: PartProgressed) -> Reply:
     if awaited is None or awaited[1].ends[event.name.index] is not None:
         return Unchanged()
     run = awaited[0]
-    said = {"status": "", "progress": event.progress, "message": event.message}
-    report = Report(message=event.message, progress=event.progress, body=as_json(said))
+    progress, message = cut_progress(event.progress), cut_message(event.message)
+    said = {"status": "", "progress": progress, "message": message}
+    report = Report(message=message, progress=progress, body=as_json(said))
     known = turn.contexts[run.execute_number].progress
-    turn.change_context(run, progress=event.progress or known)
+    turn.change_context(run, progress=progress or known)
     turn.record_execution(run)
     notify(turn, run, report_event, report, RENEWED)
     return Taken()
@@ -97,6 +99,13 @@ def _render(turn: TurnState, run: Open, step: Step, place: tuple[int, int]) -> O
     route = SHARD if place[1] > 1 else ""
     key = key_of_part(key_of(turn, run, step), route, place, "")
     return make_part(turn, run, step, place, route=route, key=key, limits=(step.target.timeout, 0))
+
+
+def _shorten(end: PartEnd) -> PartEnd:
+    """The end with what the instance says of it cut, like a report."""
+    if end.error is None:
+        return end
+    return replace(end, error=cut_error(end.error), message=cut_message(end.message))
 
 
 def _end(

@@ -18,6 +18,6 @@ async def long_fields(scene: Scene) -> AsyncIterator[None]:
     target = await scene.stage.server(saying(answer))
     for number in range(JOBS):
         check = {"url": f"{target.url}/check"}
-        definition = {"async": True, "checkUrl": check, "checkRateSeconds": 0.1}
+        definition = {"async": True, "checkUrl": check, "checkRateSeconds": 1}
         await scene.service.create(job(f"long-{number}", f"{target.url}/run", **definition))
     yield
