@@ -1,4 +1,4 @@
-"""How long a rendered URL and header may be: a target decides them where they have a template (SPEC section 4)."""
+"""How long a rendered URL or header may be: a target decides it where they have a template (SPEC 4.7)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`error`, `progress` and `message` of a target are cut and marked, whichever way they come (SPEC section 5.3)."""
+"""`error`, `progress` and `message` of a target are cut and marked, however they come (SPEC section 5.3)."""
 
 import json
 from typing import Any
