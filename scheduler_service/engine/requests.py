@@ -24,7 +24,7 @@ FORM = "application/x-www-form-urlencoded"
 NO_OWNER = "{serviceName} is the service that declares the job, but no service does; write the service's name"
 EMPTY = Scope(system={}, environment={}, root={}, aliases={})
 LONGEST = 8_192
-"""Characters of a URL, and of a header's value, that are made with a template (SPEC section 4.5)."""
+"""Characters of a URL, and of a header's value, that are made with a template (SPEC section 4)."""
 JSON_TYPE = re.compile(r"\s*[a-z]+/(?:json|[^;\s]*\+json)\s*(?:;|$)")
 
 

@@ -1,4 +1,4 @@
-"""How long a rendered URL or header may be: a target decides it where they have a template (SPEC 4.7)."""
+"""How long a rendered URL or header may be: where it has a template, a target decides (SPEC section 4)."""
 
 import pytest
 
