@@ -1,11 +1,10 @@
-"""HTTP/1.1 towards callers: uvicorn's protocol, whose connections are counted and limited."""
+"""HTTP/1.1 towards callers, with bounds on each connection and on their number."""
 
 import asyncio
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from scheduler_service.app.connections import Connections
+from scheduler_service.app.limited_protocol import LimitedProtocol
 
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -14,7 +13,7 @@ FULL = (
 )
 
 
-class ApiProtocol(HttpToolsProtocol):
+class ApiProtocol(LimitedProtocol):
     """One connection of a caller; `open_connections` are those of its listener."""
 
     def __init__(self, *, open_connections: Connections, **given: Any) -> None:
@@ -43,7 +42,3 @@ class ApiProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete and not self.transport.is_closing():
             self._open_connections.finish(self)
-
-    def cut(self) -> None:
-        """Closes the connection at once, whatever was still to be sent."""
-        self.transport.abort()

@@ -29,7 +29,7 @@ from scheduler_service.app.builders import (
 from scheduler_service.app.cluster_join import join_cluster, keep_app_id, node_id, node_wire, shared_url
 from scheduler_service.app.data_folder import history_address, keep_private
 from scheduler_service.app.descriptors import current_limit, divide
-from scheduler_service.app.server import Server, listen, make_server, serve
+from scheduler_service.app.server import LAST_ANSWERS_SECONDS, Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import NAMES, install_patiently
@@ -143,8 +143,7 @@ class NodeService:
         await parts.host.stop(grace)
         await parts.watch.stop()
         if self._server is not None and self._serving is not None:
-            self._server.should_exit = True
-            await self._serving
+            await self._server.end(self._serving, seconds=LAST_ANSWERS_SECONDS)
         await parts.close()
         self._log("stopped")
 

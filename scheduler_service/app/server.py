@@ -32,6 +32,10 @@ from scheduler_service.telemetry.logs import stderr_log
 from scheduler_service.telemetry.tally import Tally
 
 BACKLOG = 2048
+LAST_ANSWERS_SECONDS = 1.0
+"""What callers have to read their last answers where the drain took all of its time."""
+CUT_OFF_SECONDS = 1.0
+MALFORMED_SECONDS = 60.0
 OnListening = Callable[[str], Awaitable[None]]
 
 
@@ -60,19 +64,23 @@ class OpenService(Protocol):
 class Server(uvicorn.Server):
     """Uvicorn, whose end is decided by the service and not by the signal itself.
 
-    Its listeners accept by `Acceptor`, and `connections` are limited.
+    Its listeners accept by `Acceptor`, and `connections` are limited; `malformed` counts refused requests.
     """
 
-    def __init__(self, config: uvicorn.Config, *, connections: Connections, exhausted: Tally) -> None:
+    def __init__(
+        self, config: uvicorn.Config, *, connections: Connections, exhausted: Tally, malformed: Tally
+    ) -> None:
         super().__init__(config)
         self._open_connections = connections
         self._exhausted = exhausted
+        self._malformed = malformed
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accepts from `sockets`."""
         make_protocol = partial(
             ApiProtocol,
             open_connections=self._open_connections,
+            malformed=self._malformed,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
@@ -83,6 +91,20 @@ class Server(uvicorn.Server):
             for one in sockets or ()
         ]
         self.started = True
+
+    async def end(self, serving: "asyncio.Task[None]", *, seconds: float) -> None:
+        """Ends `serving`, the task of `serve`: what is not answered within `seconds` is cut off.
+
+        Connections without a request, and those whose request is not complete, are closed at once.
+        """
+        self.should_exit = True
+        await asyncio.wait({serving}, timeout=seconds)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.wait({serving}, timeout=CUT_OFF_SECONDS)
+        self.force_exit = True  # what hangs now is no connection
+        await serving
+        self._malformed.flush()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -217,7 +239,12 @@ def make_server(
     limited = Connections(
         most=connections, head_seconds=head_seconds, idle_seconds=keep_alive_seconds, log=log
     )
-    return Server(config, connections=limited, exhausted=Tally("descriptors_exhausted", log=log))
+    return Server(
+        config,
+        connections=limited,
+        exhausted=Tally("descriptors_exhausted", log=log),
+        malformed=Tally("requests_malformed", log=log, line_seconds=MALFORMED_SECONDS),
+    )
 
 
 class Signals:
@@ -259,13 +286,17 @@ async def _stop(
     signals: Signals,
     settings: Settings,
 ) -> None:
-    """Readiness goes first, the API last: feedback of what still runs is taken while it may end."""
+    """Readiness goes first, the API last: feedback of what still runs is taken while it may end.
+
+    Callers that neither send nor read hold it up to the deadline of the drain at most.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + settings.server.drain_seconds
     draining = asyncio.create_task(service.stop(round(settings.server.drain_seconds * SECOND)))
     hurry = asyncio.create_task(signals.hurry.wait())
     await asyncio.wait({draining, hurry}, return_when=asyncio.FIRST_COMPLETED)
     if not draining.done():
         sys.exit(1)
     hurry.cancel()
-    server.should_exit = True
     await draining
-    await serving
+    await server.end(serving, seconds=max(deadline - loop.time(), LAST_ANSWERS_SECONDS))

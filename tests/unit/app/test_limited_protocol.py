@@ -1,0 +1,374 @@
+"""What one connection may send, and what becomes of one that sends more, or something else (RFC 9112)."""
+
+import asyncio
+import contextlib
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from scheduler_service.app.limited_protocol import (
+    HEAD_BYTES,
+    HEAD_LINES,
+    LimitedProtocol,
+)
+from scheduler_service.app.server import listen
+from scheduler_service.telemetry.tally import Tally
+
+pytestmark = pytest.mark.anyio
+HOST = b"Host: a\r\n"
+CHUNKED = b"POST /echo HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop of the service's own library."""
+    return "asyncio"
+
+
+class App:
+    """Answers with method, path and body; `/later` waits for `gate`, `/unread` reads no body."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.headers: list[list[tuple[bytes, bytes]]] = []
+        self.gate = asyncio.Event()
+        self.gone = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.seen.append(f"{scope['method']} {scope['path']}")
+        self.headers.append(scope["headers"])
+        if scope["path"] == "/later":
+            await self.gate.wait()
+        body = b"" if scope["path"] == "/unread" else await self._read(receive)
+        if body is None:
+            self.gone.set()
+            return
+        size = 32 << 20 if scope["path"] == "/large" else 0
+        answer = f"{scope['method']} {scope['path']} ".encode() + body + b"x" * size
+        length = (b"content-length", b"%d" % len(answer))
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": answer})
+
+    @staticmethod
+    async def _read(receive: Any) -> bytes | None:
+        body = b""
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message["body"]
+            if not message["more_body"]:
+                return body
+
+
+class Stage:
+    """A served `App`, and the lines of its log."""
+
+    def __init__(self, app: App, port: int) -> None:
+        self.app = app
+        self.port = port
+        self.connections: set[Any] = set()
+        self.lines: list[tuple[str, dict[str, object]]] = []
+        self.tally = Tally("requests_malformed", log=self.log)
+
+    def log(self, event: str, /, **keys: object) -> None:
+        self.lines.append((event, keys))
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    @staticmethod
+    async def until(condition: Callable[[], bool]) -> None:
+        """Returns once `condition` is true."""
+        async with asyncio.timeout(PATIENCE):
+            while not condition():  # noqa: ASYNC110 - of another task, which tells nobody
+                await asyncio.sleep(0.01)
+
+    async def exchange(self, *pieces: bytes) -> bytes:
+        """All that comes until the service closes the connection."""
+        reader, writer = await self.connect()
+        for piece in pieces:
+            writer.write(piece)
+        async with asyncio.timeout(PATIENCE):
+            answer = await reader.read()
+        writer.close()
+        return answer
+
+
+@asynccontextmanager
+async def served(stall_seconds: float = 30.0) -> AsyncIterator[Stage]:
+    listener = listen("127.0.0.1", 0)
+    stage = Stage(App(), listener.getsockname()[1])
+    config = uvicorn.Config(stage.app, ws="none", lifespan="off", log_config=None, server_header=False)
+    state = ServerState()
+    stage.connections = state.connections
+    protocol = partial(
+        LimitedProtocol,
+        malformed=stage.tally,
+        stall_seconds=stall_seconds,
+        config=config,
+        server_state=state,
+        app_state={},
+    )
+    server = await asyncio.get_running_loop().create_server(protocol, sock=listener)
+    try:
+        yield stage
+    finally:
+        stage.app.gate.set()
+        server.close()
+        for connection in list(state.connections):
+            connection.transport.abort()
+        await stage.until(lambda: not (state.connections or state.tasks))
+
+
+def statuses(answer: bytes) -> list[int]:
+    """Of all answers in what came."""
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) [A-Z]", answer)]
+
+
+async def read_all(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the connection ends, however it ends."""
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(PATIENCE):
+            while piece := await reader.read(65_536):
+                found += piece
+    return found
+
+
+def get(path: str = "/", *lines: bytes) -> bytes:
+    return f"GET {path} HTTP/1.1\r\n".encode() + HOST + b"".join(lines) + b"\r\n"
+
+
+LAST = get("/last", b"Connection: close\r\n")
+
+
+async def test_a_head_of_the_limit_is_read_and_a_longer_one_is_431() -> None:
+    room = HEAD_BYTES - len(get("/", b"Connection: close\r\n", b"X: \r\n"))
+    async with served() as stage:
+        read = await stage.exchange(get("/", b"Connection: close\r\n", b"X: " + b"a" * room + b"\r\n"))
+        refused = await stage.exchange(
+            get("/", b"Connection: close\r\n", b"X: " + b"a" * (room + 1) + b"\r\n")
+        )
+    assert statuses(read) == [200]
+    assert statuses(refused) == [431]
+    assert b"application/problem+json" in refused
+    assert b'"code":"head_too_large"' in refused
+    assert stage.app.seen == ["GET /"]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [b"GET / HTTP/1.1\r\nX: ", b"GET /", b"GET /?", b"\r\n", b"GET / HTTP/1.1\r\n"],
+    ids=["a value", "a path", "a query", "empty lines", "names"],
+)
+async def test_a_head_without_an_end_is_refused_as_its_bytes_come(start: bytes) -> None:
+    """Before it is complete, which it never is; what the caller goes on to send is dropped."""
+    more = {b"\r\n": b"\r\n", b"GET / HTTP/1.1\r\n": b"a:b\r\n"}.get(start, b"a")
+    async with served() as stage:
+        answer = await stage.exchange(start, more * (HEAD_BYTES // len(more)), b"a" * 1_000_000)
+    assert statuses(answer) == [431]
+    assert stage.app.seen == []
+
+
+async def test_only_so_many_lines_are_read() -> None:
+    lines = [b"X-%d: 1\r\n" % number for number in range(HEAD_LINES)]
+    async with served() as stage:
+        read = await stage.exchange(get("/", *lines[2:], b"Connection: close\r\n"))
+        refused = await stage.exchange(get("/", *lines), LAST)
+    assert statuses(read) == [200]
+    assert statuses(refused) == [431]
+    assert stage.app.seen == ["GET /"]
+
+
+async def test_trailers_are_counted_and_dropped() -> None:
+    """A name that comes after the body is none of the head, and an endless one is refused."""
+    async with served() as stage:
+        read = await stage.exchange(CHUNKED + b"1\r\na\r\n0\r\nAuthorization: b\r\n\r\n" + LAST)
+        refused = await stage.exchange(CHUNKED + b"1\r\na\r\n0\r\nX: ", b"b" * 100_000)
+    assert statuses(read) == [200, 200]
+    assert [name for name, _ in stage.app.headers[0]] == [b"host", b"transfer-encoding"]
+    assert statuses(refused) == [431]
+    assert stage.app.gone.is_set()
+
+
+@pytest.mark.parametrize("framing", [b"1;" + b"e" * 100_000, b"0" * 100_000], ids=["an extension", "a size"])
+async def test_framing_of_chunks_has_a_limit(framing: bytes) -> None:
+    async with served() as stage:
+        answer = await stage.exchange(CHUNKED, framing, framing)
+    assert statuses(answer) == [431]
+
+
+async def test_small_chunks_are_fine() -> None:
+    """The framing that they need grows with the body."""
+    body = b"1\r\na\r\n" * 50_000
+    async with served() as stage:
+        answer = await stage.exchange(CHUNKED + body + b"0\r\n\r\n" + LAST)
+    assert statuses(answer) == [200, 200]
+    assert b"a" * 50_000 in answer
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Content-Length: 1\r\nContent-Length: 1\r\n",
+        b"Content-Length: 1, 1\r\n",
+        b"Content-Length: +1\r\n",
+        b"Content-Length: 99999999999999999999999\r\n",
+        b"Transfer-Encoding: identity\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Transfer-Encoding: gzip, chunked\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        b"X: a\r\n b\r\n",
+        b"X : a\r\n",
+        b"X: a\rb\r\n",
+        b"X: a\0b\r\n",
+        b": a\r\n",
+        b"Host: b\r\n",
+    ],
+)
+async def test_what_two_readers_may_understand_in_two_ways_is_400(lines: bytes) -> None:
+    """Nothing of it is done, nor of what follows on the connection."""
+    request = b"POST /echo HTTP/1.1\r\n" + HOST + lines + b"\r\n0\r\n\r\n"
+    async with served() as stage:
+        answer = await stage.exchange(request + LAST)
+    assert statuses(answer) == [400]
+    assert stage.app.seen == []
+
+
+@pytest.mark.parametrize(
+    "size", [b"F" * 17, b"0x1", b"-1", b"1 ", b"", b"1\n"], ids=lambda size: f"chunk size {size!r}"
+)
+async def test_a_chunk_size_that_is_none_is_400(size: bytes) -> None:
+    """The request that had begun gets nothing but this answer."""
+    async with served() as stage:
+        answer = await stage.exchange(CHUNKED + size + b"\r\na\r\n0\r\n\r\n" + LAST)
+        await stage.app.gone.wait()
+    assert statuses(answer) == [400]
+    assert stage.app.seen == ["POST /echo"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: a\n\n",
+        b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET http://a HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+    ],
+)
+async def test_what_is_no_request_is_400(request_: bytes) -> None:
+    async with served() as stage:
+        answer = await stage.exchange(request_)
+    assert statuses(answer) == [400]
+    assert stage.app.seen == []
+
+
+async def test_an_absolute_url_is_its_path() -> None:
+    async with served() as stage:
+        answer = await stage.exchange(get("http://elsewhere/path?a=b", b"Connection: close\r\n"))
+    assert answer.endswith(b"GET /path ")
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+async def test_a_wish_for_another_protocol_is_ignored(protocol: bytes) -> None:
+    """With its body, and with the requests that follow on the connection."""
+    wish = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: " + protocol + b"\r\nHTTP2-Settings: AA\r\n"
+    posted = b"POST /echo HTTP/1.1\r\n" + HOST + wish + b"Content-Length: 4\r\n\r\nbody"
+    async with served() as stage:
+        answer = await stage.exchange(posted, LAST)
+    assert b"POST /echo body" in answer
+    assert answer.endswith(b"GET /last ")
+    assert stage.lines == []
+
+
+async def test_answers_of_earlier_requests_come_first() -> None:
+    async with served() as stage:
+        reader, writer = await stage.connect()
+        writer.write(get("/later") + b"nonsense\r\n\r\n")
+        await stage.until(lambda: bool(stage.lines))
+        stage.app.gate.set()
+        answer = await reader.read()
+        writer.close()
+    assert answer.endswith(b"GET /later ")
+    assert statuses(answer) == [200]
+
+
+async def test_pipelined_requests_wait_unparsed() -> None:
+    """No more than a few are parsed before the first of them is answered; all are, in order."""
+    count = 3_000
+    async with served() as stage:
+        reader, writer = await stage.connect()
+        writer.write(get("/later") + b"".join(get(f"/{number}") for number in range(count)) + LAST)
+        await stage.until(lambda: bool(stage.app.seen))
+        stage.app.gate.set()
+        async with asyncio.timeout(PATIENCE):
+            answer = await reader.read()
+        writer.close()
+    assert statuses(answer) == [200] * (count + 2)
+    assert stage.app.seen == ["GET /later", *(f"GET /{number}" for number in range(count)), "GET /last"]
+
+
+async def test_a_body_after_the_answer_is_read_to_an_end() -> None:
+    """So that the next request is answered; a long one ends the connection."""
+    async with served() as stage:
+        head = b"POST /unread HTTP/1.1\r\n" + HOST
+        small = await stage.exchange(head + b"Content-Length: 50000\r\n\r\n", b"a" * 50_000, LAST)
+        large = await stage.exchange(head + b"Content-Length: 500000\r\n\r\n", b"a" * 500_000, LAST)
+    assert statuses(small) == [200, 200]
+    assert statuses(large) == [200]
+
+
+async def test_half_a_body_ends_after_a_time() -> None:
+    async with served(stall_seconds=0.2) as stage:
+        reader, writer = await stage.connect()
+        writer.write(b"POST /echo HTTP/1.1\r\n" + HOST + b"Content-Length: 10\r\n\r\nhalf")
+        assert await read_all(reader) == b""
+        await stage.app.gone.wait()
+        writer.close()
+
+
+async def test_an_answer_that_is_not_read_ends_after_a_time() -> None:
+    async with served(stall_seconds=0.2) as stage:
+        _, writer = await stage.connect()
+        writer.write(get("/large"))
+        await stage.until(lambda: bool(stage.app.seen))
+        await stage.until(lambda: not stage.connections)
+        writer.close()
+
+
+async def test_refusals_are_summed_up_in_the_log() -> None:
+    async with served() as stage:
+        for _ in range(50):
+            await stage.exchange(b"nonsense\r\n\r\n")
+    names = Counter(event for event, _ in stage.lines)
+    assert names == {"requests_malformed": 1}
+    assert stage.lines[0][1]["malformed_request"] == 1
+    assert stage.lines[0][1]["client"] == "127.0.0.1"
+    assert stage.tally.counts == {"malformed_request": 50}
+
+
+async def test_heads_in_single_bytes_are_read() -> None:
+    async with served() as stage:
+        reader, writer = await stage.connect()
+        for byte in LAST:
+            writer.write(bytes([byte]))
+            await writer.drain()
+        answer = await reader.read()
+        writer.close()
+    assert answer.endswith(b"GET /last ")
