@@ -10,7 +10,7 @@ from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.parts.dispatch import dispatch_step
 from scheduler_service.engine.program import Step
-from scheduler_service.engine.requests import Refused, limits_of, make_request, whole_url
+from scheduler_service.engine.requests import Refused, describe_limit, limits_of, make_request, whole_url
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header, read_retry_after, settle
@@ -132,16 +132,21 @@ def key_of(turn: TurnState, run: Open, step: Step) -> str:
 
 def refuse_step(turn: TurnState, run: Open, index: int, refused: Refused) -> None:
     """Fails the attempt: the request of step `index` cannot be made."""
-    turn.note(run, refused.code, refused.message, step=index)
-    notify(turn, run, failure_event, OWN_FAULT, refused.code, refused.message)
-    fail(turn, run, Broken(Failure(refused.code, refused.failure_type), refused.message, index))
+    message = f"step {index}: {refused.message}"
+    turn.note(run, refused.code, message, step=index)
+    notify(turn, run, failure_event, OWN_FAULT, refused.code, message)
+    fail(turn, run, Broken(Failure(refused.code, refused.failure_type), message, index))
 
 
 def judge_answer(step: Step, outcome: Outcome, now: int) -> Broken | None:
     """Why this outcome fails the step, or None."""
     if type(outcome) is Fault:
         code, kind = FAILURE_TYPES[outcome.kind]
-        return Broken(Failure(code, kind), outcome.message, step.index)
+        message = outcome.message
+        if outcome.kind is FaultKind.TIMEOUT:
+            own = "timeoutSeconds of the step" if step.target.has_own_limit else None
+            message += describe_limit(step.target.timeout, own=own)
+        return Broken(Failure(code, kind), message, step.index)
     if not _succeeds(step, outcome.status):
         message = f"the target answered {outcome.status}"
         failure = Failure(str(outcome.status), FailureType.HTTP)

@@ -9,7 +9,15 @@ from scheduler_service.domain.records import CheckEnded, exchange_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
-from scheduler_service.engine.requests import Refused, limits_of, make_request, own_headers, trace_of
+from scheduler_service.engine.program import Program
+from scheduler_service.engine.requests import (
+    Refused,
+    describe_limit,
+    limits_of,
+    make_request,
+    own_headers,
+    trace_of,
+)
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.engine.verdicts import Unreadable, read_report, read_retry_after, settle
@@ -31,8 +39,9 @@ def send_check(turn: TurnState, run: Open) -> None:
     serial = context.checks + 1
     request = _request(turn, run, serial)
     if isinstance(request, Refused):
-        turn.note(run, request.code, f"checkUrl: {request.message}")
-        _end(turn, run, Failure(request.code, request.failure_type), request.message, None)
+        message = f"checkUrl: {request.message}"
+        turn.note(run, request.code, message)
+        _end(turn, run, Failure(request.code, request.failure_type), message, None)
         return
     turn.change_context(run, phase=Checking(request, turn.now.wall), checks=serial)
     turn.effects.append(Call(turn.token(run, CallKind.CHECK, serial), request))
@@ -105,7 +114,7 @@ def _request(turn: TurnState, run: Open, serial: int) -> OutboundRequest | Refus
 
 def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | FailedCheck:
     if isinstance(outcome, Fault):
-        return FailedCheck(outcome.message)
+        return FailedCheck(_describe_fault(turn.program_of(run), outcome))
     if not 200 <= outcome.status <= 299:
         return FailedCheck(f"the check was answered {outcome.status}")
     if outcome.truncated:
@@ -116,6 +125,15 @@ def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | FailedCheck:
         return _read_location(outcome, value)
     report = read_report(value)
     return FailedCheck(report.message) if isinstance(report, Unreadable) else report
+
+
+def _describe_fault(program: Program, fault: Fault) -> str:
+    if fault.kind is not FaultKind.TIMEOUT:
+        return fault.message
+    check = program.check
+    own = "timeoutSeconds of checkUrl" if check is not None and check.has_own_limit else None
+    limit = program.surroundings.http_timeout if check is None else check.timeout
+    return fault.message + describe_limit(limit, own=own)
 
 
 def _read_location(answer: Answer, value: object) -> Report | FailedCheck:

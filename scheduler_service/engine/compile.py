@@ -77,7 +77,7 @@ def _compile(
     program = _assemble(definition, surroundings, timer, targets, system)
     warnings = (
         *below_timer(timer.warnings),
-        *find_warnings(definition),
+        *find_warnings(definition, surroundings.http_timeout),
         *find_template_warnings(definition, targets, surroundings.environment),
         *_warn_of_feedback(program),
     )

@@ -63,7 +63,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
     `inside`: the target is a service, so that feedback URLs take their internal form. `fixed`: its URL and
     headers if they are constant. `variables` and `members`: the system variables and the members of the root
-    that its templates name.
+    that its templates name. `has_own_limit`: `timeout` is its own, not that of the setting.
     """
 
     method: str
@@ -77,6 +77,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     fixed: Prerendered | None = None
     variables: frozenset[str] = frozenset()
     members: frozenset[str] = frozenset()
+    has_own_limit: bool = False
 
 
 class Routing(msgspec.Struct, frozen=True):

@@ -97,6 +97,15 @@ def limits_of(turn: TurnState, program: Program, context: Context, timeout: int)
     return max(left, 0) + SECOND, max(left, 1)
 
 
+def describe_limit(timeout: int, *, own: str | None) -> str:
+    """What a call that ran out of time adds to its message: its limit in ms, and the field that gives it.
+
+    `own` None: the setting does.
+    """
+    source = "the setting defaults.http_timeout_seconds" if own is None else f"the {own}"
+    return f"; the limit of the call is {timeout / SECOND:g} s, {source}"
+
+
 def sent_again(turn: TurnState, run: Open, request: OutboundRequest) -> OutboundRequest:
     """`request` as it is sent again: the same bytes, awaited for what is left of the attempt by now."""
     if not request.awaited:
@@ -139,7 +148,7 @@ def trace_of(uid: str, execute_number: int) -> str:
 def _url(program: Program, responses: tuple[Kept, ...], target: Target, scope: Scope) -> str | Refused:
     url = render_url(target.url, scope)
     if isinstance(url, Unrenderable):
-        return _refuse(url)
+        return _refuse("url", url)
     refused = _check_length("the url", url)
     if refused is not None:
         return refused
@@ -153,7 +162,7 @@ def _named(target: Target, url: str, scope: Scope) -> str | Refused:
         return url
     name = render_text(target.service_name, scope)
     if isinstance(name, Unrenderable):
-        return _refuse(name)
+        return _refuse("serviceName", name)
     if not names_service(name):
         return Refused("template", f"serviceName {name[:80]!r} is not a service name")
     return through_service(name, url)
@@ -215,7 +224,7 @@ def _headers(target: Target, scope: Scope) -> Headers | Refused:
     for name, template in target.headers:
         value = render_text(template, scope)
         if isinstance(value, Unrenderable):
-            return _refuse(value)
+            return _refuse(f"header {name}", value)
         refused = None if template.is_constant else _check_length(f"the header {name}", value)
         if refused is not None:
             return refused
@@ -235,7 +244,7 @@ def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None,
         return None, ()
     rendered = render_json(target.body, scope)
     if type(rendered) is Unrenderable:
-        return _refuse(rendered)
+        return _refuse("body", rendered)
     return encode_body(rendered.value, headers)
 
 
@@ -269,5 +278,5 @@ def own_headers(program: Program, run: Open, key: str | None) -> Headers:
     return (*own, ("X-Scheduled-At", rfc3339(run.planned_at))) if program.lead else own
 
 
-def _refuse(cause: Unrenderable) -> Refused:
-    return Refused("template", f"${{{cause.expression}}}: {cause.message}")
+def _refuse(field: str, cause: Unrenderable) -> Refused:
+    return Refused("template", f"{field}: ${{{cause.expression}}}: {cause.message}")

@@ -157,6 +157,7 @@ class _Compiler:
             service_name=service,
             inside=service is not None or self._begin(step.url).lower().startswith("service:"),
             timeout=timeout,
+            has_own_limit=step.timeout_seconds is not None,
             redirects=step.follow_redirects,
         )
         return msgspec.structs.replace(

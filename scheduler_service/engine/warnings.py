@@ -40,8 +40,11 @@ UNTOLD = {
 """What is not sent where these events match no entry."""
 
 
-def find_warnings(definition: JobDefinition) -> Iterator[Problem]:
-    """The warnings of a definition except those of its timer, each with its pointer."""
+def find_warnings(definition: JobDefinition, longest_call: int) -> Iterator[Problem]:
+    """The warnings of a definition except those of its timer, each with its pointer.
+
+    `longest_call`: after how many ms the service ends a call.
+    """
     yield from _about_check(definition)
     for index, policy in enumerate(definition.retry):
         pointer = f"/retry/{index}/errorEquals"
@@ -52,6 +55,7 @@ def find_warnings(definition: JobDefinition) -> Iterator[Problem]:
         yield from _about_events(entry.keys, f"/notification/{index}/stateEquals")
     yield from _about_final(definition)
     yield from _about_claims(definition)
+    yield from _about_calls(definition, longest_call / SECOND)
 
 
 def _about_check(definition: JobDefinition) -> Iterator[Problem]:
@@ -107,3 +111,18 @@ def _about_claims(definition: JobDefinition) -> Iterator[Problem]:
                 f"than {lease + delay:g}, a shorter leaseSeconds, or maxUnexpectedRetries 0"
             )
             yield Problem(f"/request/{index}", "no_second_claim", text)
+
+
+def _about_calls(definition: JobDefinition, longest: float) -> Iterator[Problem]:
+    """The work of a synchronous call ends with it; `longest` in seconds."""
+    steps, limit = definition.request, definition.timeout_seconds
+    if definition.asynchronous or any(step.url.lower().startswith("queue:") for step in steps):
+        return
+    usable = longest * len(steps)
+    if limit > usable:
+        text = (
+            f"timeoutSeconds is {limit:g}, but the setting defaults.http_timeout_seconds ends each call "
+            f"after {longest:g} s; make longer work asynchronous (async true), raise the setting, or give "
+            f"at most {usable:g}"
+        )
+        yield Problem("/timeoutSeconds", "call_limit", text)

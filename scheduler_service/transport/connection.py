@@ -162,7 +162,7 @@ class HttpConnection(asyncio.Protocol):
 
     def expire(self) -> None:
         """Ends the exchange: its time is up (called by Deadlines)."""
-        self._fail(TimedOut(f"{self._origin} did not answer in time: raise timeoutSeconds or look at it."))
+        self._fail(TimedOut(f"{self._origin} did not answer in time"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open (asyncio)."""

@@ -112,4 +112,4 @@ class ConnectionLimit:
 
 def unreached(origin: str) -> TimedOut:
     """The outcome of a call that got no connection in time."""
-    return TimedOut(f"{origin} could not be reached in time: look at the target.")
+    return TimedOut(f"{origin} could not be reached in time")

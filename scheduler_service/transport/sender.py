@@ -163,7 +163,7 @@ class HttpSender:
             async with asyncio.timeout_at(deadline):
                 return await _run_system(request.url, function)
         except TimeoutError:
-            raise TimedOut(f"{request.url} did not end in time: raise timeoutSeconds.") from None
+            raise TimedOut(f"{request.url} did not end in time") from None
 
     def _read(self, url: str) -> Target:
         """Reads a URL and caches its target."""

@@ -176,6 +176,32 @@ def test_work_that_is_never_given_out_again_is_warned_of(
     assert found == ([("/request/1", "no_second_claim")] if is_warned else [])
 
 
+@pytest.mark.parametrize(
+    ("members", "is_warned"),
+    [
+        ({"timeoutSeconds": 120}, True),
+        ({"timeoutSeconds": 60}, False),
+        ({"timeoutSeconds": 120, "request": [{"url": URL}, {"url": URL}]}, False),
+        ({"timeoutSeconds": 121, "request": [{"url": URL}, {"url": URL}]}, True),
+        ({"timeoutSeconds": 120, "async": True, "checkUrl": URL}, False),
+        ({"timeoutSeconds": 1_000, "request": [{"url": "queue://work"}]}, False),
+    ],
+)
+def test_a_limit_that_no_call_can_use_is_warned_of(members: dict[str, Any], is_warned: bool) -> None:
+    """The calls of a synchronous chain end before it: a setting limits each (SPEC section 2)."""
+    assert warnings(**members) == ([("/timeoutSeconds", "call_limit")] if is_warned else [])
+
+
+def test_the_warning_of_a_limit_names_both_values() -> None:
+    """And the setting of this service."""
+    posted = parse_definition(definition(timeoutSeconds=120))
+    (found,) = compile_definition(posted, Surroundings(http_timeout=30_000)).warnings
+    assert found.message == (
+        "timeoutSeconds is 120, but the setting defaults.http_timeout_seconds ends each call after 30 s; "
+        "make longer work asynchronous (async true), raise the setting, or give at most 30"
+    )
+
+
 def test_the_warning_of_a_single_claim_names_values_and_remedy() -> None:
     """The limit, the lease, the delay, and what to write."""
     posted = parse_definition(definition(request=[{"url": "queue://work", "leaseSeconds": 55.5}]))
