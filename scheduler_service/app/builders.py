@@ -183,9 +183,18 @@ def system_functions(
 
 
 def make_sender(
-    loaded: Loaded, served: str, *, directory: Directory, system: Mapping[str, SystemFunction], clock: Clock
+    loaded: Loaded,
+    served: str,
+    *,
+    directory: Directory,
+    system: Mapping[str, SystemFunction],
+    clock: Clock,
+    sidecar: str | None = None,
 ) -> HttpSender:
-    """The sender; `directory` has the addresses of services, `clock` is the host's."""
+    """The sender; `directory` has the addresses of services, `clock` is the host's.
+
+    `sidecar` begins the addresses of services that this node's own daprd finds.
+    """
     settings = loaded.settings
     return HttpSender(
         policy=egress_of(loaded),
@@ -196,6 +205,7 @@ def make_sender(
         gateway=settings.services.gateway,
         system=system,
         clock=clock,
+        vouched=vouched_of(loaded, sidecar),
     )
 
 
@@ -239,6 +249,23 @@ def machine_user() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
+
+
+def vouched_of(loaded: Loaded, sidecar: str | None = None) -> Callable[[str], bool]:
+    """Whether a key or the settings vouch for the base address of a service, wherever its name leads.
+
+    With a key, whoever registers an instance has it. Without one anybody on this machine may register a name
+    that leads elsewhere after it was judged; only the settings' own addresses, and the sidecar, are trusted.
+    """
+    if loaded.settings.server.key is not None:
+        return lambda _: True
+    known = {base.rstrip("/") for bases in loaded.settings.services.static.values() for base in bases}
+    begin = None if sidecar is None else f"{sidecar}/"
+
+    def is_vouched(address: str) -> bool:
+        return address.rstrip("/") in known or (begin is not None and address.startswith(begin))
+
+    return is_vouched
 
 
 def admit_of(loaded: Loaded) -> Callable[[str], Awaitable[None]] | None:

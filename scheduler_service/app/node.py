@@ -185,7 +185,9 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     services.fall_back_to(directory.address)
     system = system_functions(cleaner, outbox, services)
     sender = InvocationSender(
-        sender=make_sender(loaded, served, directory=directory, system=system, clock=clock)
+        sender=make_sender(
+            loaded, served, directory=directory, system=system, clock=clock, sidecar=directory.base
+        )
     )
     host_parts = make_host_parts(
         settings, compiler, history=writer, sender=sender, router=services.router, clock=clock, log=log

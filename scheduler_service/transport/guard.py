@@ -78,15 +78,18 @@ class EgressPolicy:
 
     def refuse_address(self, host: str, address: Address) -> str | None:
         """Why this address of `host` is refused, or None. Call it for every address a name resolves to."""
-        inner = unwrap(address)
+        translated = unwrap(address)
+        inner = (*translated, *tunnelled(address))
         if reason := refuse_always(address):
             return reason
         if any(one in network for one in (address, *inner) for network in self._denied_networks):
             return "egress.deny covers it"
-        if inner:
-            # Independent of the settings: translated forms of non-public addresses have no legitimate use.
-            kinds = [kind for one in inner if (kind := classify(one))]
-            return f"it is a translated form of a {kinds[0]} address" if kinds else None
+        # Independent of the settings: translated forms of non-public addresses have no legitimate use.
+        kinds = [kind for one in inner if (kind := classify(one))]
+        if kinds:
+            return f"it is a translated form of a {kinds[0]} address"
+        if translated:
+            return None
         kind = classify(address)
         if kind is None or self._allows(host, address):
             return None
@@ -109,7 +112,7 @@ class EgressPolicy:
 
 def refuse_always(address: Address) -> str | None:
     """Why this address is refused whatever the settings say, also for a service's own address; or None."""
-    for one in (address, *unwrap(address)):
+    for one in (address, *unwrap(address), *tunnelled(address)):
         for network, kind in _NEVER:
             if one in network:
                 return f"it is {kind}, which is always refused"
@@ -129,18 +132,31 @@ def classify(address: Address) -> str | None:
 
 
 def unwrap(address: Address) -> tuple[IPv4Address, ...]:
-    """The IPv4 addresses inside an IPv6 one: mapped, compatible, NAT64, 6to4, Teredo (server and client)."""
+    """The IPv4 addresses of which an IPv6 one is another form.
+
+    Mapped, translated (SIIT, `::ffff:0:0:0/96`), compatible, NAT64 with its well-known prefix, 6to4, and
+    Teredo, which has two: its server's and its client's.
+    """
     if not isinstance(address, IPv6Address):
         return ()
     number = int(address)
     high = number >> 32
-    if high == 0xFFFF or high == 0x64FF9B << 64 or (high == 0 and number > 1):
+    if high in (0xFFFF, 0xFFFF0000, 0x64FF9B << 64) or (high == 0 and number > 1):
         return (IPv4Address(number & 0xFFFFFFFF),)
     if number >> 112 == 0x2002:
         return (IPv4Address(number >> 80 & 0xFFFFFFFF),)
     if number >> 96 == 0x20010000:
         return (IPv4Address(number >> 64 & 0xFFFFFFFF), IPv4Address(~number & 0xFFFFFFFF))
     return ()
+
+
+def tunnelled(address: Address) -> tuple[IPv4Address, ...]:
+    """The IPv4 address to which a packet for an ISATAP address is sent (RFC 5214), whatever its prefix is."""
+    if not isinstance(address, IPv6Address):
+        return ()
+    number = int(address)
+    is_isatap = number >> 32 & 0xFDFFFFFF == 0x5EFE
+    return (IPv4Address(number & 0xFFFFFFFF),) if is_isatap else ()
 
 
 def is_loopback_name(host: str) -> bool:

@@ -27,7 +27,7 @@ from scheduler_service.transport.redirects import follow, write_url
 from scheduler_service.transport.request_bytes import Hop, RequestWriter, count_spans
 from scheduler_service.transport.resolver import Guard, Resolver, Route
 from scheduler_service.transport.response_parser import ParsedResponse
-from scheduler_service.transport.service_urls import Directory, ServiceUrls
+from scheduler_service.transport.service_urls import Directory, Located, ServiceUrls
 
 SystemFunction = Callable[[], Awaitable[Answer]]
 """A function of this process that a system job calls as `system://NAME`."""
@@ -46,8 +46,9 @@ class HttpSender:
     it is unknown whether the request was handled, so the call ends as a Fault, like any interrupted exchange.
     Timeouts cover the whole call and may be 16 ms late; `clock`, the host's, is that of
     `X-Scheduling-Deadline`. Answers in gzip or deflate (requested by the step's
-    own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. A sender
-    belongs to the event loop in which it is first used.
+    own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. `vouched`
+    says which addresses of services are trusted (`ServiceUrls`). A sender belongs to the event loop in which
+    it is first used.
     """
 
     def __init__(
@@ -61,12 +62,15 @@ class HttpSender:
         gateway: str | None,
         system: Mapping[str, SystemFunction],
         clock: Clock,
+        vouched: Callable[[str], bool],
         trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         connections: int = 512,
         idle_seconds: float = 1.5,
         age_seconds: float = 60.0,
     ) -> None:
-        self._services = ServiceUrls(directory=directory, owner_url=owner_url, gateway=gateway)
+        self._services = ServiceUrls(
+            directory=directory, owner_url=owner_url, gateway=gateway, vouched=vouched
+        )
         self._system = dict(system)
         self._request_writer = RequestWriter(
             agent=f"punctual/{__version__}", spans=count_spans(int.from_bytes(os.urandom(8)))
@@ -118,7 +122,7 @@ class HttpSender:
     ) -> tuple[ParsedResponse | Answer, str]:
         if self._is_closed:
             raise ConnectFailed(_STOPPING)
-        is_service = False
+        is_service = trusted = False
         target = self._targets.get(request.url)  # most calls repeat a URL
         if target is None and request.url.startswith(SYSTEM_PREFIX):
             if not may_go():
@@ -128,8 +132,12 @@ class HttpSender:
         until = rfc3339(self._clock.now().wall + (request.awaited or request.timeout))
         if target is None:
             is_service = request.url[:8].lower() == "service:"
-            target = await self._find(request, deadline) if is_service else self._read(request.url)
-        hop = Hop(request.method, target, request.headers, request.body, is_service)
+            if is_service:
+                located = await self._find(request, deadline)
+                target, trusted = located.target, located.trusted
+            else:
+                target = self._read(request.url)
+        hop = Hop(request.method, target, request.headers, request.body, trusted)
         reply = await self._exchange(hop, request.trace, until, deadline, may_go)
         for _ in range(request.redirects):
             following = follow(hop, reply)
@@ -143,7 +151,7 @@ class HttpSender:
                 raise ConnectFailed(str(error)) from None
         return reply, request.url if hop.target is target and not is_service else write_url(hop.target)
 
-    async def _find(self, request: OutboundRequest, deadline: float) -> Target:
+    async def _find(self, request: OutboundRequest, deadline: float) -> Located:
         """The service's address; after a start of the scheduler, waits until an instance has registered."""
         while True:
             try:

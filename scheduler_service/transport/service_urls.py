@@ -1,6 +1,7 @@
 """Resolves `service:` URLs: service names to base addresses, also through Dapr service invocation."""
 
 import re
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -28,19 +29,37 @@ class Directory(Protocol):
         """Whether running instances of `name` may not have registered since the start yet. Raises nothing."""
 
 
+class Located(msgspec.Struct, frozen=True, gc=False):
+    """What a `service:` URL reaches. `trusted`: settings or a key vouch for it, whatever it resolves to."""
+
+    target: Target
+    trusted: bool
+
+
 class ServiceUrls:
     """Turns the `service:` forms of SPEC section 9 into targets.
 
     `service:/path` and `service://{serviceName}/path` resolve to `owner_url`, this scheduler: in the URLs of
     jobs that a service owns, its name is already filled in. `{serviceGateway}` resolves to `gateway`.
+
+    `vouched` says of a base address whether settings or a key vouch for it. Any other one was judged when it
+    was registered, but its name may lead elsewhere by now: it is judged like a job's target.
     """
 
-    def __init__(self, *, directory: Directory, owner_url: str | None, gateway: str | None) -> None:
+    def __init__(
+        self,
+        *,
+        directory: Directory,
+        owner_url: str | None,
+        gateway: str | None,
+        vouched: Callable[[str], bool],
+    ) -> None:
         self._directory = directory
+        self._vouched = vouched
         self._owner_url = owner_url
         self._gateway = gateway
 
-    def locate(self, url: str, base: str = "") -> Target:
+    def locate(self, url: str, base: str = "") -> Located:
         """The target of a `service:` URL. Raises NoInstance for an unknown service, NotBack for one whose
         instances may register soon, RefusedTarget for a malformed one.
 
@@ -54,15 +73,18 @@ class ServiceUrls:
         name, path = match.group(1), match.group(2) or "/"
         if _DOTS.search(path.partition("?")[0]):
             raise RefusedTarget("A service URL may not have . or .. as a path segment: write the path out.")
-        found = read_url(base or self._base(name))
-        return Target(found.site, found.path.partition("?")[0].rstrip("/") + write_path(path))
+        given, trusted = (base, self._vouched(base)) if base else self._base(name)
+        found = read_url(given)
+        whole = Target(found.site, found.path.partition("?")[0].rstrip("/") + write_path(path))
+        return Located(whole, trusted)
 
-    def _base(self, name: str | None) -> str:
+    def _base(self, name: str | None) -> tuple[str, bool]:
+        """The base address behind a name, and whether it is trusted."""
         match name:
             case None | "{serviceName}":
-                return _require(self._owner_url, "The job's owner", "server.external_url")
+                return _require(self._owner_url, "The job's owner", "server.external_url"), True
             case "{serviceGateway}":
-                return _require(self._gateway, "The service gateway", "services.gateway")
+                return _require(self._gateway, "The service gateway", "services.gateway"), True
         if not is_service_name(name):
             raise RefusedTarget(
                 f"{name[:80]!r} is not a service name: use letters, digits, '_', '.' and '-'."
@@ -72,7 +94,8 @@ class ServiceUrls:
             raise NotBack(
                 f"No instance of the service {name!r} has registered since the start: is one running?"
             )
-        return _require(address, f"The service {name!r}", "services.static")
+        found = _require(address, f"The service {name!r}", "services.static")
+        return found, self._vouched(found)
 
 
 class InvocationDirectory:
@@ -80,11 +103,11 @@ class InvocationDirectory:
 
     def __init__(self, *, known: Directory, http_port: int) -> None:
         self._known = known
-        self._base = f"http://127.0.0.1:{http_port}/v1.0/invoke"
+        self.base = f"http://127.0.0.1:{http_port}/v1.0/invoke"
 
     def address(self, name: str) -> str | None:
         """The base address of service `name`. Raises nothing."""
-        return self._known.address(name) or f"{self._base}/{name}/method"
+        return self._known.address(name) or f"{self.base}/{name}/method"
 
     def awaits_instances(self, name: str) -> bool:
         """Never: the sidecar resolves instances itself."""

@@ -23,6 +23,7 @@ from scheduler_service.transport.resolver import SystemResolver
 from scheduler_service.transport.sender import HttpSender
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
+from tests.unit.transport.servers import vouch_for_all
 
 HEADERS = (
     ("Idempotency-Key", "6f1f7d0c-1-0"),
@@ -128,6 +129,7 @@ async def compare(port: int, seconds: float) -> None:
             gateway=None,
             system={},
             clock=ManualClock(),
+            vouched=vouch_for_all,
         )
         request = OutboundRequest("POST", url, HEADERS, BODY, trace="0af7651916cd43dd8448eb211c80319c")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_service import app
-from scheduler_service.app.builders import admit_of, egress_of, log_egress
+from scheduler_service.app.builders import admit_of, egress_of, log_egress, vouched_of
 from scheduler_service.settings import Loaded, load_settings
 from scheduler_service.transport.errors import RefusedTarget
 
@@ -75,3 +75,17 @@ async def test_only_a_key_vouches_for_an_instance_on_a_private_address(anyio_bac
     with pytest.raises(RefusedTarget):
         await allowed("http://127.0.0.1")
     assert admit_of(load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})) is None
+
+
+def test_who_vouches_for_a_service() -> None:
+    """A key for every address; without one the settings for theirs, and the node for its sidecar's."""
+    static = {"PUNCTUAL_SERVICES__STATIC": '{"oa": ["http://10.0.0.7:8080/base/", "http://oa.test"]}'}
+    vouched = vouched_of(load_settings({}, static), "http://127.0.0.1:3500/v1.0/invoke")
+    assert vouched("http://10.0.0.7:8080/base")
+    assert vouched("http://oa.test")
+    assert vouched("http://127.0.0.1:3500/v1.0/invoke/any/method")
+    assert not vouched("http://127.0.0.1:3500/v1.0/state")
+    assert not vouched("http://oa.test:81")
+    assert not vouched_of(load_settings({}, static))("http://127.0.0.1:3500/v1.0/invoke/any/method")
+    keyed = load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})
+    assert vouched_of(keyed)("http://rebind.test")

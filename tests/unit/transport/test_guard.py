@@ -20,7 +20,10 @@ def refuses(policy: EgressPolicy, text: str, host: str = "name.test") -> bool:
 @pytest.mark.parametrize(
     "text",
     ["169.254.169.254", "169.254.0.1", "fe80::1", "fd00:ec2::254", "100.100.100.200", "192.0.0.192",
-     "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"],
+     "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1",
+     "::ffff:0:169.254.169.254", "::169.254.169.254", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:a9fe:a9:fe00::",
+     "2001:0:a9fe:a9fe::1", "2001:0:808:808::5601:5601", "2001:db8::5efe:169.254.169.254",
+     "2001:db8::200:5efe:169.254.169.254"],
 )  # fmt: skip
 def test_metadata_and_link_local_are_always_refused(text: str) -> None:
     """No setting opens metadata and link-local addresses (SPEC section 9)."""
@@ -29,8 +32,10 @@ def test_metadata_and_link_local_are_always_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["::ffff:127.0.0.1", "64:ff9b::10.0.0.1", "2002:c0a8:101::1", "2001:0:7f00:1::", "::127.0.0.1"]
-)
+    "text",
+    ["::ffff:127.0.0.1", "64:ff9b::10.0.0.1", "2002:c0a8:101::1", "2001:0:7f00:1::", "::127.0.0.1",
+     "::ffff:0:127.0.0.1", "::ffff:0:10.0.0.1", "2606:4700::5efe:127.0.0.1", "2606:4700::200:5efe:10.0.0.1"],
+)  # fmt: skip
 def test_translated_forms_are_refused_whatever_the_settings(text: str) -> None:
     """A mapped or translated form of an address that is not public is refused even where that is allowed."""
     assert refuses(OPEN, text)
@@ -46,6 +51,12 @@ def test_private_ranges_need_an_entry(text: str) -> None:
     assert not refuses(EgressPolicy(allow=["name.test"], deny=[]), text)
     assert not refuses(EgressPolicy(allow=["*.test"], deny=[]), text)
     assert refuses(EgressPolicy(allow=["other.test", "*.name.test"], deny=[]), text)
+
+
+@pytest.mark.parametrize("text", ["fd12::5efe:8.8.8.8", "fd12::200:5efe:8.8.8.8"])
+def test_a_public_address_inside_opens_no_private_one(text: str) -> None:
+    """The tunnel's own address is judged as well."""
+    assert refuses(DEFAULT, text)
 
 
 def test_deny_wins() -> None:
@@ -83,5 +94,6 @@ def test_wrapping_never_opens(address: object) -> None:
     """What is refused bare is refused in every translated form."""
     number = int(address)  # type: ignore[call-overload]
     if refuses(DEFAULT, str(address)):
-        for wrapped in (0xFFFF << 32 | number, 0x64FF9B << 96 | number, 0x2002 << 112 | number << 80):
+        forms = (0xFFFF << 32, 0xFFFF << 48, 0x64FF9B << 96, 0x2606 << 112 | 0x5EFE << 32)
+        for wrapped in (*(form | number for form in forms), 0x2002 << 112 | number << 80):
             assert DEFAULT.refuse_address("name.test", ip_address(wrapped.to_bytes(16)))

@@ -4,8 +4,15 @@ import pytest
 
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget, TransportError
 from scheduler_service.transport.redirects import write_url
-from scheduler_service.transport.service_urls import ServiceUrls
+from scheduler_service.transport.service_urls import Directory, ServiceUrls
 from tests.static_directory import StaticDirectory
+from tests.unit.transport.servers import vouch_for_all
+
+
+def located_by(directory: Directory) -> ServiceUrls:
+    """Services alone, with neither owner nor gateway."""
+    return ServiceUrls(directory=directory, owner_url=None, gateway=None, vouched=vouch_for_all)
+
 
 SERVICES = ServiceUrls(
     directory=StaticDirectory(
@@ -13,8 +20,11 @@ SERVICES = ServiceUrls(
     ),
     owner_url="http://127.0.0.1:8000",
     gateway="http://gw.test/in",
+    vouched=vouch_for_all,
 )
-EMPTY = ServiceUrls(directory=StaticDirectory(addresses={}), owner_url=None, gateway=None)
+EMPTY = ServiceUrls(
+    directory=StaticDirectory(addresses={}), owner_url=None, gateway=None, vouched=vouch_for_all
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +40,7 @@ EMPTY = ServiceUrls(directory=StaticDirectory(addresses={}), owner_url=None, gat
 )
 def test_forms(url: str, reached: str) -> None:
     """A name, the owner's short form, and the two placeholders."""
-    assert write_url(SERVICES.locate(url)) == reached
+    assert write_url(SERVICES.locate(url).target) == reached
 
 
 @pytest.mark.parametrize(
@@ -64,12 +74,14 @@ class Returning:
 
 def test_who_may_come_back_is_told_apart() -> None:
     """After a start an instance may live that has not registered anew; nobody else is waited for."""
-    services = ServiceUrls(directory=Returning(), owner_url=None, gateway=None)
+    services = located_by(Returning())
     for _ in range(2):
         with pytest.raises(NotBack):
             services.locate("service://oa/x")
-    assert write_url(services.locate("service://oa/x")) == "http://oa.test/x"
-    gone = ServiceUrls(directory=Returning(is_awaited=False), owner_url=None, gateway=None)
+    assert write_url(services.locate("service://oa/x").target) == "http://oa.test/x"
+    gone = ServiceUrls(
+        directory=Returning(is_awaited=False), owner_url=None, gateway=None, vouched=vouch_for_all
+    )
     with pytest.raises(NoInstance) as raised:
         gone.locate("service://oa/x")
     assert not isinstance(raised.value, NotBack)
@@ -90,7 +102,32 @@ def test_refused(url: str) -> None:
 def test_a_name_is_never_an_address() -> None:
     """A directory is not even asked for a name that could be an address."""
     services = ServiceUrls(
-        directory=StaticDirectory(addresses={"10.0.0.1": "http://x.test"}), owner_url=None, gateway=None
+        directory=StaticDirectory(addresses={"10.0.0.1": "http://x.test"}),
+        owner_url=None,
+        gateway=None,
+        vouched=vouch_for_all,
     )
     with pytest.raises(TransportError):
         services.locate("service://10.0.0.1/")
+
+
+def test_who_vouches_for_what_is_reached() -> None:
+    """The settings for the owner and the gateway; for a service's own address, whoever is asked about it."""
+    asked: list[str] = []
+
+    def vouch(address: str) -> bool:
+        asked.append(address)
+        return address == "http://given.test"
+
+    services = ServiceUrls(
+        directory=StaticDirectory(addresses={"oa": "http://registered.test"}),
+        owner_url="http://127.0.0.1:8000",
+        gateway="http://gw.test/in",
+        vouched=vouch,
+    )
+    assert services.locate("service:/x").trusted
+    assert services.locate("service://{serviceGateway}/x").trusted
+    assert not services.locate("service://oa/x").trusted
+    assert services.locate("service://oa/x", "http://given.test").trusted
+    assert not services.locate("service://oa/x", "http://other.test").trusted
+    assert asked == ["http://registered.test", "http://given.test", "http://other.test"]
