@@ -31,14 +31,15 @@ class Home(Protocol):
 
 
 class SqliteHome(msgspec.Struct, frozen=True):
-    """In the folder."""
+    """In the folder. `further`: more settings of the service."""
 
     folder: Path
+    further: dict[str, Any] = {}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Nothing more."""
-        return {}
+        """Nothing more than `further`."""
+        return self.further
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[OpenStore]:
@@ -53,15 +54,16 @@ class SqliteHome(msgspec.Struct, frozen=True):
 
 
 class RedisHome(msgspec.Struct, frozen=True):
-    """In a database of a server; opening it counts as a start."""
+    """In a database of a server; opening it counts as a start. `further`: more settings of the service."""
 
     folder: Path
     address: Address
+    further: dict[str, Any] = {}
 
     @property
     def settings(self) -> dict[str, Any]:
         """Its address."""
-        return {"store.url": str(self.address)}
+        return {"store.url": str(self.address)} | self.further
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[OpenStore]:

@@ -12,10 +12,13 @@ import pytest
 
 from tests.faults.callers import Feedback, Operations
 from tests.faults.homes import SqliteHome
+from tests.faults.lost import SETTINGS as LOSING
+from tests.faults.lost import LostInstance
 from tests.faults.processes import Fleet
 from tests.faults.queued import Queued
 from tests.faults.stories import Sweep
 from tests.faults.sweeping import AT_ONCE, every, survive, sweep_group
+from tests.faults.unclaimed import Unclaimed
 from tests.faults.updated import Updated
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
@@ -53,6 +56,22 @@ async def test_parts_of_a_queue_are_completed_once(
 ) -> None:
     """Claims, renewals, completions and the turns they lead to: no part lost or left behind, none twice."""
     assert await sweep_group(fleet, tmp_path, partial(Queued, qos=qos), first=first, stride=3) > 3
+
+
+@pytest.mark.parametrize("qos", [pytest.param(0, marks=pytest.mark.long), 1])
+@pytest.mark.parametrize("first", every(9, usual=(7,)))
+async def test_a_lost_instance_ends_its_work_once(fleet: Fleet, tmp_path: Path, first: int, qos: int) -> None:
+    """Whenever the scheduler dies: the instance that has the work in hand is missed, and once."""
+    tell = partial(LostInstance, qos=qos)
+    house = partial(SqliteHome, further=LOSING)
+    assert await sweep_group(fleet, tmp_path, tell, first=first, stride=9, house=house) > 0
+
+
+@pytest.mark.parametrize("qos", [pytest.param(0, marks=pytest.mark.long), 1])
+@pytest.mark.parametrize("first", every(9, usual=(8,)))
+async def test_what_nobody_claims_ends_once(fleet: Fleet, tmp_path: Path, first: int, qos: int) -> None:
+    """The end of a queue timeout reaches its job over a crash, and no part is left behind."""
+    assert await sweep_group(fleet, tmp_path, partial(Unclaimed, qos=qos), first=first, stride=9) > 0
 
 
 @pytest.mark.parametrize("qos", [0, 1])

@@ -12,13 +12,17 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from tests.faults.callers import Feedback, Operations
-from tests.faults.homes import RedisHome
+from tests.faults.homes import Home, RedisHome
+from tests.faults.lost import SETTINGS as LOSING
+from tests.faults.lost import LostInstance
 from tests.faults.processes import PATIENCE, Caller, Crashed, Fleet, Run
 from tests.faults.stories import Story, Sweep
 from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, every, sweep_group
 from tests.faults.target import open_target
+from tests.faults.unclaimed import Unclaimed
 from tests.redis_server import SYNCING, RedisServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
@@ -60,6 +64,20 @@ async def test_what_was_answered_counts_once(
     """Reports, creation, triggers with a key, update, pause, destruction: done or not done."""
     tell = STORIES[story]
     assert await sweep_group(fleet, tmp_path, tell, first=first, stride=5, house=redis_house) > 2
+
+
+@pytest.mark.parametrize("first", every(19, usual=(17,)))
+@pytest.mark.parametrize("story", ["lost instance", "unclaimed"])
+async def test_what_is_missed_ends_once(
+    fleet: Fleet, tmp_path: Path, redis_house: House, story: str, first: int
+) -> None:
+    """An instance that has work in hand, and a claim that does not come in time."""
+    tell = {"lost instance": partial(LostInstance, qos=1), "unclaimed": partial(Unclaimed, qos=1)}[story]
+
+    def house(folder: Path) -> Home:
+        return replace(redis_house(folder), further=LOSING)
+
+    assert await sweep_group(fleet, tmp_path, tell, first=first, stride=19, house=house) > 0
 
 
 class Patient(Caller):
