@@ -50,10 +50,11 @@ class Queues(Protocol):
         than after a minute, or its own length where that is less.
         """
 
-    def drop(self, part_id: str, *, is_known: bool = False) -> Awaitable[None]:
+    def drop(self, part_id: str) -> Awaitable[None]:
         """Deletes an ended part whose job does not wait for it.
 
-        `is_known`: its completion was accepted, and so is a repetition; else the lease is lost from now on.
+        The lease is lost from now on, unless its completion was repeated before: what was accepted again
+        stays so.
         """
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:

@@ -37,8 +37,6 @@ class PartDelivery:
         self._clock = clock
         self._log = log
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._accepted: set[str] = set()
-        self._refused: set[str] = set()
 
     @property
     def is_idle(self) -> bool:
@@ -62,16 +60,6 @@ class PartDelivery:
     def deliver_end(self, ended: EndedPart) -> "asyncio.Task[bool]":
         """Delivers the end of a part; the result is whether it had an effect."""
         return self.start(self._deliver_end(ended))
-
-    def accept(self, part_id: str) -> bool:
-        """The completion of a part is accepted though its end is still being delivered.
-
-        False: it is refused already, and a repetition will be, too.
-        """
-        if part_id in self._refused:
-            return False
-        self._accepted.add(part_id)
-        return True
 
     def deliver_claims(self, found: tuple[Leased, ...]) -> None:
         """Tells the jobs who holds their parts from now on."""
@@ -133,14 +121,7 @@ class PartDelivery:
             event = PartEnded(ended.name, ended.end, ended.request, ended.changes)
             reply = await self.deliver(ended.job_id, Command(event))
             if isinstance(reply, (Unchanged, Refusal)):
-                is_known = ended.part_id in self._accepted
-                if not is_known:
-                    self._refused.add(ended.part_id)
-                await self._table.drop(ended.part_id, is_known=is_known)
+                await self._table.drop(ended.part_id)
             return reply
 
-        try:
-            return not isinstance(await self.retry(deliver), (Unchanged, Refusal))
-        finally:
-            self._accepted.discard(ended.part_id)
-            self._refused.discard(ended.part_id)
+        return not isinstance(await self.retry(deliver), (Unchanged, Refusal))

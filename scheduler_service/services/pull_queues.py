@@ -173,8 +173,8 @@ class PullQueues:
         await asyncio.wait({delivering}, timeout=self._effect_seconds)
         if delivering.done() and not delivering.cancelled():
             is_accepted = delivering.result()
-        else:
-            is_accepted = self._delivery.accept(result.part_id)
+        else:  # by repeating it: so it stays accepted, whatever its job says later, over a crash too
+            is_accepted = bool(await self._table.complete(lease, end, self._clock.now().steady))
         return Completed.ACCEPTED if is_accepted else Completed.STALE
 
     async def figures(self, query: QueueQuery) -> list[QueueFigures]:

@@ -98,12 +98,12 @@ class MergedQueues:
         """After a downtime: no lease ends sooner than its whole length from `now`."""
         await all_of([shard.extend(now) for shard in self._shards])
 
-    async def drop(self, part_id: str, *, is_known: bool = False) -> None:
+    async def drop(self, part_id: str) -> None:
         """Removes an ended part in all shards: a part's id does not name its job, and few are dropped.
 
         A shard that is away keeps it until it is back and returns its unacknowledged ends once more.
         """
-        answers = await settle([shard.drop(part_id, is_known=is_known) for shard in self._shards])
+        answers = await settle([shard.drop(part_id) for shard in self._shards])
         if all(isinstance(answer, StoreError) for answer in answers):
             accept(answers)
 

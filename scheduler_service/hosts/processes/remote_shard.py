@@ -226,9 +226,9 @@ class RemoteQueues:
         """Prolongs all leases after a start."""
         return self._worker.call(rpc_methods.EXTEND, now)
 
-    def drop(self, part_id: str, *, is_known: bool = False) -> Awaitable[None]:
+    def drop(self, part_id: str) -> Awaitable[None]:
         """Removes an ended part."""
-        return self._worker.call(rpc_methods.DROP, (part_id, is_known))
+        return self._worker.call(rpc_methods.DROP, part_id)
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         """Ended parts whose job has not acknowledged their end."""

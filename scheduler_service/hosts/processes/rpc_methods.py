@@ -170,7 +170,7 @@ COMPLETE: Method[tuple[str, PartEnd, int], EndedPart | bool] = Method(
 )
 SWEEP: Method[int, Swept] = Method("sweep", int, Swept)
 EXTEND: Method[int, None] = Method("extend", int, None)
-DROP: Method[tuple[str, bool], None] = Method("drop", tuple[str, bool], None)
+DROP: Method[str, None] = Method("drop", str, None)
 ENDED: Method[tuple[str, int], list[EndedPart]] = Method("ended", tuple[str, int], list[EndedPart])
 CHANGED: Method[tuple[str, int], list[ChangedPart]] = Method("changed", tuple[str, int], list[ChangedPart])
 FIGURES: Method[QueueQuery, list[QueueFigures]] = Method("figures", QueueQuery, list[QueueFigures])

@@ -84,7 +84,7 @@ class WorkerService:
                 _handler(rpc_methods.COMPLETE, lambda argument: queues.complete(*argument)),
                 _handler(rpc_methods.SWEEP, queues.sweep),
                 _handler(rpc_methods.EXTEND, queues.extend),
-                _handler(rpc_methods.DROP, lambda argument: queues.drop(argument[0], is_known=argument[1])),
+                _handler(rpc_methods.DROP, queues.drop),
                 _handler(rpc_methods.ENDED, lambda argument: queues.ended(*argument)),
                 _handler(rpc_methods.CHANGED, lambda argument: queues.changed(*argument)),
                 _handler(rpc_methods.FIGURES, queues.figures),

@@ -107,8 +107,8 @@ class RedisQueues:
     def extend(self, now: int) -> Awaitable[None]:
         return self._put(Step((b"extend", b"%d" % now), _read_nothing))
 
-    def drop(self, part_id: str, *, is_known: bool = False) -> Awaitable[None]:
-        return self._put(Step((b"drop", part_id.encode(), b"%d" % is_known), _read_nothing))
+    def drop(self, part_id: str) -> Awaitable[None]:
+        return self._put(Step((b"drop", part_id.encode()), _read_nothing))
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         begin = b"(" + after.encode() if after else b"-"

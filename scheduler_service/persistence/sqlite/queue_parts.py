@@ -189,7 +189,7 @@ def complete_lease(
         return is_known_completion(connection, lease, end)
     part_id, state, until, instance, content, ended, changes = row
     if state == ENDED:
-        return as_said(unpack_end(ended)) == as_said(end)
+        return _repeat(connection, part_id, is_same=as_said(unpack_end(ended)) == as_said(end))
     if until <= now:
         return False
     end = msgspec.structs.replace(end, instance=instance)
@@ -248,9 +248,8 @@ def extend_leases(connection: sqlite3.Connection, now: int) -> None:
     connection.executemany("UPDATE parts SET expires = ? WHERE part_id = ?", waits)
 
 
-def drop_part(connection: sqlite3.Connection, part_id: str, is_known: bool) -> None:
-    if not is_known:
-        forget_completion(connection, part_id)
+def drop_part(connection: sqlite3.Connection, part_id: str) -> None:
+    forget_completion(connection, part_id)
     connection.execute("DELETE FROM parts WHERE part_id = ? AND state = 2", (part_id,))
 
 
@@ -291,6 +290,13 @@ def _reconfigure(connection: sqlite3.Connection, write: ReconfigureParts) -> Non
     if options.specific:
         gone = "AND state = 1 AND instance NOT IN (SELECT value FROM json_each(?))"
         connection.execute(f"UPDATE parts {_FREE} {where} {gone}", (*step, specific))
+
+
+def _repeat(connection: sqlite3.Connection, part_id: str, *, is_same: bool) -> bool:
+    """A completion that is accepted again stays so: without its lease the part cannot take it along."""
+    if is_same:
+        connection.execute("UPDATE parts SET lease = NULL WHERE part_id = ?", (part_id,))
+    return is_same
 
 
 def _end(

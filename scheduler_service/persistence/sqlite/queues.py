@@ -61,8 +61,8 @@ class SqliteQueues:
     def extend(self, now: int) -> Awaitable[None]:
         return self._put(Step(partial(extend_leases, now=now)))  # type: ignore[return-value]
 
-    def drop(self, part_id: str, *, is_known: bool = False) -> Awaitable[None]:
-        return self._put(Step(partial(drop_part, part_id=part_id, is_known=is_known)))  # type: ignore[return-value]
+    def drop(self, part_id: str) -> Awaitable[None]:
+        return self._put(Step(partial(drop_part, part_id=part_id)))  # type: ignore[return-value]
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         return await self._reader.read(lambda connection: read_ended(connection, after, limit))

@@ -172,3 +172,23 @@ async def test_a_completion_stays_accepted_whatever_its_job_replies_later(bench:
     assert await bench.queues.ended("", 9) == []
     assert await process.queues.complete(lease, PartEnd(body=b"1")) is Completed.ACCEPTED
     await process.queues.stop()
+
+
+async def test_a_completion_stays_accepted_over_a_crash(bench: Bench) -> None:
+    """The process that answered is gone when the job no longer waits for the part."""
+    await bench.publish()
+    first = Process(bench, effect_seconds=0.01)
+    await first.start()
+    lease = await first.claim()
+    await first.told(1)
+    first.job.reply = StoreUnavailable("away")
+    assert await first.queues.complete(lease, PartEnd(body=b"1")) is Completed.ACCEPTED
+    await first.queues.stop()
+    second = Process(bench)
+    second.job.reply = Unchanged()
+    await second.start()
+    await second.idle()
+    assert await bench.queues.ended("", 9) == []
+    assert await second.queues.complete(lease, PartEnd(body=b"1")) is Completed.ACCEPTED
+    assert await second.queues.complete(lease, PartEnd(body=b"2")) is Completed.LOST
+    await second.queues.stop()

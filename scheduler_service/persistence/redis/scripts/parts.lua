@@ -275,7 +275,11 @@ function writes.complete()
   if not part then
     return redis.call('HGET', key('parts:completed'), lease) == asked.digest and 'known' or 'lost'
   end
-  if part.state == 'ended' then return 'before' .. part.finish end
+  if part.state == 'ended' then
+    if redis.call('HGET', key('parts:completed'), lease) ~= asked.digest then return 'before' .. part.finish end
+    change(part, { lease = '' }) -- without it the part cannot take along what was accepted again
+    return 'known'
+  end
   if tonumber(part.ends) <= now then return 'lost' end
   if part.state == 'cancelled' then
     delete(part)
@@ -380,9 +384,9 @@ function writes.extend()
 end
 
 function writes.drop()
-  local part, is_known = read_part(take()), take() == '1'
+  local part = read_part(take())
   if part and part.state == 'ended' then
-    if not is_known then redis.call('HDEL', key('parts:completed'), part.lease) end
+    redis.call('HDEL', key('parts:completed'), part.lease)
     delete(part)
   end
   return ''

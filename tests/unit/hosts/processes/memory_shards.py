@@ -114,8 +114,8 @@ class Calls:
     async def extend(self, now: int) -> None:
         return await self._make("extend", partial(self._queues.extend, now))
 
-    async def drop(self, part_id: str, *, is_known: bool = False) -> None:
-        return await self._make("drop", partial(self._queues.drop, part_id, is_known=is_known))
+    async def drop(self, part_id: str) -> None:
+        return await self._make("drop", partial(self._queues.drop, part_id))
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         return await self._make("ended", partial(self._queues.ended, after, limit))
