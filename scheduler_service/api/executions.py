@@ -13,14 +13,17 @@ from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, absent, invalid, refuse, succeed
+from scheduler_service.api.shapes import show_queued_parts
 from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy, parse_execution_id
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.records import Exchange
+from scheduler_service.engine.status import Queued, find_queued_parts
 from scheduler_service.language.values import as_json
 from scheduler_service.persistence.history.queries import ExecutionQuery, Wire
 from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
 
 ALL_STATES = tuple(JobState)
 OUTCOMES: Mapping[str, ExecutionState] = {
@@ -47,7 +50,8 @@ async def list_executions_of_job(request: ApiRequest) -> Response:
 async def read_execution(request: ApiRequest) -> Response:
     """`GET /executions/{executionId}`: every attempt, step, check, feedback and notification."""
     behind = await catch_up(request)
-    return succeed(await find_execution(request, request.path["executionId"], behind), warnings=behind)
+    execution = await find_execution(request, request.path["executionId"], behind)
+    return succeed(await _with_queue(request, execution), warnings=behind)
 
 
 async def read_log(request: ApiRequest) -> Response:
@@ -110,6 +114,28 @@ async def find_execution(request: ApiRequest, execution_id: str, behind: Sequenc
     if found is None:
         raise _not_found(execution_id, behind)
     return found
+
+
+async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:
+    """The execution, its attempts with `queue`: what the running one waits for, as the job's state says."""
+    given = execution["attempts"]
+    assert isinstance(given, list)
+    attempts: list[Wire] = [{**attempt, "queue": None} for attempt in given]
+    parsed = parse_execution_id(request.path["executionId"])
+    is_running = execution["state"] == ExecutionState.PROCESSING
+    if attempts and parsed and is_running and request.deps.queues is not None:
+        queued = await _find_queued(request, str(execution["jobId"]), *parsed)
+        attempts[-1]["queue"] = None if queued is None else show_queued_parts(queued)
+    return {**execution, "attempts": attempts}
+
+
+async def _find_queued(request: ApiRequest, job_id: str, uid: str, number: int) -> Queued | None:
+    """What is in a queue; None too where the job cannot be read: the history is shown all the same."""
+    try:
+        job = await request.deps.read_job(write_job_key(request.caller.tenant, job_id))
+    except StoreError:
+        return None
+    return None if job is None else find_queued_parts(job, uid, number)
 
 
 async def _list(request: ApiRequest, job_id: str | None) -> Response:

@@ -11,6 +11,7 @@ from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.services import Service
+from scheduler_service.engine.status import Queued
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.services.instances import Instance
 from scheduler_service.timing.preview import Preview, Shown
@@ -29,6 +30,18 @@ OPTIONS = (
 )
 _LATEST = msgspec.json.Decoder(Latest | None)
 _FIELDS = {field.alias or name: field for name, field in JobDefinition.model_fields.items()}
+
+
+def show_queued_parts(queued: Queued) -> dict[str, Any]:
+    """What an attempt has in a queue."""
+    return {
+        "step": queued.step,
+        "name": queued.queue,
+        "parts": queued.unclaimed + queued.claimed + queued.ended,
+        "unclaimed": queued.unclaimed,
+        "claimed": queued.claimed,
+        "ended": queued.ended,
+    }
 
 
 def job_line(entry: CatalogueEntry) -> dict[str, Any]:

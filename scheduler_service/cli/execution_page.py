@@ -95,6 +95,8 @@ def show_execution(execution: Wire) -> None:
 
 
 def _show_attempt(attempt: Wire) -> None:
+    if attempt.get("queue"):
+        print(text_of(f"  {_describe_queue(attempt['queue'])}"))
     if attempt["steps"]:
         has_instance = any(step.get("instance") for step in attempt["steps"])
         show_rows(attempt["steps"], (*STEPS, INSTANCE) if has_instance else STEPS, indent=2)
@@ -183,6 +185,18 @@ def _describe_attempt(attempt: Wire, number: int) -> str:
     parts = (outcome, attempt.get("message"), retry and f"again in {retry}")
     text = "; ".join(part for part in parts if part)
     return text_of(f"attempt {number} (requestCounts {attempt['requestCounts']}): {text}")
+
+
+def _describe_queue(queue: Wire) -> str:
+    """`step 0 in queue work: 2 of 3 parts wait for a claim, 1 is claimed`."""
+    parts = queue["parts"]
+    of = "the part waits" if parts == 1 else f"{queue['unclaimed']} of {parts} parts wait"
+    said = [
+        f"{of} for a claim" if queue["unclaimed"] else "",
+        f"{queue['claimed']} claimed" if queue["claimed"] else "",
+        f"{queue['ended']} ended" if queue["ended"] else "",
+    ]
+    return f"step {queue['step']} in queue {queue['name']}: {', '.join(text for text in said if text)}"
 
 
 def _number(index: int, part: int | None) -> str:

@@ -2,7 +2,15 @@
 
 import msgspec
 
-from scheduler_service.domain.document import Calling, CheckWaiting, Context, Document, Latest, Retrying
+from scheduler_service.domain.document import (
+    Calling,
+    CheckWaiting,
+    Context,
+    Document,
+    Latest,
+    PartsQueued,
+    Retrying,
+)
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.engine.decision import Job
@@ -81,6 +89,32 @@ def find_state(job: Job, uid: str, execute_number: int) -> ExecutionState | None
         return None
     known = [run for run in (*head.opens, head.latest) if run and run.execute_number == execute_number]
     return known[0].state if known else None
+
+
+class Queued(msgspec.Struct, frozen=True, gc=False):
+    """How many parts of step `step` are in `queue`: not claimed, or no more; claimed; ended."""
+
+    step: int
+    queue: str
+    unclaimed: int
+    claimed: int
+    ended: int
+
+
+def find_queued_parts(job: Job, uid: str, execute_number: int) -> Queued | None:
+    """What an execution waits for in a queue; None: it does not, or the job does not have it."""
+    document = job.document
+    if document is None or document.head.uid != uid:
+        return None
+    context = document.contexts.get(execute_number)
+    phase = None if context is None else context.phase
+    if not isinstance(phase, PartsQueued):
+        return None
+    ended = sum(end is not None for end in phase.ends)
+    claimed = sum(
+        bool(holder) and end is None for holder, end in zip(phase.holders, phase.ends, strict=False)
+    )
+    return Queued(phase.step, phase.queue, len(phase.ends) - ended - claimed, claimed, ended)
 
 
 def revisions(document: Document) -> frozenset[int]:

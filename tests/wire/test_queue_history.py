@@ -1,5 +1,7 @@
 """The history of work that went through a queue (SPEC sections 10 and 13)."""
 
+from typing import Any
+
 import pytest
 
 from tests.wire.queue_work import claim, complete, create, trigger
@@ -59,6 +61,55 @@ async def test_who_had_a_part_and_who_lost_it_is_told() -> None:
         log = data_of(await world.client.get(f"/executions/{execution}/log"))["items"]
         texts = [line["text"] for line in log if line["kind"] == "lease"]
         assert texts == ["claimed: w1", "lost: w1", "claimed: w2"]
+
+
+async def test_work_that_nobody_has_claimed_is_shown_as_such() -> None:
+    """How many parts wait for a claim, and how many are claimed; the log says where they wait."""
+    async with running() as world:
+        await create(world, {"parallelism": 3}, timeoutSeconds=600)
+        execution = await trigger(world)
+        await world.settle()
+        assert await _queue(world, execution) == {
+            "step": 0, "name": "work", "parts": 3, "unclaimed": 3, "claimed": 0, "ended": 0,
+        }  # fmt: skip
+        log = data_of(await world.client.get(f"/executions/{execution}/log"))["items"]
+        (line,) = [line for line in log if line["kind"] == "queue"]
+        assert (line["text"], line["step"]) == ("3 parts wait in queue work for a claim each", 0)
+        items = [(await claim(world, f"w{number}"))[0] for number in range(2)]
+        await world.settle()
+        data_of(await complete(world, items[0]["lease"]))
+        await world.settle()
+        found = await _queue(world, execution)
+        assert found is not None
+        assert (found["unclaimed"], found["claimed"], found["ended"]) == (1, 1, 1)
+        data_of(await complete(world, items[1]["lease"]))
+        (last,) = await claim(world, "w2")
+        data_of(await complete(world, last["lease"]))
+        await world.ended(execution)
+        assert await _queue(world, execution) is None
+
+
+async def test_a_lost_lease_leaves_its_part_unclaimed() -> None:
+    """It waits for the next claim."""
+    async with running() as world:
+        await create(world, {"leaseSeconds": 10, "unexpectedRetryDelaySeconds": 0}, timeoutSeconds=600)
+        execution = await trigger(world)
+        await claim(world, "w1")
+        await world.advance(10)
+        found = await _queue(world, execution)
+        assert found is not None
+        assert (found["unclaimed"], found["claimed"]) == (1, 0)
+        log = data_of(await world.client.get(f"/executions/{execution}/log"))["items"]
+        assert [line["text"] for line in log if line["kind"] == "queue"] == [
+            "waits in queue work for a claim"
+        ]
+
+
+async def _queue(world: World, execution: str) -> dict[str, Any] | None:
+    """What the execution's attempt has in a queue."""
+    (attempt,) = data_of(await world.client.get(f"/executions/{execution}"))["attempts"]
+    found: dict[str, Any] | None = attempt["queue"]
+    return found
 
 
 async def _leases(world: World, execution: str) -> list[tuple[str, str, str]]:

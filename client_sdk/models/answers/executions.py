@@ -70,8 +70,19 @@ class LeaseLine(AnswerModel):
     at: AwareDatetime
 
 
+class QueuedParts(AnswerModel):
+    """What an attempt has in the queue `name`: so many of `parts` are `unclaimed`, `claimed`, `ended`."""
+
+    step: int
+    name: str
+    parts: int
+    unclaimed: int
+    claimed: int
+    ended: int
+
+
 class Attempt(AnswerModel):
-    """One run through the chain."""
+    """One run through the chain. `queue`: None where no step of it is in a queue now."""
 
     request_counts: int
     started_at: AwareDatetime | None
@@ -81,6 +92,7 @@ class Attempt(AnswerModel):
     checks: list[dict[str, Any]]
     feedback: list[dict[str, Any]]
     leases: list[LeaseLine] = Field([])
+    queue: QueuedParts | None = None
 
 
 class Told(AnswerModel):

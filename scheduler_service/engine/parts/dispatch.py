@@ -29,6 +29,8 @@ from scheduler_service.engine.turn_state import TurnState, replace
 SERIALS = 1 << 20
 """How many serials for calls and searches each step of an attempt has."""
 FEEDBACK = "schedulingFeedbackUrl"
+QUEUE = "queue"
+"""The kind of a line in the log of an execution: work begins to wait in a queue."""
 _SERVICE = re.compile(r"service://([^{}/?#]+)", re.IGNORECASE)
 
 
@@ -236,6 +238,13 @@ def _publish(
     phase = PartsQueued(step.index, queue, request.url, turn.now.wall, awaited, verdicts)
     turn.change_context(run, phase=phase, deadline=latest_end(turn, run, options))
     turn.effects.append(PublishParts(tuple(made)))
+    waits = f"waits in queue {queue} for a claim"
+    turn.note(
+        run,
+        QUEUE,
+        waits if total == 1 else f"{total} parts wait in queue {queue} for a claim each",
+        step=step.index,
+    )
     return None
 
 

@@ -159,3 +159,22 @@ def test_a_step_of_a_service_names_its_instance(capsys: pytest.CaptureFixture[st
     assert "INSTANCE" not in capsys.readouterr().out.upper()
     show_execution(EXECUTION | {"attempts": [attempt | {"steps": steps}]})
     assert "shop-1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("parts", "unclaimed", "claimed", "ended", "line"),
+    [
+        (1, 1, 0, 0, "step 0 in queue work: the part waits for a claim"),
+        (1, 0, 1, 0, "step 0 in queue work: 1 claimed"),
+        (3, 1, 1, 1, "step 0 in queue work: 1 of 3 parts wait for a claim, 1 claimed, 1 ended"),
+    ],
+)
+def test_work_in_a_queue_says_whether_it_is_claimed(
+    capsys: pytest.CaptureFixture[str], parts: int, unclaimed: int, claimed: int, ended: int, line: str
+) -> None:
+    """Its attempt says nothing else as long as no part has ended."""
+    queue = {"step": 0, "name": "work", "parts": parts}
+    queue |= {"unclaimed": unclaimed, "claimed": claimed, "ended": ended}
+    attempt = {**EXECUTION["attempts"][0], "steps": [], "queue": queue}
+    show_execution({**EXECUTION, "attempts": [attempt]})
+    assert f"  {line}\n" in capsys.readouterr().out

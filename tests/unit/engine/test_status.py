@@ -8,7 +8,8 @@ from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import without_params
 from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS, WAITING, follow
-from scheduler_service.engine.status import due, find_state, revisions, summarize
+from scheduler_service.engine.status import Queued, due, find_queued_parts, find_state, revisions, summarize
+from tests.unit.engine.parts.queue_rig import STEP, claimed, end, queued
 from tests.unit.engine.rig import START, STEADY, Rig, program
 
 S = ExecutionState
@@ -101,3 +102,17 @@ def test_parameters_that_are_not_kept() -> None:
     assert (bare.params, bare.params_complete) == (None, False)
     assert without_params(bare) == bare
     assert without_params(rig.execution(2)) == rig.execution(2)
+
+
+def test_the_parts_in_a_queue_are_counted() -> None:
+    """Of this execution and this life alone, while the step is in the queue."""
+    rig = queued(STEP | {"parallelism": 3})
+    assert find_queued_parts(rig.job, "uid", 1) == Queued(0, "work", 3, 0, 0)
+    claimed(rig, 0)
+    claimed(rig, 1)
+    end(rig, 0)
+    assert find_queued_parts(rig.job, "uid", 1) == Queued(0, "work", 1, 1, 1)
+    assert find_queued_parts(rig.job, "uid", 2) is find_queued_parts(rig.job, "else", 1) is None
+    end(rig, 1)
+    end(rig, 2)
+    assert find_queued_parts(rig.job, "uid", 1) is find_queued_parts(Rig().job, "uid", 1) is None
