@@ -17,6 +17,9 @@ MAX_DEPTH = 64
 MAX_SUGGESTIONS = 50
 """Only this many problems get a suggested name: the search for one is slow."""
 
+MAX_LISTED = 1_000
+"""More errors than these are not read one by one: reading 100,000 takes seconds."""
+
 Model = TypeVar("Model", bound=WireModel)
 Path = tuple[str | int, ...]
 
@@ -70,6 +73,10 @@ DEFINITION_HINTS: Mapping[str | int, str] = {
     **dict.fromkeys(_STEP_MEMBERS, "it is a member of a step of request"),
 }
 _FORM_OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
+_MODELS: list[type[WireModel]] = WireModel.__subclasses__()
+KNOWN_NAMES = frozenset(
+    field.alias or name for model in _MODELS for name, field in model.model_fields.items()
+)
 HINTS = {
     "jobId": _FORM_OF_ID,
     "parentJob": _FORM_OF_ID,
@@ -80,20 +87,24 @@ HINTS = {
 }
 
 
-def parse_definition(data: object) -> JobDefinition:
-    """`data`, decoded JSON, as a definition (SPEC section 2). Raises ModelError with all errors."""
-    return parse_model(JobDefinition, data)
+def parse_definition(data: object, *, is_json: bool = False) -> JobDefinition:
+    """`data` as a definition (SPEC section 2). Raises ModelError with all errors. See `parse_model`."""
+    return parse_model(JobDefinition, data, is_json=is_json)
 
 
-def parse_model(model: type[Model], data: object) -> Model:
-    """`data`, decoded JSON, as `model`; members have their names on the wire. Raises ModelError."""
-    foreign = tuple(find_foreign(data))
+def parse_model(model: type[Model], data: object, *, is_json: bool = False) -> Model:
+    """`data`, decoded JSON, as `model`; members have their names on the wire. Raises ModelError.
+
+    `is_json`: it comes from a strict decoder, within 64 levels, so that it can hold nothing but JSON; to look
+    takes a microsecond for each value.
+    """
+    foreign = () if is_json else tuple(find_foreign(data))
     if foreign:
         raise ModelError(foreign)
     try:
         return model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise ModelError(_read_problems(model, error)) from None
+        raise ModelError(_read_all_problems(model, data, error)) from None
 
 
 def find_foreign(value: object, path: Path = ()) -> Iterator[Problem]:
@@ -134,6 +145,33 @@ def _check_text(text: str, path: Path) -> Iterator[Problem]:
 
 def _write_safely(path: Path) -> str:
     return write_pointer(path).encode(errors="replace").decode()
+
+
+def _read_all_problems(model: type[WireModel], data: object, error: ValidationError) -> Iterator[Problem]:
+    """All problems; where there are more than `MAX_LISTED`, those of the first members, and their number."""
+    count = error.error_count()
+    if count <= MAX_LISTED:
+        yield from _read_problems(model, error)
+        return
+    try:
+        model.model_validate(_shorten(data), by_alias=True, by_name=False)
+    except ValidationError as fewer:
+        if fewer.error_count() <= MAX_LISTED:
+            yield from _read_problems(model, fewer)
+    yield Problem(
+        "", "too_many", f"there are {count} errors; correct those that are listed, and send it again"
+    )
+
+
+def _shorten(value: object) -> object:
+    """`value` with the first members of long arrays and objects, and all that a model knows."""
+    if isinstance(value, list):
+        return [_shorten(item) for item in value[:MAX_SUGGESTIONS]]
+    if not isinstance(value, dict):
+        return value
+    places = enumerate(value.items())
+    kept = (item for place, item in places if place < MAX_SUGGESTIONS or item[0] in KNOWN_NAMES)
+    return {name: _shorten(item) for name, item in kept}
 
 
 def _read_problems(model: type[WireModel], error: ValidationError) -> Iterator[Problem]:

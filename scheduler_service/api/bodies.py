@@ -9,12 +9,17 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from client_sdk.models import ModelError, WireModel, parse_model
+from scheduler_service.api.array_items import NOT_AN_ARRAY, locate, split_array, too_many_items
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, refuse
+from scheduler_service.hosts.large_work import LARGE_BYTES, work_by_size
+from scheduler_service.language.values import is_shallow
 
 MAX_DEPTH = 64
 _DECODER = msgspec.json.Decoder()
-_NOT_AN_ARRAY = "the body must be an array of definitions; one alone goes to POST /jobs/{jobId}"
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+COMMAS_DECODED = 50_000
+WHOLE_MAX = 1 << 20
+"""A longer body is never decoded as a whole: 16 MiB of empty arrays take 400 MiB of memory."""
 Model = TypeVar("Model", bound=WireModel)
 
 
@@ -40,21 +45,37 @@ def read_json(body: bytes) -> object:
     Raises ApiProblem: 400 for invalid JSON, 422 for numbers out of range and more than 64 levels.
     """
     value = _decode(body)
-    if not _is_shallow(body, value, MAX_DEPTH):
+    if not is_shallow(value, _brackets(body), levels=MAX_DEPTH):
         raise _too_deep()
     return value
 
 
-def read_items(body: bytes) -> list[bytes]:
+async def read_json_by_size(body: bytes) -> object:
+    """As `read_json`; a large body is read beside the loop."""
+    return await work_by_size(len(body), lambda: read_json(body))
+
+
+async def check_object(body: bytes) -> None:
+    """Checks that `body` is a JSON object, a large one beside the loop. Raises ApiProblem (400, 422)."""
+    await work_by_size(len(body), lambda: _check_object(body))
+
+
+def read_items(body: bytes, *, most: int, longest: int) -> list[bytes]:
     """The texts of an array's items; whether each is valid JSON is not checked.
 
-    Raises ApiProblem: 400 for invalid JSON, 422 for what is not an array.
+    Raises ApiProblem: 400 for invalid JSON, 422 for what is not an array or has more than `most` items, 413
+    for an item of more than `longest` bytes.
     """
+    if body.count(b",", 0, longest) > COMMAS_DECODED or len(body) > longest:
+        return split_array(body, most=most, longest=longest)
     try:
-        return [bytes(item) for item in _ITEMS.decode(body)]
+        items = [bytes(item) for item in _ITEMS.decode(body)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         read_json(body)
-    raise invalid("", "type", _NOT_AN_ARRAY)
+        raise invalid("", "type", NOT_AN_ARRAY) from None
+    if len(items) > most:
+        raise too_many_items(most)
+    return items
 
 
 def read_each(body: bytes, items: Iterable[bytes]) -> Iterator[object]:
@@ -62,22 +83,22 @@ def read_each(body: bytes, items: Iterable[bytes]) -> Iterator[object]:
 
     Raises ApiProblem at the first item that makes `read_json` refuse `body`.
     """
-    for item in items:
+    for index, item in enumerate(items):
         try:
             value = _decode(item)
-        except ApiProblem:
-            read_json(body)  # raises with the place in `body`, or for an earlier error
-            raise
-        if not _is_shallow(item, value, MAX_DEPTH - 1):
-            read_json(body)
-            raise _too_deep()
+            if not is_shallow(value, _brackets(item), levels=MAX_DEPTH - 1):
+                raise _too_deep()
+        except ApiProblem as problem:
+            if len(body) <= WHOLE_MAX:
+                read_json(body)  # raises with the place in `body`, or for an earlier error
+            raise locate(problem, index) from None
         yield value
 
 
 def read_model(model: type[Model], value: object) -> Model:
     """`value`, decoded JSON, as `model`. Raises ApiProblem (422) with all that is wrong."""
     try:
-        return parse_model(model, value)
+        return parse_model(model, value, is_json=True)
     except ModelError as error:
         raise invalid_all(error.problems) from None
 
@@ -124,22 +145,20 @@ def _decode(body: bytes) -> object:
     return value
 
 
-def _is_shallow(text: bytes, value: object, levels: int) -> bool:
-    """Whether `value`, decoded from `text`, has at most `levels`; a text with fewer brackets has not more."""
-    return text.count(b"[") + text.count(b"{") <= levels or _is_flat(value, levels)
+def _check_object(body: bytes) -> None:
+    if not isinstance(read_json(body), dict):
+        raise invalid("", "type", "the body must be a JSON object")
 
 
-def _is_flat(value: object, levels: int) -> bool:
-    if not isinstance(value, dict | list):
-        return True
-    if levels == 0:
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return all(_is_flat(item, levels - 1) for item in inner)
+def _brackets(text: bytes) -> int:
+    """A text of so many opening brackets is nested at most as deep."""
+    return text.count(b"[") + text.count(b"{")
 
 
 def _explain(body: bytes, said: str) -> str:
-    """What is wrong with a refused body, as text for people, with its place."""
+    """What is wrong with a refused body, as text for people, with its place; in short for a large one."""
+    if len(body) > LARGE_BYTES:
+        return said
     try:
         json.loads(body.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:

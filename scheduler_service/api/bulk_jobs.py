@@ -1,15 +1,14 @@
 """Many definitions at once: each is created, updated or refused on its own (SPEC section 10)."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 from starlette.responses import Response
 
-from scheduler_service.api.bodies import read_each, read_items, read_json
+from scheduler_service.api.bodies import read_each, read_items
 from scheduler_service.api.creators import keep_creator
 from scheduler_service.api.definitions import (
     CheckedDefinition,
@@ -26,7 +25,6 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import (
     ApiProblem,
     Flaw,
-    invalid,
     refused,
     store_problem,
     succeed,
@@ -34,23 +32,19 @@ from scheduler_service.api.responses import (
 )
 from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
+from scheduler_service.hosts.large_work import Slices, work_by_size
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 
 MAX_DEFINITIONS = 1_000
-SLICE = 50
-"""The number of definitions that are checked before other requests run."""
-
 Result = dict[str, Any]
 
 
 async def create_jobs(request: ApiRequest) -> Response:
     """`POST /jobs`: each definition on its own; one result per item, in order."""
     raw = await request.body(request.deps.array_bytes)
-    texts = read_items(raw)
-    if len(texts) > MAX_DEFINITIONS:
-        message = f"{len(texts)} definitions are too many; send at most {MAX_DEFINITIONS} at once"
-        raise invalid("", "range", message)
+    longest = request.deps.body_bytes
+    texts = await work_by_size(len(raw), lambda: read_items(raw, most=MAX_DEFINITIONS, longest=longest))
 
     async def work() -> dict[str, list[Result]]:
         return {"items": await _BulkJobs(request, raw, texts).create()}
@@ -94,22 +88,24 @@ class _BulkJobs:
 
     async def _warn_of_names(self) -> None:
         """Adds the warnings about host names, which are looked up once for the whole array."""
-        refused = await find_refused_names(self._deps, self._raw)
+        refused = await find_refused_names(self._deps, *self._texts)
         for index, result in self._results.items() if refused else ():
             if result["status"] != "refused":
-                found = warn_of_names(self._texts[index], refused)
+                found = await warn_of_names(self._texts[index], refused)
                 result["warnings"] = [*result["warnings"], *map(write_flaw, found)]
 
     async def _share(self, offload: Offload) -> None:
         """Offers other processes their jobs, and creates its own at the same time."""
-        values = read_each(self._raw, self._texts)
-        by = self._request.creator
-        found = [read_unchecked(by, text, value) for text, value in zip(self._texts, values, strict=True)]
+        found = await work_by_size(len(self._raw), self._read_unchecked)
         self._is_json = True
         indexes = _find_others(found, offload)
         rest = sorted(set(range(len(found))).difference(indexes.values()))
         texts = {job_id: found[index].text for job_id, index in indexes.items()}
         await asyncio.gather(self._offer(offload, texts, indexes), self._create(rest))
+
+    def _read_unchecked(self) -> list[UncheckedDefinition]:
+        values, by = read_each(self._raw, self._texts), self._request.creator
+        return [read_unchecked(by, text, value) for text, value in zip(self._texts, values, strict=True)]
 
     async def _offer(self, offload: Offload, texts: Mapping[str, bytes], indexes: Mapping[str, int]) -> None:
         for job_id, reply in (await offload.offer(texts, self._owner)).items():
@@ -121,10 +117,10 @@ class _BulkJobs:
     async def _create(self, indexes: Sequence[int]) -> None:
         """Checks the definitions at `indexes`, all of them before any is created."""
         valid: list[tuple[int, CheckedDefinition]] = []
-        for count, index in enumerate(indexes):
-            if count % SLICE == 0:
-                await asyncio.sleep(0)
-            checked = self._check(index)
+        slices = Slices()
+        for index in indexes:
+            await slices.pause(len(self._texts[index]))
+            checked = await self._check(index)
             if checked is not None:
                 valid.append((index, checked))
         replies = await self._deps.create_all([checked.definition for _, checked in valid], self._owner)
@@ -135,22 +131,22 @@ class _BulkJobs:
                 else _conclude(checked.job_id, reply, checked.warnings)
             )
 
-    def _check(self, index: int) -> CheckedDefinition | None:
+    async def _check(self, index: int) -> CheckedDefinition | None:
         """None: it is refused, and its result says why."""
         text = self._texts[index]
         try:
-            return self._checks.find(text) or self._check_in_full(text)
+            return self._checks.find(text) or await self._check_in_full(text)
         except ApiProblem as problem:
             if not self._is_json:
                 raise
-            self._results[index] = _refuse(id_of(msgspec.json.decode(text)), problem)
+            self._results[index] = _refuse(id_of(text), problem)
             return None
 
-    def _check_in_full(self, text: bytes) -> CheckedDefinition:
+    async def _check_in_full(self, text: bytes) -> CheckedDefinition:
         if not self._is_json:
-            read_json(self._raw)
+            await work_by_size(len(self._raw), lambda: deque(read_each(self._raw, self._texts), maxlen=0))
             self._is_json = True
-        return self._checks.check(text)
+        return await self._checks.check(text)
 
     async def _go_on(self, index: int, checked: CheckedDefinition, reply: Reply | StoreError) -> Result:
         """The job exists with another definition: perhaps only of another creator; else it is replaced."""

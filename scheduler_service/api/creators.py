@@ -34,4 +34,4 @@ async def keep_creator(
     by = Creator(stored.creator, stored.creator_name)
     if by == request.creator:
         return checked
-    return check_posted(request.deps, raw, request.path.get("jobId"), by)
+    return await check_posted(request.deps, raw, request.path.get("jobId"), by)

@@ -10,6 +10,7 @@ from scheduler_service.api.definitions import Creator, check_posted
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.responses import ApiProblem, Flaw, invalid, invalid_all
+from scheduler_service.hosts.large_work import Slices
 from scheduler_service.services.registry import TimerDeclaration, digest_of
 
 MAX_TIMERS = 1_000
@@ -23,7 +24,7 @@ _BODY = msgspec.json.Decoder(_Body)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def read_declaration(
+async def read_declaration(
     deps: ApiDependencies,
     service: str,
     raw: bytes,
@@ -42,7 +43,7 @@ def read_declaration(
     digest = digest_of(text)
     if digest == current_digest:
         return TimerDeclaration(digest), ()
-    kept, warnings = _check_timers(deps, text, values, service)
+    kept, warnings = await _check_timers(deps, text, values, service)
     return TimerDeclaration(digest, kept), warnings
 
 
@@ -54,9 +55,11 @@ async def add_name_warnings(
     refused = {} if text is None else await find_refused_names(deps, text)
     if text is None or not refused:
         return warnings
-    found = [
-        _below(index, warn_of_names(bytes(item), refused)) for index, item in enumerate(_ITEMS.decode(text))
-    ]
+    found = []
+    slices = Slices()
+    for index, item in enumerate(map(bytes, _ITEMS.decode(text))):
+        await slices.pause(len(item))
+        found.append(_below(index, await warn_of_names(item, refused)))
     return (*warnings, *chain.from_iterable(found))
 
 
@@ -80,7 +83,7 @@ def size_of_timers(raw: bytes) -> int:
         return 0
 
 
-def _check_timers(
+async def _check_timers(
     deps: ApiDependencies, text: bytes, values: Sequence[object], service: str
 ) -> tuple[bytes, tuple[Flaw, ...]]:
     """The text to keep, and the warnings."""
@@ -91,9 +94,11 @@ def _check_timers(
     warnings: list[Flaw] = []
     errors: list[Flaw] = []
     seen: set[str] = set()
-    for index, item in enumerate(_ITEMS.decode(text)):
+    slices = Slices()
+    for index, item in enumerate(map(bytes, _ITEMS.decode(text))):
+        await slices.pause(len(item))
         try:
-            checked = check_posted(deps, bytes(item), None, Creator(service, service))
+            checked = await check_posted(deps, item, None, Creator(service, service))
         except ApiProblem as problem:
             errors.extend(_below(index, (Problem(**error) for error in problem.errors)))
             continue

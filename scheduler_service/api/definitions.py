@@ -1,6 +1,7 @@
 """From a posted body to a checked definition, with the text that is kept of it."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -16,8 +17,15 @@ from scheduler_service.engine.compile_cache import (
     posted_active,
     read_members,
 )
+from scheduler_service.hosts.large_work import LARGE_BYTES, work_apart
 from scheduler_service.ports.delivery import Definition
 
+
+class _Named(msgspec.Struct, frozen=True, rename="camel"):
+    job_id: Any = None
+
+
+_NAMED = msgspec.json.Decoder(_Named)
 CREATOR = frozenset(("creator", "creatorName"))
 
 
@@ -41,30 +49,34 @@ class CheckedDefinition(msgspec.Struct, frozen=True, gc=False):
     has_creator: bool
 
 
-def check_posted(deps: ApiDependencies, raw: bytes, job_id: str | None, by: Creator) -> CheckedDefinition:
+async def check_posted(
+    deps: ApiDependencies, raw: bytes, job_id: str | None, by: Creator
+) -> CheckedDefinition:
     """Checks `raw`, a definition in JSON; `job_id` is that of the path. Raises ApiProblem (400, 422).
 
     The text is kept as it was posted; `jobId` and the creator are added where they were left out.
     """
-    return DefinitionChecks(deps, by).check(raw, job_id)
+    return await DefinitionChecks(deps, by).check(raw, job_id)
 
 
 class DefinitionChecks:
-    """Checks the definitions of one request, all as of the same moment."""
+    """Checks the definitions of one request, all as of the same moment; a large one beside the loop."""
 
     def __init__(self, deps: ApiDependencies, by: Creator) -> None:
         self._deps = deps
         self._by = by
         self._lookup = BatchLookup(cache=deps.compile_cache, now=deps.clock.now().wall)
 
-    def check(self, raw: bytes, job_id: str | None = None) -> CheckedDefinition:
+    async def check(self, raw: bytes, job_id: str | None = None) -> CheckedDefinition:
         """As `check_posted`."""
+        if len(raw) > LARGE_BYTES:
+            return await work_apart(lambda: self._compile(raw, _read_posted(self._by, raw, job_id)))
         posted = _read_posted(self._by, raw, job_id)
         return self._find(raw, posted) or self._compile(raw, posted)
 
     def find(self, raw: bytes) -> CheckedDefinition | None:
         """As `check`, for a definition whose shape is cached; else None."""
-        return self._find(raw, _read_posted(self._by, raw, None))
+        return None if len(raw) > LARGE_BYTES else self._find(raw, _read_posted(self._by, raw, None))
 
     def _find(self, raw: bytes, posted: "_Posted") -> CheckedDefinition | None:
         found = self._lookup.find(posted.members)
@@ -87,7 +99,8 @@ class DefinitionChecks:
         except DefinitionError as error:
             raise invalid_all(_point(error.problems, value)) from None
         found = CachedDefinition(compiled.program, compiled.warnings, posted_active(parsed))
-        deps.compile_cache.add(posted.members, compiled, active=found.active)
+        if len(raw) <= LARGE_BYTES:  # the cache is the loop's
+            deps.compile_cache.add(posted.members, compiled, active=found.active)
         return _conclude(raw, posted, self._lookup.complete(found))
 
 
@@ -103,12 +116,16 @@ def read_unchecked(by: Creator, raw: bytes, value: object) -> UncheckedDefinitio
     if not isinstance(value, dict):
         return UncheckedDefinition(None, raw)
     added = _left_out(by, None, lambda name: value.get(name) is None)
-    return UncheckedDefinition(id_of(value), add_members(raw, added))
+    job_id = value.get("jobId")
+    return UncheckedDefinition(job_id if isinstance(job_id, str) else None, add_members(raw, added))
 
 
-def id_of(value: object) -> str | None:
-    """`jobId` of a definition, if it is a string."""
-    job_id = value.get("jobId") if isinstance(value, dict) else None
+def id_of(raw: bytes) -> str | None:
+    """`jobId` of a definition in JSON, if it is a string; nothing else of it is read."""
+    try:
+        job_id = _NAMED.decode(raw).job_id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
     return job_id if isinstance(job_id, str) else None
 
 
@@ -147,7 +164,7 @@ def _conclude(raw: bytes, posted: _Posted, found: CachedDefinition) -> CheckedDe
 
 def _parse(value: dict[str, object]) -> JobDefinition:
     try:
-        return parse_definition(value)
+        return parse_definition(value, is_json=True)
     except ModelError as error:
         raise invalid_all(_point(error.problems, value)) from None
 

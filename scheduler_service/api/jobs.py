@@ -46,7 +46,7 @@ async def create_job(request: ApiRequest) -> Response:
     """`POST /jobs/{jobId}`: 201; 200 where the job exists with the same definition."""
     job_id = request.job_id
     raw = await request.body()
-    posted = check_posted(request.deps, raw, job_id, request.creator)
+    posted = await check_posted(request.deps, raw, job_id, request.creator)
     reply = await _create(request, raw, posted)
     warnings = await _warn(request, posted)
     if not isinstance(reply, Taken):
@@ -103,7 +103,7 @@ async def update_job(request: ApiRequest) -> Response:
     """`POST /jobs/{jobId}/update`: replaces the definition, unless `If-Match` names another revision."""
     job_id = request.job_id
     raw = await request.body()
-    posted = check_posted(request.deps, raw, job_id, request.creator)
+    posted = await check_posted(request.deps, raw, job_id, request.creator)
     posted = await keep_creator(request, request.job_key, raw, posted)
     if_match = _revisions_of(header(request.scope, b"if-match"))
     owner = read_owner(request) or None
@@ -134,7 +134,7 @@ async def destroy_job(request: ApiRequest) -> Response:
 async def trigger_job(request: ApiRequest) -> Response:
     """`POST /jobs/{jobId}/trigger`: one execution, now or later; under a known key that execution."""
     job_id = request.job_id
-    raw, _ = await request.json_object()
+    raw = await request.json_text()
     event = Triggered(params=raw, planned_at=_planned_at(request))
     remembered = request.remembered(f"jobs/{job_id}/trigger", raw)
     if remembered is None and request.query["reset"] is not None:
@@ -171,7 +171,7 @@ async def _warn(request: ApiRequest, posted: CheckedDefinition) -> tuple[Flaw, .
     """The warnings about a definition that has just come into force, those about its host names last."""
     text = posted.definition.text
     refused = await find_refused_names(request.deps, text)
-    return (*posted.warnings, *warn_of_names(text, refused)) if refused else posted.warnings
+    return (*posted.warnings, *await warn_of_names(text, refused)) if refused else posted.warnings
 
 
 async def read_definition(request: ApiRequest, entry: CatalogueEntry) -> bytes:

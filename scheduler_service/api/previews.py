@@ -5,7 +5,7 @@ from itertools import accumulate
 from starlette.responses import Response
 
 from client_sdk.models import PreviewRequest, TemplateRequest
-from scheduler_service.api.bodies import read_json, read_model
+from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import invalid, invalid_all, no_job, succeed
@@ -16,6 +16,7 @@ from scheduler_service.engine.compile import below_timer, compile_posted_timer
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.retry import Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview
+from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.preview import COUNT_MAX, preview
 from scheduler_service.timing.timer import Timer
@@ -27,7 +28,7 @@ DEFAULT_COUNT = 10
 async def preview_timer(request: ApiRequest) -> Response:
     """`POST /timers/preview`: a timer as text for people, and its firings."""
     raw = await request.body()
-    posted = read_model(PreviewRequest, read_json(raw))
+    posted = read_model(PreviewRequest, await read_json_by_size(raw))
     try:
         timer = compile_posted_timer(posted.timer, default_zone=request.deps.surroundings.default_zone)
     except DefinitionError as error:
@@ -49,11 +50,11 @@ async def preview_timer(request: ApiRequest) -> Response:
 async def preview_template(request: ApiRequest) -> Response:
     """`POST /templates/preview`: the value of a template, or the 422 that a job would get."""
     raw = await request.body()
-    posted = read_model(TemplateRequest, read_json(raw))
+    posted = read_model(TemplateRequest, await read_json_by_size(raw))
     deps = request.deps
     preview = TemplatePreview(root=posted.root, surroundings=deps.surroundings, now=deps.clock.now().wall)
     try:
-        tried = _try(preview, posted)
+        tried = await work_apart(lambda: _try(preview, posted))  # a short JSONPath may visit much
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
 

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 from client_sdk.models import JOB_ID_FORM
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.bodies import header, read_body, read_json
+from scheduler_service.api.bodies import check_object, header, read_body, read_json_by_size
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
@@ -86,10 +86,16 @@ class ApiRequest:
     async def json_object(self, limit: int | None = None) -> tuple[bytes, dict[str, object]]:
         """The body, a JSON object; no body counts as `{}`. Raises ApiProblem (400, 413, 415, 422)."""
         raw = await self.body(limit) or b"{}"
-        value = read_json(raw)
+        value = await read_json_by_size(raw)
         if not isinstance(value, dict):
             raise invalid("", "type", "the body must be a JSON object")
         return raw, value
+
+    async def json_text(self) -> bytes:
+        """The body, checked as `json_object` does, for who needs no more than its text."""
+        raw = await self.body() or b"{}"
+        await check_object(raw)
+        return raw
 
     def remembered(self, subject: str, raw: bytes) -> Remembered | None:
         """What to keep under the request's Idempotency-Key; None without one. Raises ApiProblem (422)."""

@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration
-from scheduler_service.api.bodies import read_json, read_model
+from scheduler_service.api.bodies import read_json, read_json_by_size, read_model
 from scheduler_service.api.declared_timers import (
     add_name_warnings,
     log_warnings,
@@ -54,7 +54,7 @@ async def put_service(request: ApiRequest) -> Response:
         grace=GRACE if grace is None else round(grace * SECOND),
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
     )
-    timers, warnings = read_declaration(deps, name, raw, posted.timers)
+    timers, warnings = await read_declaration(deps, name, raw, posted.timers)
     known = deps.registry.find(service.tenant, name)
     warnings = await add_name_warnings(deps, timers, warnings)
     registered, is_new = await deps.registry.register(service, timers)
@@ -122,7 +122,7 @@ async def put_instance(request: ApiRequest) -> Response:
     )
     service = deps.registry.find(tenant, name)
     digest = None if service is None else service.digest
-    timers, warnings = read_declaration(deps, name, raw, posted.timers, current_digest=digest)
+    timers, warnings = await read_declaration(deps, name, raw, posted.timers, current_digest=digest)
     warnings = await add_name_warnings(deps, timers, warnings)
     registered, is_new = await deps.registry.announce(instance, timers)
     log_warnings(deps, name, warnings)
@@ -249,7 +249,7 @@ async def read_registration(request: ApiRequest) -> tuple[bytes, dict[str, objec
     if len(raw) > deps.body_bytes and len(raw) - size_of_timers(raw) > deps.body_bytes:
         text = f"the body without its timers is larger than {deps.body_bytes:,} bytes; shorten it"
         raise refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", "too_large", text)
-    value = read_json(raw)
+    value = await read_json_by_size(raw)
     if not isinstance(value, dict):
         raise invalid("", "type", "the body must be a JSON object")
     return raw, value

@@ -28,6 +28,8 @@ OPTIONS = (
     "startPolicy",
     "historyDetail",
 )
+_POSTED = msgspec.json.Decoder(msgspec.defstruct("Posted", [(name, Any, None) for name in OPTIONS]))
+"""Reads the options of a definition, and skips the rest of it."""
 _LATEST = msgspec.json.Decoder(Latest | None)
 _FIELDS = {field.alias or name: field for name, field in JobDefinition.model_fields.items()}
 
@@ -76,15 +78,15 @@ def job_in_full(
         **job_line(entry),
         "pauseReason": pause_reason,
         "definition": msgspec.Raw(text),
-        "options": options_of(msgspec.json.decode(text), defaults),
+        "options": options_of(_POSTED.decode(text), defaults),
     }
 
 
-def options_of(definition: Mapping[str, Any], defaults: Mapping[str, object]) -> dict[str, Any]:
+def options_of(definition: object, defaults: Mapping[str, object]) -> dict[str, Any]:
     """name → value and source: the job's own value, else the effective default (SPEC section 13)."""
     shown: dict[str, Any] = {}
     for name in OPTIONS:
-        own = definition.get(name)
+        own = getattr(definition, name)
         value = own if own is not None else defaults.get(name, _FIELDS[name].default)
         shown[name] = {"value": value, "source": "default" if own is None else "job"}
     return shown

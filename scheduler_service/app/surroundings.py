@@ -15,6 +15,7 @@ from scheduler_service.engine.compile import Compiled, compile_definition, compi
 from scheduler_service.engine.compile_cache import CompileCache, posted_active, read_members
 from scheduler_service.engine.posting import find_refused
 from scheduler_service.engine.program import Program, Surroundings
+from scheduler_service.hosts.large_work import LARGE_BYTES, work_apart
 from scheduler_service.settings import Settings
 from scheduler_service.settings.model import Defaults
 from scheduler_service.settings.sources import read_env_file
@@ -71,21 +72,26 @@ class Compiler:
         """A definition on its way in. Raises DefinitionError."""
         return compile_definition(self._fill(definition), surroundings)
 
-    def stored(self, text: bytes) -> Program:
-        """A definition from the store, perhaps of an earlier version.
+    async def stored(self, text: bytes) -> Program:
+        """A definition from the store, perhaps of an earlier version; a large one beside the loop.
 
         Raises DefinitionError, ModelError: it is refused by this version.
         """
+        if len(text) > LARGE_BYTES:
+            return await work_apart(lambda: self._compile_stored(text)[1].program)
         members = read_members(text) or {}
         cached = self.compile_cache.find(members)
         if cached is not None:
             return cached.program
-        definition = parse_definition(msgspec.json.decode(text))
-        system = any(step.url.startswith("system://") for step in definition.request)
-        compiled = compile_stored(self._fill(definition), self._surroundings, system=system)
-        if not system and not any(find_refused(definition, self._surroundings)):
+        definition, compiled = self._compile_stored(text)
+        if not compiled.program.system and not any(find_refused(definition, self._surroundings)):
             self.compile_cache.add(members, compiled, active=posted_active(definition))
         return compiled.program
+
+    def _compile_stored(self, text: bytes) -> tuple[JobDefinition, Compiled]:
+        definition = parse_definition(msgspec.json.decode(text), is_json=True)
+        system = any(step.url.startswith("system://") for step in definition.request)
+        return definition, compile_stored(self._fill(definition), self._surroundings, system=system)
 
     @property
     def options(self) -> dict[str, object]:

@@ -35,7 +35,7 @@ def system_definitions(settings: Settings) -> list[bytes]:
 async def install(deliver: Deliver, compiler: Compiler, settings: Settings) -> None:
     """Creates the system jobs, or brings them to what the settings say now. Raises StoreError."""
     for text in system_definitions(settings):
-        definition = Definition(text, compiler.stored(text))
+        definition = Definition(text, await compiler.stored(text))
         job_id = definition.program.job_id
         reply = await deliver(job_id, Command(Created(uid="", key=b""), definition))
         if isinstance(reply, Refusal):

@@ -27,6 +27,13 @@ PER_ATTEMPT = FEEDBACK_URLS | {"schedulingRequestCounts"}
 OWN = ("jobName", "jobDescription", "objectId", "labels")
 """The texts in which jobs of one shape may differ, by their JSON names."""
 
+Parts = tuple[bytes, dict[str, object], list[list[object]]]
+"""The shape, what OWN names, and the bodies of the steps."""
+_EACH_BODY = {"__all__": {"body"}}
+NOT_DUMPED: Any = {
+    "active": True, "job_id": True, "timer": True, "request": _EACH_BODY, "notification": _EACH_BODY,
+}  # fmt: skip
+
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -74,14 +81,15 @@ def _compile(
     problems.extend(problem for problem in refused if problem.pointer not in wrong)
     if problems or timer is None:
         raise DefinitionError(problems)
-    program = _assemble(definition, surroundings, timer, targets, system)
+    parts = _split(definition)
+    program = _assemble(definition, surroundings, timer, targets, join_all(definition, parts), system)
     warnings = (
         *below_timer(timer.warnings),
         *find_warnings(definition, surroundings.http_timeout),
         *find_template_warnings(definition, targets, surroundings.environment),
         *_warn_of_feedback(program),
     )
-    return Compiled(program, warnings, shape_of(definition))
+    return Compiled(program, warnings, parts[0])
 
 
 def compile_posted_timer(timer: TimerModel | None, *, default_zone: str) -> Timer:
@@ -99,7 +107,12 @@ def below_timer(problems: Iterable[Problem]) -> list[Problem]:
 
 def fingerprint(definition: JobDefinition) -> bytes:
     """Equal for equal definitions: defaults filled in, `active` and `jobId` left out (SPEC section 10)."""
-    shape, own, bodies = _split(definition)
+    return join_all(definition, _split(definition))
+
+
+def join_all(definition: JobDefinition, parts: Parts) -> bytes:
+    """`fingerprint`, of its parts."""
+    shape, own, bodies = parts
     return join(shape, digest_timer(definition.timer), own, bodies)
 
 
@@ -224,13 +237,18 @@ def _policies(definition: JobDefinition) -> tuple[Policy, ...]:
 
 
 def _assemble(
-    definition: JobDefinition, surroundings: Surroundings, timer: Timer, targets: Targets, system: bool
+    definition: JobDefinition,
+    surroundings: Surroundings,
+    timer: Timer,
+    targets: Targets,
+    digest: bytes,
+    system: bool,
 ) -> Program:
     assert definition.job_id is not None
     return Program(
         job_id=definition.job_id,
         surroundings=surroundings,
-        fingerprint=fingerprint(definition),
+        fingerprint=digest,
         timer=timer,
         steps=_mark_kept(targets),
         check=targets.check,
@@ -281,8 +299,8 @@ def _warn_of_feedback(program: Program) -> list[Problem]:
     return [Problem("/async", "no_outcome", text)]
 
 
-def _split(definition: JobDefinition) -> tuple[bytes, dict[str, object], list[list[object]]]:
-    filled = definition.model_dump(mode="json", by_alias=True, exclude={"active", "job_id", "timer"})
+def _split(definition: JobDefinition) -> Parts:
+    filled = definition.model_dump(mode="json", by_alias=True, exclude=NOT_DUMPED)
     own = {name: filled.pop(name) for name in OWN}
     bodies = _take_bodies(definition, filled)
     filled["leadSeconds"] = lead_of(definition)
@@ -290,12 +308,8 @@ def _split(definition: JobDefinition) -> tuple[bytes, dict[str, object], list[li
 
 
 def _take_bodies(definition: JobDefinition, filled: dict[str, Any]) -> list[list[object]]:
-    """Tells `body: null` from no body, which the dump shows alike."""
+    """The bodies, which the dump leaves out: it would copy each value of them, and show null like none."""
     for entry, dumped in zip(definition.notification, filled["notification"], strict=True):
-        if not entry.has_body:
-            del dumped["body"]
-    bodies: list[list[object]] = []
-    for step, dumped in zip(definition.request, filled["request"], strict=True):
-        body = dumped.pop("body")
-        bodies.append([body] if step.has_body else [])
-    return bodies
+        if entry.has_body:
+            dumped["body"] = entry.body
+    return [[step.body] if step.has_body else [] for step in definition.request]

@@ -38,6 +38,8 @@ OUTSIDE_SHAPE = frozenset({"jobId", "timer", "jobName", "jobDescription", "objec
 SHAPES_MAX, TIMERS_MAX = 256, 4_096
 BYTES_MAX = 16_384
 """A longer definition or timer is not cached."""
+LOOKED_UP_MAX = 32_768
+"""A definition longer than this is not looked up either: it is compiled beside the loop."""
 BRACKETS_MAX = 60
 """An object with at most this many brackets is never nested too deep."""
 
@@ -194,7 +196,7 @@ class _Recent(Generic[Value]):
 def _split(members: Members) -> _Posted:
     """Raises msgspec.DecodeError if it is not a definition, RecursionError if it may be nested too deep."""
     whole = b"".join(members.values())
-    if whole.count(b"[") + whole.count(b"{") > BRACKETS_MAX:
+    if len(whole) > LOOKED_UP_MAX or whole.count(b"[") + whole.count(b"{") > BRACKETS_MAX:
         raise RecursionError
     key: list[object] = []
     bodies: list[bytes | None] = []

@@ -61,9 +61,8 @@ def check_schema(schema: object) -> list[Problem]:
     """
     if isinstance(schema, bool):
         return []
-    size = sum(1 for _ in _values(schema))
-    if size > VALUES_MAX:
-        message = f"it has {size} values, at most {VALUES_MAX} are allowed; check less of the parameters"
+    if sum(1 for _ in islice(_values(schema), VALUES_MAX + 1)) > VALUES_MAX:
+        message = f"it has more than {VALUES_MAX} values; check less of the parameters"
         return [Problem("/paramsSchema", "too_many", message)]
     try:
         jsonschema.Draft202012Validator.check_schema(schema, format_checker=NO_FORMATS)

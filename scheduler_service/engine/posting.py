@@ -18,6 +18,7 @@ METHODS = frozenset((
     "VERSION-CONTROL",
 ))  # fmt: skip
 """The registered methods of HTTP (RFC 9110 section 16.1.1) that can be sent to a target."""
+MOST_LABELS, MOST_HEADERS = 1_000, 1_000
 _LITERAL = re.compile(r"(?i:https?)://[^/?#]*")
 _BEHIND_QUEUE = re.compile(r"((?i:queue)://(?:[^/?#$]|\$\{[^}]*\}|\$)+)([/?#].*)", re.DOTALL)
 Posted = RequestStep | CheckUrl | Notification
@@ -28,6 +29,7 @@ def find_refused(definition: JobDefinition, surroundings: Surroundings) -> Itera
     """Each problem with its pointer."""
     yield from _check_methods(definition)
     yield from _check_queues(definition)
+    yield from _check_numbers(definition)
     judge = surroundings.judge_target
     if judge is None:
         return
@@ -81,6 +83,19 @@ def _check_methods(definition: JobDefinition) -> Iterator[Problem]:
             remedy = f"did you mean {near[0]}?" if near else f"use one of {', '.join(USUAL)}"
             text = f"method {method!r} is not a method of HTTP; {remedy}"
             yield Problem(f"{pointer}/method", "choice", text)
+
+
+def _check_numbers(definition: JobDefinition) -> Iterator[Problem]:
+    """What each execution and each list has to walk through."""
+    if len(definition.labels) > MOST_LABELS:
+        yield _too_many("/labels", len(definition.labels), "labels", MOST_LABELS)
+    for pointer, target in _targets(definition):
+        if len(target.headers) > MOST_HEADERS:
+            yield _too_many(f"{pointer}/headers", len(target.headers), "headers", MOST_HEADERS)
+
+
+def _too_many(pointer: str, count: int, what: str, most: int) -> Problem:
+    return Problem(pointer, "too_many", f"{count} {what} are too many; use at most {most}")
 
 
 def _check_queues(definition: JobDefinition) -> Iterator[Problem]:

@@ -242,6 +242,8 @@ def _check_length(what: str, text: str) -> Refused | None:
 def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None, Headers] | Refused:
     if target.body is None:
         return None, ()
+    if target.body.is_constant and not headers:
+        return target.body.encoded, AS_JSON
     rendered = render_json(target.body, scope)
     if type(rendered) is Unrenderable:
         return _refuse("body", rendered)

@@ -237,6 +237,6 @@ class ProgramCache:
             raise StoreUnavailable(
                 f"definition {revision} of job life {uid} is missing in the store: create the job again"
             )
-        program = self._compile(text)
+        program = await self._compile(text)
         self.keep(uid, revision, program)
         return program

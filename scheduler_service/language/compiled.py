@@ -77,8 +77,16 @@ class ArrayNode(msgspec.Struct, frozen=True):
     items: tuple[object, ...]
 
 
+UNREAD = msgspec.UNSET
+"""The node of a large constant body: its value is in its JSON."""
+
+
 class JsonTemplate(Template, frozen=True, kw_only=True, gc=False):
-    """A JSON value, with nodes in place of templates; `encoded` is the JSON of a constant one."""
+    """A JSON value, with nodes in place of templates; `encoded` is the JSON of a constant one.
+
+    `is_large`: rendering it takes long.
+    """
 
     node: object
     encoded: bytes = b""
+    is_large: bool = False

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import msgspec
 
 from scheduler_service.language.compiled import (
+    UNREAD,
     ArrayNode,
     Interpolation,
     JsonTemplate,
@@ -22,7 +23,7 @@ from scheduler_service.language.expression import Environment, Expression, Name,
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, TooMuch, evaluate
 from scheduler_service.language.places import Place, encode_value, place_after
-from scheduler_service.language.values import as_json, as_text, find_control, scrub
+from scheduler_service.language.values import as_json, as_text, find_control, parse_json, scrub
 
 RAW = frozenset({Place.START, Place.AUTHORITY, Place.JOINT})
 ENCODED = frozenset({Place.PATH, Place.QUERY, Place.FRAGMENT})
@@ -77,7 +78,7 @@ def render_text(template: TextTemplate, scope: Scope) -> str | Unrenderable:
 def render_json(template: JsonTemplate, scope: Scope) -> Rendered | Unrenderable:
     """A body. It shares its constant parts with the template: do not change it."""
     if template.is_constant:
-        return Rendered(template.node)
+        return Rendered(parse_json(template.encoded) if template.node is UNREAD else template.node)
     try:
         return Rendered(_Builder(scope).build(template.node))
     except _Stopped as stopped:

@@ -1,12 +1,12 @@
 """Compiles templates, and checks all that can be known of a text, a URL or a body before it is rendered."""
 
 from collections.abc import Iterable
-
-import msgspec
+from typing import Any
 
 from client_sdk.models.problems import write_pointer
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.language.compiled import (
+    UNREAD,
     ArrayNode,
     Interpolation,
     JsonTemplate,
@@ -31,9 +31,12 @@ from scheduler_service.language.expression import (
     scan,
 )
 from scheduler_service.language.places import Place, check_start, encode_literal, place_after
-from scheduler_service.language.values import DEPTH_MAX, as_json, find_control
+from scheduler_service.language.values import DEPTH_MAX, as_json, find_control, is_shallow
 
 PROBLEMS_MAX = 100
+OPENING = b"${"
+LARGE_BYTES = 32_768
+"""A body whose JSON is longer takes long to render."""
 
 
 def compile_text(text: str, *, names: Names) -> TextTemplate:
@@ -59,23 +62,30 @@ def compile_json(value: object, *, names: Names) -> JsonTemplate:
     Raises DefinitionError with a problem for each wrong string, at most 100, with pointers relative to the
     value; Overspent when the allowance is used up.
     """
+    encoded = as_json(value)
+    if OPENING not in encoded and is_shallow(value, encoded.count(b"[") + encoded.count(b"{")):
+        return _constant_json(value, encoded)
     body = _Body(names)
-    node = body.node(value, "", 0)
+    node = body.node(value, (), 0)
     if body.problems:
         raise DefinitionError(body.problems)
     used = body.used
+    if not used:
+        return constant_json(node)
     return JsonTemplate(
-        node=node,
-        encoded=b"" if used else as_json(node),
-        variables=_variables(used),
-        members=_members(used),
-        is_constant=not used,
+        node=node, variables=_variables(used), members=_members(used), is_large=len(encoded) > LARGE_BYTES
     )
 
 
 def constant_json(value: object) -> JsonTemplate:
     """A body in which no string contains a template, as the caller has checked."""
-    return JsonTemplate(node=value, encoded=as_json(value), is_constant=True)
+    return _constant_json(value, as_json(value))
+
+
+def _constant_json(value: object, encoded: bytes) -> JsonTemplate:
+    """A large value is kept as text alone, which takes a tenth of the memory of a million small values."""
+    node = value if len(encoded) <= LARGE_BYTES else UNREAD
+    return JsonTemplate(node=node, encoded=encoded, is_constant=True)
 
 
 def compile_url(text: str, *, names: Names) -> UrlTemplate:
@@ -140,6 +150,11 @@ def _members(expressions: Iterable[Expression]) -> frozenset[str]:
     return frozenset(members)
 
 
+Path = tuple[Any, ...]
+"""The path of the container, and the key in it; empty: the body itself."""
+NODES = frozenset((Splice, Interpolation, ObjectNode, ArrayNode))
+
+
 class _Body:
     """Compiles a body; `problems` and `used`, the expressions, are those found so far."""
 
@@ -148,27 +163,32 @@ class _Body:
         self.problems: list[Problem] = []
         self.used: list[Expression] = []
 
-    def node(self, value: object, pointer: str, depth: int) -> object:
+    def node(self, value: object, path: Path, depth: int) -> object:
         """The value itself if it is constant, else a node."""
-        if depth > DEPTH_MAX:
+        if not isinstance(value, (str, dict, list)):
+            return value
+        if isinstance(value, str):
+            return self._text(value, path) if "${" in value else value
+        if depth >= DEPTH_MAX:
+            pointer = _pointer(path)
             self.problems.append(Problem(pointer, "too_deep", f"the body nests deeper than {DEPTH_MAX}"))
             return None
-        if isinstance(value, str):
-            return self._text(value, pointer)
         if isinstance(value, dict):
-            return self._object(value, pointer, depth + 1)
-        if isinstance(value, list):
-            items = [self.node(item, f"{pointer}/{index}", depth + 1) for index, item in enumerate(value)]
-            return ArrayNode(tuple(items)) if _has_nodes(items) else items
-        return value
+            return self._object(value, path, depth + 1)
+        return self._array(value, path, depth + 1)
 
-    def _object(self, value: dict[str, object], pointer: str, depth: int) -> object:
-        nodes = {key: self.node(item, pointer + write_pointer([key]), depth) for key, item in value.items()}
+    def _object(self, value: dict[str, object], path: Path, depth: int) -> object:
+        nodes = {key: self.node(item, (path, key), depth) for key, item in value.items()}
         return ObjectNode(tuple(nodes.items())) if _has_nodes(nodes.values()) else nodes
 
-    def _text(self, text: str, pointer: str) -> object:
-        if "${" not in text or len(self.used) > EXPRESSIONS_MAX or len(self.problems) >= PROBLEMS_MAX:
+    def _array(self, value: list[object], path: Path, depth: int) -> object:
+        items = [self.node(item, (path, index), depth) for index, item in enumerate(value)]
+        return ArrayNode(tuple(items)) if _has_nodes(items) else items
+
+    def _text(self, text: str, path: Path) -> object:
+        if len(self.used) > EXPRESSIONS_MAX or len(self.problems) >= PROBLEMS_MAX:
             return text
+        pointer = _pointer(path)
         try:
             pieces = list(scan(text, names=self.names))
             _check_json(pieces)
@@ -203,7 +223,16 @@ def _is_json(piece: str | Found) -> bool:
 
 
 def _has_nodes(values: Iterable[object]) -> bool:
-    return any(isinstance(value, msgspec.Struct) for value in values)
+    return not NODES.isdisjoint(map(type, values))
+
+
+def _pointer(path: Path) -> str:
+    """Made only where there is something to say: a body may have half a million values."""
+    keys: list[str | int] = []
+    while path:
+        path, key = path
+        keys.append(key)
+    return write_pointer(reversed(keys))
 
 
 def _is_whole(pieces: list[str | Found], names: Names) -> bool:

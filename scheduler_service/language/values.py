@@ -33,12 +33,12 @@ def parse_json(body: bytes) -> object:
     return body.decode("utf-8", "replace")
 
 
-def is_shallow(value: object, brackets: int | None = None) -> bool:
-    """Whether `value` nests at most `DEPTH_MAX` deep; `brackets` is an upper bound, if one is known."""
-    if brackets is not None and brackets <= DEPTH_MAX:
+def is_shallow(value: object, brackets: int | None = None, *, levels: int = DEPTH_MAX) -> bool:
+    """Whether `value` nests at most `levels` deep; `brackets` is an upper bound, if one is known."""
+    if brackets is not None and brackets <= levels:
         return True
     level = [value]
-    for _ in range(DEPTH_MAX):
+    for _ in range(levels):
         level = _containers_in(level)
         if not level:
             return True

@@ -1,6 +1,6 @@
 """The way of an event to its job: a `Command`, delivered wherever the job lives."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
@@ -39,4 +39,5 @@ class Deliver(Protocol):
         """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done."""
 
 
-Compile = Callable[[bytes], Program]
+Compile = Callable[[bytes], Awaitable[Program]]
+"""Compiles a stored definition. Raises DefinitionError, ModelError: it is refused by this version."""

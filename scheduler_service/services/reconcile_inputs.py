@@ -124,7 +124,7 @@ class ReconcileInputs:
         assert case.declared is not None
         try:
             text = await texts.of(case.declared)
-            definition = Definition(text, self._compile(text))
+            definition = Definition(text, await self._compile(text))
         except (DefinitionError, ModelError) as error:
             return Finding(case, Verdict(DriftKind.REFUSED, noted=case.applied), trouble=str(error))
         if compares and case.stored is not None:
@@ -139,7 +139,7 @@ class ReconcileInputs:
         if text == definition.text:
             return True
         try:
-            return self._compile(text).fingerprint == definition.program.fingerprint
+            return (await self._compile(text)).fingerprint == definition.program.fingerprint
         except (DefinitionError, ModelError):
             return False  # accepted by an older version: the declaration replaces it
 

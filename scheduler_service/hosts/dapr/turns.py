@@ -135,7 +135,7 @@ class ClusterTurns:
             raise StoreUnavailable(STOPPING)
         definition = None
         if ask.definition is not None:
-            definition = Definition(ask.definition, self._core.compile(ask.definition))
+            definition = Definition(ask.definition, await self._core.compile(ask.definition))
         command = Command(event, definition, ask.remembered, write_kept)
         for left in reversed(range(TRIES)):
             try:
@@ -195,7 +195,8 @@ class ClusterTurns:
             owner=await self._owner_of(cached.job_id, entry.uid),
             restored=True,
         )
-        await self._turn.run(cached, Command(event, Definition(text, self._core.compile(text))))
+        definition = Definition(text, await self._core.compile(text))
+        await self._turn.run(cached, Command(event, definition))
 
     async def _await_handover(self, cached: CachedJob) -> None:
         """Raises StoreUnavailable while another node has not handed over what it ran for the job."""

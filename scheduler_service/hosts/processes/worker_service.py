@@ -1,6 +1,5 @@
 """What a worker process does for the service: the other end of `remote_shard`."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
@@ -8,6 +7,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, read_members
 from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.large_work import Slices
 from scheduler_service.hosts.messages import (
     event_of,
     read_ask,
@@ -35,8 +35,6 @@ from scheduler_service.ports.history import History
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 Handler = Callable[[bytes], Awaitable[bytes]]
-COMPILE_BATCH = 50
-"""So many definitions are compiled before other tasks may run."""
 
 
 class WorkerService:
@@ -108,7 +106,7 @@ class WorkerService:
                 job = await self._host.read(request.job_id)
                 return write_document(None if job is None else job.document)
             text = ask.definition
-            definition = None if text is None else Definition(text, self._compile(text))
+            definition = None if text is None else Definition(text, await self._compile(text))
             reply = await self._host(request.job_id, Command(event, definition, ask.remembered, write_kept))
         except StoreError as error:
             return write_error(error)
@@ -116,22 +114,22 @@ class WorkerService:
 
     async def _create(self, request: CreateRequest) -> list[bytes]:
         definitions: list[Definition] = []
-        for position, text in enumerate(request.texts):
-            definitions.append(Definition(text, self._compile(text)))
-            if position % COMPILE_BATCH == COMPILE_BATCH - 1:
-                await asyncio.sleep(0)
+        slices = Slices()
+        for text in request.texts:
+            await slices.pause(len(text))
+            definitions.append(Definition(text, await self._compile(text)))
         return [_write(answer) for answer in await self._host.create_all(definitions, request.owner)]
 
     async def _offer(self, request: CreateRequest) -> list[bytes | None]:
         """Creates those that the compile cache has, without warnings; None for each of the others."""
         lookup = BatchLookup(cache=self._compile_cache, now=self._clock.now().wall)
         found: dict[int, Definition] = {}
+        slices = Slices()
         for position, text in enumerate(request.texts):
+            await slices.pause(len(text))
             cached = lookup.find(read_members(text) or {})
             if cached is not None and not cached.warnings:
                 found[position] = Definition(text, cached.program)
-            if position % COMPILE_BATCH == COMPILE_BATCH - 1:
-                await asyncio.sleep(0)
         answers = await self._host.create_all(list(found.values()), request.owner)
         replies = dict(zip(found, map(_write, answers), strict=True))
         return [replies.get(position) for position in range(len(request.texts))]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.api.bodies import MAX_DEPTH, read_each, read_items, read_json
+from scheduler_service.api.bodies import MAX_DEPTH, WHOLE_MAX, read_each, read_items, read_json
 from scheduler_service.api.responses import ApiProblem
 from tests.unit.api.world import definition, pointers
 from tests.wire.definitions import JSON
@@ -41,7 +41,8 @@ def test_the_values_of_an_array_are_those_of_its_body(items: list[str]) -> None:
 def read(body: bytes, *, in_pieces: bool) -> object:
     """The values, or what is wrong with them."""
     try:
-        return list(read_each(body, read_items(body))) if in_pieces else read_json(body)
+        items = read_items(body, most=1_000, longest=WHOLE_MAX) if in_pieces else []
+        return list(read_each(body, items)) if in_pieces else read_json(body)
     except ApiProblem as problem:
         return problem.body()
 

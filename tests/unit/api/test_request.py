@@ -41,5 +41,10 @@ async def test_a_body_has_a_limit_announced_or_not() -> None:
     async with world.client() as client:
         assert (await client.post("/jobs/j1", content=large, headers=JSON)).status_code == 413
         assert (await client.post("/jobs/j1", content=pieces(), headers=JSON)).status_code == 413
-        assert (await client.post("/jobs", content=b"[" + large + b"]", headers=JSON)).status_code == 200
+        half = json.dumps(definition(jobId="j2", jobDescription="x" * 300)).encode()
+        many = b"[" + b",".join([half, half.replace(b"j2", b"j3")]) + b"]"
+        assert len(half) < 600 < len(many)
+        assert (await client.post("/jobs", content=many, headers=JSON)).status_code == 200
+        one = await client.post("/jobs", content=b"[" + half + b"," + large + b"]", headers=JSON)
+        assert (one.status_code, pointers(one)) == (413, [("/1", "too_large")])
         assert (await client.post("/jobs", content=b" " * 2_001, headers=JSON)).status_code == 413

@@ -64,9 +64,7 @@ class World:
             entries=self.catalogue.some,
             definition=self.store.definition,
             read_job=self.read_job,
-            compile_text=lambda text: (
-                compile_definition(parse_definition(json.loads(text)), Surroundings()).program
-            ),
+            compile_text=_compile_stored,
             clock=self,
         )
         self.scan = Reconcile(
@@ -216,6 +214,10 @@ class World:
                 **settings,
             }
         )
+
+
+async def _compile_stored(text: bytes) -> Program:
+    return compile_definition(parse_definition(json.loads(text)), Surroundings()).program
 
 
 def definition(**members: Any) -> dict[str, Any]:

@@ -83,26 +83,28 @@ def test_feedback_bases_are_settings_else_the_served_address() -> None:
 
 
 @pytest.mark.parametrize(("due_time", "period"), [({}, "5"), ({}, "blah"), ({"dueTime": ""}, "R0/PT3S")])
-def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str, str], period: str) -> None:
+@pytest.mark.anyio
+async def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str, str], period: str) -> None:
     """An earlier version took it, and fired once: its jobs open, and are what they were (SPEC section 3)."""
     loaded = load_settings({}, {}).settings
     compiler = Compiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     stored = base | {"request": [{"url": "http://t.test/"}], "timer": {**due_time, "period": period}}
     text = json.dumps(stored).encode()
-    assert [compiler.stored(text).timer.kind for _ in range(2)] == ["one_time"] * 2
+    assert [(await compiler.stored(text)).timer.kind for _ in range(2)] == ["one_time"] * 2
     with pytest.raises(DefinitionError):
         compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))
 
 
-def test_a_stored_method_opens_and_is_no_way_in() -> None:
+@pytest.mark.anyio
+async def test_a_stored_method_opens_and_is_no_way_in() -> None:
     """An earlier version took any word; its job goes on, and a new one of the same shape is refused."""
     loaded = load_settings({}, {}).settings
     compiler = Compiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     stored = base | {"request": [{"url": "http://t.test/", "method": "PURGE"}]}
     text = json.dumps(stored).encode()
-    assert compiler.stored(text).steps[0].target.method == "PURGE"
+    assert (await compiler.stored(text)).steps[0].target.method == "PURGE"
     assert compiler.compile_cache.find(read_members(text) or {}) is None
     with pytest.raises(DefinitionError):
         compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))

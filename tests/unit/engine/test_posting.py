@@ -21,6 +21,17 @@ def refused(**members: Any) -> list[tuple[str, str, str]]:
     return [(one.pointer, one.code, one.message) for one in caught.value.problems]
 
 
+def test_what_every_execution_walks_through_has_a_limit() -> None:
+    """1,000 headers of a request, and 1,000 labels; a stored definition goes on with more."""
+    many = {f"a{n}": "1" for n in range(1_001)}
+    members = {"labels": many, "request": [{"url": URL, "headers": many}]}
+    assert [one[:2] for one in refused(**members)] == [
+        ("/labels", "too_many"),
+        ("/request/0/headers", "too_many"),
+    ]
+    compile_stored(parse_definition(definition(**members)), Surroundings())
+
+
 def test_a_method_that_http_does_not_know_is_refused_wherever_it_stands() -> None:
     """A typing error is no method; the message says what was meant."""
     members = {

@@ -61,6 +61,11 @@ def compile_text(text: bytes) -> Program:
     return compile_definition(parse_definition(json.loads(text)), Surroundings()).program
 
 
+async def compile_stored(text: bytes) -> Program:
+    """`compile_text`, as a host awaits it."""
+    return compile_text(text)
+
+
 CORE = Core(
     decide=decide,
     encode=encode,
@@ -68,7 +73,7 @@ CORE = Core(
     needs_commit=needs_commit,
     due=due,
     summarize=summarize,
-    compile=compile_text,
+    compile=compile_stored,
 )
 
 

@@ -1,0 +1,147 @@
+"""A service whose loop ticks, its target, and a job that fires every 100 ms."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvloop
+
+from scheduler_service.app.server import serve
+from scheduler_service.settings import load_settings
+from scheduler_service.telemetry.logs import stderr_log
+from tests.bench.stage import ROOT, Stage, listening
+
+MIB = 1 << 20
+TICK = 0.001
+PERIOD = 0.1
+
+
+class Ticks:
+    """Ticks each millisecond; SIGUSR1 prints the longest gap since the last one, in ms, and begins anew."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._longest = 0.0
+        self._last = time.perf_counter()
+        self._loop.add_signal_handler(signal.SIGUSR1, self._print)
+        self._tick()
+
+    def _tick(self) -> None:
+        now = time.perf_counter()
+        self._longest = max(self._longest, now - self._last - TICK)
+        self._last = now
+        self._loop.call_later(TICK, self._tick)
+
+    def _print(self) -> None:
+        print(f"{self._longest * 1000:.1f}", flush=True)
+        self._longest = 0.0
+
+
+async def run(options: Mapping[str, Any]) -> None:
+    """The service with a ticking loop."""
+
+    async def began(_: str) -> None:
+        asyncio.get_running_loop().call_soon(Ticks)
+
+    await serve(load_settings(options, dict(os.environ)), log=stderr_log(), began=began)
+
+
+class Answers(BaseHTTPRequestHandler):
+    """The target: `/arrive` notes the moment, every other path answers with the JSON kept under it."""
+
+    protocol_version = "HTTP/1.1"
+    arrivals: list[float] = []
+    bodies: dict[str, bytes] = {}
+
+    def do_POST(self) -> None:
+        """One request."""
+        if self.path == "/arrive":
+            self.arrivals.append(time.time())
+        left = int(self.headers.get("content-length", 0))
+        while left:
+            left -= len(self.rfile.read(min(left, MIB)))
+        body = self.bodies.get(self.path, b"{}")
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+class Probe(Stage):
+    """A service with ticks, its target, and the bystander's job."""
+
+    def tick(self) -> float:
+        """The longest time in ms that the loop was held since it was asked last."""
+        assert self.service.stdout is not None
+        self.service.send_signal(signal.SIGUSR1)
+        return float(self.service.stdout.readline())
+
+    def lateness(self) -> list[float]:
+        """The gaps between arrivals beyond the period, in ms, in order."""
+        moments = Answers.arrivals
+        gaps = (later - earlier for earlier, later in pairwise(moments))
+        return sorted(max(gap - PERIOD, 0) * 1000 for gap in gaps)
+
+    def define(self, job_id: str, **members: Any) -> httpx.Response:
+        """Creates a job that waits."""
+        return self.client.post(f"/jobs/{job_id}", json=definition(job_id, self.target, **members))
+
+    def trigger(self, job_id: str, **params: Any) -> None:
+        """Runs it once, to its end."""
+        execution = self.client.post(f"/jobs/{job_id}/trigger", json=params).json()["data"]["executionId"]
+        while self.client.get(f"/executions/{execution}").json().get("data", {}).get("endedAt") is None:
+            time.sleep(0.05)
+
+
+def definition(job_id: str, target: str, **members: Any) -> dict[str, Any]:
+    """A job that waits to be triggered."""
+    base = {"jobId": job_id, "jobName": "bench", "creator": "bench", "creatorName": "bench"}
+    return base | {"request": [{"url": f"{target}/run"}]} | members
+
+
+@contextlib.contextmanager
+def probing(*options: str) -> Iterator[Probe]:
+    """A service and its target, both gone afterwards; `options` as `name=value`."""
+    target = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=target.serve_forever, daemon=True).start()
+    with tempfile.TemporaryDirectory() as folder:
+        given = dict(option.partition("=")[::2] for option in options)
+        settings = {"store.data": folder, "server.port": 0, **given}
+        command = [sys.executable, "-m", "tests.bench.stall_probe", json.dumps(settings)]
+        service = subprocess.Popen(
+            command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            url = listening(service)
+            drain = threading.Thread(target=lambda: [None for _ in service.stderr or ()], daemon=True)
+            drain.start()
+            probe = Probe(service, url, f"http://127.0.0.1:{target.server_port}", folder=Path(folder))
+            timer = {"dueTime": "0s", "period": "100ms"}
+            request = [{"url": f"{probe.target}/arrive"}]
+            assert probe.define("bystander", timer=timer, request=request).is_success
+            yield probe
+        finally:
+            service.kill()
+            service.wait()
+            target.shutdown()
+
+
+if __name__ == "__main__":
+    uvloop.run(run(json.loads(sys.argv[1])))

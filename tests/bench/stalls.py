@@ -1,0 +1,50 @@
+"""How long one thing within the allowed sizes holds the loop: `python -m tests.bench.stalls [word …]`.
+
+Each attack runs against a real service while a job fires every 100 ms. Printed are the longest time for which
+the service's loop did nothing else, as a tick of each millisecond saw it, and the lateness of the job. The
+words name the attacks to run: those that contain one of them.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable
+
+from tests.bench.stage import show
+from tests.bench.stall_attacks import ATTACKS, Answer
+from tests.bench.stall_probe import Answers, Probe, probing
+
+
+def main(*words: str) -> None:
+    """Prints a line for each attack; a word with `=` is a setting of the service."""
+    options = [word for word in words if "=" in word]
+    names = [word for word in words if "=" not in word]
+    with probing(*options) as probe:
+        time.sleep(2)
+        for name, attack in ATTACKS.items():
+            if names and not any(word in name for word in names):
+                continue
+            _measure(probe, name, attack)
+
+
+def _measure(probe: Probe, name: str, attack: Callable[[Probe], Answer]) -> None:
+    time.sleep(0.3)
+    probe.tick()
+    Answers.arrivals.clear()
+    began = time.perf_counter()
+    answer = attack(probe)
+    took = time.perf_counter() - began
+    time.sleep(1)
+    held, late = probe.tick(), probe.lateness()
+    values = {
+        "held_ms": held,
+        "late_p99_ms": round(late[math.ceil(len(late) * 0.99) - 1], 1) if late else None,
+        "took_ms": round(took * 1000),
+        "memory_mib": round(probe.memory()),
+        "status": answer.status_code if answer is not None else None,
+    }
+    show(f"{name:24}", values)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

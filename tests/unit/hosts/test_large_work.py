@@ -1,0 +1,65 @@
+"""Large work runs beside the loop, and long rows of small work in slices (decision 28)."""
+
+import asyncio
+import sys
+import threading
+
+import pytest
+
+from scheduler_service.hosts.large_work import LARGE_BYTES, SLICE_BYTES, SLICE_ITEMS, Slices, work_by_size
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(("size", "is_apart"), [(0, False), (LARGE_BYTES, False), (LARGE_BYTES + 1, True)])
+async def test_the_size_says_where_the_work_is_done(size: int, is_apart: bool) -> None:
+    """What is small pays nothing for a thread."""
+    assert (await work_by_size(size, threading.get_ident) != threading.get_ident()) is is_apart
+
+
+async def test_the_loop_goes_on_meanwhile() -> None:
+    """The work ends only when the loop has told it to."""
+    told = threading.Event()
+    work = asyncio.ensure_future(work_by_size(LARGE_BYTES + 1, told.wait))
+    await asyncio.sleep(0)
+    assert not work.done()
+    told.set()
+    assert await work
+
+
+async def test_what_it_raises_arrives_and_the_next_work_is_done() -> None:
+    """The interpreter changes threads as often as before."""
+    usual = sys.getswitchinterval()
+    with pytest.raises(ZeroDivisionError):
+        await work_by_size(LARGE_BYTES + 1, lambda: 1 // 0)
+    assert await work_by_size(LARGE_BYTES + 1, sys.getswitchinterval) < usual
+    assert sys.getswitchinterval() == usual
+
+
+@pytest.mark.parametrize(
+    ("sizes", "pauses"),
+    [
+        ([1] * SLICE_ITEMS, 0),
+        ([1] * (SLICE_ITEMS + 1), 1),
+        ([1] * (3 * SLICE_ITEMS), 2),
+        ([SLICE_BYTES] * 4, 3),
+        ([1, SLICE_BYTES, 1, 1], 1),
+    ],
+)
+async def test_the_loop_comes_between_two_slices(sizes: list[int], pauses: int) -> None:
+    """After 50 items, or 16 KiB of them."""
+    counted = 0
+
+    async def count() -> None:
+        nonlocal counted
+        while True:
+            await asyncio.sleep(0)
+            counted += 1
+
+    other = asyncio.ensure_future(count())
+    await asyncio.sleep(0)
+    before, slices = counted, Slices()
+    for size in sizes:
+        await slices.pause(size)
+    other.cancel()
+    assert counted - before == pauses
