@@ -30,6 +30,8 @@ NOT_SETTINGS = frozenset(
 NOT_AVAILABLE = frozenset({"signing", "secrets"})
 CASE_SENSITIVE = frozenset({"env", "secrets"})
 COLLECTION_ERRORS = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
+NEXT_COMMAND = re.compile(r";(\s|$)")
+"""In a line of a shell: what follows is another command."""
 Name = tuple[str, ...]
 
 
@@ -107,6 +109,11 @@ def read_env_file(path: Path) -> dict[str, str]:
         if not equals or not name.isidentifier():
             raise SettingsError(f"env_file {path}, line {number}: {line!r} is not [export ]NAME=value")
         found[name] = _unquote(value)
+        if found[name] == value and NEXT_COMMAND.search(value):
+            raise SettingsError(
+                f"env_file {path}:{number}: the value of {name} goes on after ';', which ends it in a shell "
+                "and is text here: write one [export ]NAME=value a line, or put the whole value in quotes"
+            )
     return found
 
 

@@ -101,6 +101,26 @@ def test_a_line_that_sets_nothing_is_refused_with_its_number(tmp_path: Path, lin
         read_env_file(path)
 
 
+@pytest.mark.parametrize("value", ["1; export A", "1;", "1 ; B=2", "'1'; export A"])
+def test_a_second_command_of_a_line_is_refused(tmp_path: Path, value: str) -> None:
+    """A shell would end the value at `;`; the message has file and line, and never the value (4)."""
+    path = tmp_path / "env.sh"
+    path.write_text(f"B=1\nA={value}\n", encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        read_env_file(path)
+    assert str(caught.value) == (
+        f"env_file {path}:2: the value of A goes on after ';', which ends it in a shell and is text here: "
+        "write one [export ]NAME=value a line, or put the whole value in quotes"
+    )
+
+
+def test_quotes_keep_what_they_enclose(tmp_path: Path) -> None:
+    """Only quotes around the whole value are removed, and '#' begins no comment behind one (4)."""
+    path = tmp_path / "env.sh"
+    path.write_text("A='1; 2'\nB=a;b\nC=1 # no comment\n# one\n", encoding="utf-8")
+    assert read_env_file(path) == {"A": "1; 2", "B": "a;b", "C": "1 # no comment"}
+
+
 def test_a_missing_env_file_is_named(tmp_path: Path) -> None:
     """The message has the file's name."""
     with pytest.raises(SettingsError, match=r"env_file .*missing\.sh cannot be read"):
