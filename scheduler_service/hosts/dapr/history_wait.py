@@ -1,10 +1,9 @@
 """The wait of a reply for the history: reads at any node show what a caller was told (SPEC section 10)."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.hosts.tasks import Tasks, ends_within
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
@@ -34,11 +33,8 @@ class HistoryWait:
                 self._tasks.start(self._ask())
             return
         asking = self._tasks.start(self._ask())
-        late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        alarm = self._clock.call_after(LONGEST_WAIT_MS, late.cancel)
-        await asyncio.wait({asking, late}, return_when=asyncio.FIRST_COMPLETED)
-        alarm.cancel()
-        error = asking.result() if asking.done() else f"nothing was written in {LONGEST_WAIT_MS} ms"
+        has_ended = await ends_within(LONGEST_WAIT_MS, asking, clock=self._clock)
+        error = asking.result() if has_ended else f"nothing was written in {LONGEST_WAIT_MS} ms"
         if error:
             self._is_behind = True
             self._log("history_not_awaited", jobId=job_id, error=error)

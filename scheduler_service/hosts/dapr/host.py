@@ -136,18 +136,19 @@ class DaprHost:
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms: hands what runs to the other nodes, or lets it end
         (SPEC section 14)."""
+        end = self._node.clock.now().steady + grace
         self._is_ready = False
         self._is_draining = True
         self._turns.stop_starting()
         await self.heartbeat.report(DRAINING)
-        await wait_for_rest(self._is_at_work, clock=self._node.clock, grace=grace)
+        await wait_for_rest(self._is_at_work, clock=self._node.clock, end=end)
         await self._components.sweep.stop()
         await self.alarms.stop()
         await self.effects.stop()
         await self._components.send_guard.stop()
         await self._tasks.wait_for_all()
         await self.heartbeat.stop()
-        await close_history(self._components.history, self._node.log)
+        await close_history(self._components.history, self._node.log, clock=self._node.clock, until=end)
 
     async def crash(self) -> None:
         """Ends everything at once and reports nothing, as the death of the process does: for tests."""

@@ -196,15 +196,16 @@ class EmbeddedHost:
         No firing is taken any more; what runs may end. What is open after that is left in the store: with
         qos 1 it goes on after the next start, with qos 0 it is lost then.
         """
+        end = self._clock.now().steady + grace
         self._is_ready = False
         self._is_draining = True
         self._turns.drain()
         self._alarms.drain()
-        await wait_for_rest(self._is_at_work, clock=self._clock, grace=grace)
+        await wait_for_rest(self._is_at_work, clock=self._clock, end=end)
         await self._alarms.stop()
         await self.effects.stop()
         await self._tasks.wait_for_all()
-        await close_history(self._history, self._log)
+        await close_history(self._history, self._log, clock=self._clock, until=end)
         await self._store.close()
 
     def is_settled(self, *, open_calls: int = 0) -> bool:

@@ -99,6 +99,8 @@ class HistoryWriter:
         self._flush_requested = False
         self._closing = False
         self._waiters: list[tuple[int, Future[None]]] = []
+        self._closers: list[Future[None]] = []
+        self._has_ended = False
         self._work: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
         self._thread.start()
@@ -150,12 +152,19 @@ class HistoryWriter:
         """Writes what was appended, then ends the thread; the database stays open.
 
         Raises StoreUnavailable where that failed: durable batches are still in the store's `unwritten`.
+        A close that is cancelled because the database hangs leaves the thread to itself: it does not keep the
+        process from ending.
         """
+        ended: Future[None] = Future()
         with self._changed:
             self._closing = True
             self._failures = min(self._failures, CLOSING_TRIES - 1)
+            self._closers.append(ended)
+            if self._has_ended:
+                self._tell_closers()
             self._changed.notify()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        await asyncio.wrap_future(ended)
+        self._thread.join()
         if self._load.batches:
             raise StoreUnavailable(f"{len(self._load.batches)} batches of the history could not be written")
 
@@ -169,6 +178,15 @@ class HistoryWriter:
             self._write_load()
         self._settle_waiters(StoreUnavailable("the history is closed"))
         self._run_work()
+        with self._changed:
+            self._has_ended = True
+            self._tell_closers()
+
+    def _tell_closers(self) -> None:
+        for ended in self._closers:
+            with contextlib.suppress(InvalidStateError):
+                ended.set_result(None)
+        self._closers.clear()
 
     def _await_work(self) -> bool:
         """Waits for work, or a load that is due; False: closing, and nothing is left that can be done."""

@@ -76,3 +76,14 @@ async def test_a_history_that_failed_is_asked_without_a_wait() -> None:
     scene.asked[1].set_result(None)
     await scene.go_on()
     assert not (await scene.begin()).done()
+
+
+async def test_a_reply_that_is_cancelled_leaves_no_alarm() -> None:
+    """The write goes on for those that come later."""
+    scene = Scene()
+    waiting = await scene.begin()
+    waiting.cancel()
+    await scene.go_on()
+    assert waiting.cancelled()
+    assert scene.clock.next_call() is None
+    assert not scene.asked[0].done()

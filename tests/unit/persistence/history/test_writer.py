@@ -1,6 +1,8 @@
 """The writer: merging, repetition, confirmation, and what it does when the disk is full."""
 
 import asyncio
+import threading
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -196,6 +198,33 @@ async def test_close_on_a_full_disk_says_what_is_left(tmp_path: object) -> None:
     assert room.confirmed == []
     await room.reads.close()
     room.database.close()
+
+
+def test_the_process_ends_while_the_database_hangs(tmp_path: Path) -> None:
+    """A close that is cancelled waits for the thread nowhere; a later one ends it as usual."""
+    may_go_on = threading.Event()
+
+    async def leave_it_hanging() -> Room:
+        room = Room(f"sqlite:///{tmp_path}/history.db")
+        loop, is_held = asyncio.get_running_loop(), asyncio.Event()
+
+        def hang(_: sa.Connection) -> None:
+            loop.call_soon_threadsafe(is_held.set)
+            may_go_on.wait()
+
+        tasks = [asyncio.create_task(room.writer.perform(hang))]
+        await is_held.wait()
+        tasks.append(asyncio.create_task(room.writer.close()))
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert tasks[1].cancelled()
+        return room
+
+    room = asyncio.run(leave_it_hanging())  # returns when no thread of the loop is at work any more
+    may_go_on.set()
+    asyncio.run(room.close())
 
 
 async def test_work_that_fails_changes_nothing_and_raises(room: Room) -> None:
