@@ -12,9 +12,9 @@ from scheduler_service.domain.parts import LeaseChange, PartEnd, PartName, Queue
 from scheduler_service.domain.wire import OutboundRequest
 
 CLAIMED, LOST, WITHDRAWN = "claimed", "lost", "withdrawn"
-"""What happened to a lease, in the stores, in the history and on the wire (`parts.lua` has the first two)."""
+"""What happened to a lease, in the stores, in the history and on the wire."""
 DOWNTIME_GRACE_MS = MINUTE
-"""The least time that a part has after a start of the scheduler, SPEC section 8 (`parts.lua`: GRACE)."""
+"""The least time that a part has after a start of the scheduler, SPEC section 8."""
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):

@@ -10,6 +10,7 @@ from typing import Any
 from redis import exceptions
 from redis.asyncio.connection import Connection, SSLConnection
 
+from scheduler_service.domain.leases import CLAIMED, DOWNTIME_GRACE_MS, LOST
 from scheduler_service.persistence.redis.address import Address
 from scheduler_service.persistence.redis.encoding import PREFIX
 from scheduler_service.persistence.redis.errors import Refused, Unanswered, Unreached
@@ -35,6 +36,12 @@ _CODES: dict[type[Exception], str] = {
 }
 # Scripts that are made of several files, in this order.
 _MADE_OF = {"write": ("common", "parts", "turns", "write")}
+# What scripts have from the domain: `@NAME@` in their text is written as the value when they are loaded.
+_FROM_THE_DOMAIN: dict[str, str | int] = {
+    "CLAIMED": CLAIMED,
+    "LOST": LOST,
+    "DOWNTIME_GRACE_MS": DOWNTIME_GRACE_MS,
+}
 _FOLDER = Path(__file__).parent / "scripts"
 Part = bytes | str | int
 
@@ -142,5 +149,8 @@ def _refused(error: Exception) -> Refused:
 
 @cache
 def _read_script(name: str) -> tuple[bytes, bytes]:
-    text = b"\n".join((_FOLDER / f"{part}.lua").read_bytes() for part in _MADE_OF.get(name, (name,)))
-    return text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+    text = "\n".join((_FOLDER / f"{part}.lua").read_text("utf-8") for part in _MADE_OF.get(name, (name,)))
+    for word, value in _FROM_THE_DOMAIN.items():
+        text = text.replace(f"@{word}@", str(value))
+    packed = text.encode()
+    return packed, hashlib.sha1(packed, usedforsecurity=False).hexdigest().encode()

@@ -1,8 +1,8 @@
 -- The parts of queues: what is in them, which instance has it, and how it ended (see sqlite/queue_parts.py).
 --
 -- A moment is 16 digits, so that texts sort like moments; '' is none. `expires` is the end of the queue timeout of
--- a part that nobody has claimed yet; `changes` are those of its leases that its job has not accepted. A part's state is free, leased, ended, or
--- cancelled: leased, but withdrawn by its job.
+-- a part that nobody has claimed yet; `changes` are those of its leases that its job has not accepted. A part's state
+-- is free, leased, ended, or cancelled: leased, but withdrawn by its job.
 local FIELDS = {
   'state', 'free_at', 'instance', 'lease', 'ends', 'retries', 'total', 'step', 'attempt', 'owner', 'place',
   'mark', 'specific', 'length', 'most', 'delay', 'patience', 'options', 'content', 'finish',
@@ -10,7 +10,9 @@ local FIELDS = {
 }
 local OPTIONS = { 'mark', 'specific', 'length', 'most', 'delay', 'patience', 'options' }
 local FREE = { state = 'free', instance = '', lease = '', ends = '', free_at = '' }
-local AT_ONCE, GRACE = 500, 60000
+local AT_ONCE = 500
+-- Words and numbers of domain/leases.py (see connection.py).
+local CLAIMED, LOST, GRACE = '@CLAIMED@', '@LOST@', @DOWNTIME_GRACE_MS@
 
 local function moment(number) return string.format('%016d', number) end
 
@@ -228,7 +230,7 @@ function writes.claim()
         handled[part.step] = true
         local lease, ends = leases[#found + 1], moment(now + part.length)
         local changes = { state = 'leased', instance = instance, lease = lease, ends = ends, free_at = '', expires = '' }
-        add_change(part, changes, 'claimed', now, instance)
+        add_change(part, changes, CLAIMED, now, instance)
         if part.claimed == '' then changes.claimed = moment(now) end
         change(part, changes)
         found[#found + 1] = frames({ lease, ends, part.options, part.content, part.changes, first_claim(part) })
@@ -315,7 +317,7 @@ function writes.sweep()
       delete(part)
     elseif part then
       local changes = { state = 'ended', ends = '' }
-      add_change(part, changes, 'lost', now, part.instance)
+      add_change(part, changes, LOST, now, part.instance)
       if tonumber(part.retries) < tonumber(part.most) then
         for name, value in pairs(FREE) do changes[name] = value end
         changes.retries = tostring(part.retries + 1)
