@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.document import Document, FeedbackAwaited
 from scheduler_service.domain.events import FeedbackArrived, Triggered
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, FeedbackSeen
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import CallKind
@@ -136,6 +136,30 @@ def test_feedback_that_failed_is_retried_by_its_code() -> None:
     assert rig.execution(1).state is ExecutionState.FAILED
     rig.pass_time(3_000)
     assert rig.call.token.request_counts == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "policy", "is_retried"),
+    [
+        ("timeout", "timeout", True),
+        ("instance_lost", "instance_lost", True),
+        ("503", "5xx", True),
+        ("check", "*", True),
+        ("egress", "*", False),
+        ("egress", "egress", True),
+        ("lost", "lost", False),
+        ("cancelled", "*", False),
+    ],
+)
+def test_a_code_of_the_platform_counts_as_that_code(code: str, policy: str, *, is_retried: bool) -> None:
+    """A target may report each of them: its policies hold, `failureType` tells whose it is (section 5.8)."""
+    rig = started(retry=[{"errorEquals": policy, "intervalSeconds": 3}])
+    rig.answer(200)
+    assert feedback(rig, {"status": "failed", "error": code}) == Taken()
+    expected = ExecutionState.FAILED if is_retried else ExecutionState.TERMINATED
+    assert (rig.execution(1).state, rig.execution(1).error) == (expected, code)
+    (ended,) = rig.of(AttemptEnded, rig.records)
+    assert (ended.error, ended.failure_type) == (code, FailureType.BUSINESS)
 
 
 @pytest.mark.parametrize(
