@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 # Of its limit, which counts from before its fixtures.
@@ -21,9 +21,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Generated cases are the same in every run, so that a red one can be repeated; `--long` draws anew."""
-    settings.register_profile("same", derandomize=True)
-    settings.register_profile("new", print_blob=True)
+    """Generated cases are the same in every run, so that a red one can be repeated; `--long` draws anew.
+
+    None fails because it took long: machines are busy, and pytest has its own limit.
+    """
+    patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("same", patient, derandomize=True)
+    settings.register_profile("new", patient, print_blob=True)
     settings.load_profile("new" if config.getoption("--long") else "same")
 
 
