@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.hosts.messages import event_of, read_ask, write_ask
 from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreUnavailable
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -35,3 +37,17 @@ def test_what_is_bytes_stays_bytes() -> None:
     """Parameters of a trigger travel as they were posted."""
     event = Triggered(params=b'{"id": 18446744073709551616}', planned_at=None)
     assert event_of(read_ask(write_ask(Command(event)))) == event
+
+
+def test_an_event_of_a_newer_program_is_refused_in_words() -> None:
+    """In a rolling upgrade the node that knows it not says so, and the sender asks again."""
+    message = msgspec.msgpack.encode({"event": {"type": "Teleported", "place": 7}})
+    with pytest.raises(StoreUnavailable, match=r"does not understand another one: .*; update it"):
+        read_ask(message)
+
+
+def test_a_member_of_a_newer_program_is_left_out() -> None:
+    """What an older node does not know of an event it knows changes nothing for it."""
+    ask = msgspec.msgpack.decode(write_ask(Command(Triggered(params=b"7", planned_at=None))))
+    ask["event"]["colour"] = ask["shade"] = "blue"
+    assert event_of(read_ask(msgspec.msgpack.encode(ask))) == Triggered(params=b"7", planned_at=None)

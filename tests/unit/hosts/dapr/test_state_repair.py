@@ -1,10 +1,14 @@
 """A state that is lost or too old is put right."""
 
+import base64
+
+import msgspec
 import pytest
 
 from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Started
 from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import describe
 
@@ -63,3 +67,29 @@ async def test_an_older_state_that_a_sidecar_wrote_late_is_put_right(cluster: Da
     assert isinstance(reply, Started)
     assert reply.execute_number == 2
     assert newer != older
+
+
+def in_a_newer_format(state: bytes) -> bytes:
+    """What the sidecar keeps, with another format number."""
+    document = msgspec.msgpack.decode(base64.b64decode(msgspec.json.decode(state)))
+    return msgspec.json.encode(msgspec.msgpack.encode({**document, "format": 99}))
+
+
+async def test_a_state_of_a_newer_program_is_left_alone(cluster: DaprHouse) -> None:
+    """In a rolling upgrade: a node that does not know its format does nothing with it, and says why.
+
+    The job goes on at a node that knows the format.
+    """
+    await cluster.create(timer={"dueTime": "5s", "period": "0s"})
+    older = cluster.world.state["job"]
+    newer = in_a_newer_format(older)
+    await cluster.crash()
+    cluster.world.state["job"] = newer
+    with pytest.raises(StoreUnavailable, match="format 99, this program knows 1; install a newer one"):
+        await cluster.trigger()
+    await cluster.advance(20_000)
+    assert cluster.world.state["job"] == newer
+    assert cluster.sender.urls() == []
+    cluster.world.state["job"] = older
+    await cluster.advance(20_000)
+    assert cluster.sender.urls() == ["http://target.test/run"]
