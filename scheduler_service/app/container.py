@@ -75,6 +75,8 @@ class Container:
         self.watch = base.watch
         self._began = rfc3339(base.clock.now().wall)
         self._outbox = Outbox()
+        self.has_started = False
+        """Whether the start is over: only then is the service ready."""
 
     async def attach(self) -> None:
         """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
@@ -205,7 +207,12 @@ class Container:
 
     @cached_property
     def _queues(self) -> PullQueues:
-        return PullQueues(table=self.processes.store.queues, clock=self._base.clock, log=self._base.log)
+        return PullQueues(
+            table=self.processes.store.queues,
+            shards=(self.store.queues, *(remote.queues for remote in self.processes.remotes)),
+            clock=self._base.clock,
+            log=self._base.log,
+        )
 
     @cached_property
     def _cleaner(self) -> Cleanup:
@@ -222,7 +229,8 @@ class Container:
         )
 
     async def _list_missing(self) -> Sequence[str]:
-        return [*self.jobs.missing, *self.watch.missing]
+        starting = [] if self.has_started else ["start"]
+        return [*self.jobs.missing, *self.watch.missing, *starting]
 
     async def _list_nodes(self) -> Sequence[Mapping[str, object]]:
         """This service, as one node, whatever the number of its processes."""

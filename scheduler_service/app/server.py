@@ -148,12 +148,12 @@ async def serve(
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     signals, breaking = Signals(), asyncio.create_task(service.breaks())
     try:
-        await service.start()
-        freeze_memory()
-        log("listening", url=served)
-        if began is not None:
-            await began(served)
-        await signals.wait_for_stop(serving, breaking)
+        if await _start(service, signals, serving, breaking):
+            freeze_memory()
+            log("listening", url=served)
+            if began is not None:
+                await began(served)
+            await signals.wait_for_stop(serving, breaking)
     finally:
         breaking.cancel()
         await _stop(service, server, serving, signals, settings)
@@ -277,6 +277,18 @@ async def _open(
     except BaseException:
         listener.close()
         raise
+
+
+async def _start(service: RunningService, signals: Signals, *ends: "asyncio.Task[Any]") -> bool:
+    """Whether the service has started before it was told to stop. Raises StoreError."""
+    starting = asyncio.create_task(service.start())
+    await signals.wait_for_stop(starting, *ends)
+    if starting.done():
+        starting.result()
+        return True
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    return False
 
 
 async def _stop(

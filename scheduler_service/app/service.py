@@ -41,13 +41,14 @@ class Service:
         self._log = log
 
     async def start(self) -> None:
-        """Recovers, installs the system jobs, takes firings. Raises StoreError."""
+        """Recovers, installs the system jobs, takes firings; is ready at last. Raises StoreError."""
         rooms = self.components
         # First, for the jobs of this process may want those of the others at once.
         await rooms.workers.start()
         await rooms.host.start()
         await rooms.services.start_queues(rooms.jobs.deliver)
         await install(rooms.host, rooms.compiler, self._loaded.settings)
+        rooms.has_started = True
         self._log("ready", jobsHeld=(await rooms.jobs.status()).held)
 
     def is_settled(self, *, open_calls: int = 0) -> bool:

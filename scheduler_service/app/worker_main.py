@@ -40,6 +40,7 @@ from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
@@ -77,9 +78,16 @@ class OpenShard(msgspec.Struct, frozen=True):
     """What a worker process has open."""
 
     host: EmbeddedHost
+    store: SqliteStateStore
+    clock: Clock
     sender: Sender
     database: HistoryDatabase
     service: WorkerService
+
+    async def start(self) -> None:
+        """Extends the leases of the shard, before anybody may end one; then recovers. Raises StoreError."""
+        await self.store.queues.extend(self.clock.now().steady)
+        await self.host.start()
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything."""
@@ -108,7 +116,7 @@ class WorkerMain:
                 self._shard = await open_shard(config, connection=self.connection, log=self._log)
             case rpc_methods.START.name:
                 assert self._shard is not None, "opened before"
-                await self._shard.host.start()
+                await self._shard.start()
                 freeze_memory()
             case rpc_methods.STOP.name:
                 self.is_stopped = True
@@ -181,7 +189,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         compile_cache=compiler.compile_cache,
         clock=clock,
     )
-    return OpenShard(host=host, sender=sender, database=database, service=service)
+    return OpenShard(host=host, store=store, clock=clock, sender=sender, database=database, service=service)
 
 
 if __name__ == "__main__":

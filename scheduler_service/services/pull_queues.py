@@ -6,7 +6,7 @@ has it already, or no longer awaits it, does not change.
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -50,7 +50,11 @@ class Completed(Enum):
 
 
 class PullQueues:
-    """The queues of one process. `start` connects them to the jobs; until then claims are refused."""
+    """The queues of one process. `start` connects them to the jobs; until then claims are refused.
+
+    `shards` are the parts of the table, the first one in this process (empty: it is all here). Processes with
+    the others extend their leases when they start, before they take calls.
+    """
 
     _allowance: Allowance
     _rate: ClaimRate
@@ -61,6 +65,7 @@ class PullQueues:
         self,
         *,
         table: Queues,
+        shards: Sequence[Queues] = (),
         clock: Timekeeper,
         log: Log,
         new_lease: NewLease = lambda: secrets.token_urlsafe(18),
@@ -68,6 +73,7 @@ class PullQueues:
     ) -> None:
         self._effect_seconds = effect_seconds
         self._table = table
+        self._own, *self._others = shards or (table,)
         self._clock = clock
         self._log = log
         self._new_lease = new_lease
@@ -84,10 +90,15 @@ class PullQueues:
         return self._delivery.is_idle
 
     async def start(self, deliver: Deliver, allowance: Allowance, rate: ClaimRate) -> None:
-        """Connects to the jobs; extends all leases and delivers stored ends. Raises StoreError."""
+        """Connects to the jobs; extends the leases and delivers the ends that this process has stored.
+
+        Those of other processes are delivered as soon as these answer. Raises StoreError.
+        """
         self._delivery.deliver, self._allowance, self._rate = deliver, allowance, rate
         self._has_started = True
-        await self._resume(self._table)
+        for part in self._others:
+            self.recover(part)
+        await self._resume(self._own)
 
     def stop_claims(self) -> None:
         """Ends waiting claims and gives out no more parts; leases can still be renewed and completed."""

@@ -17,7 +17,7 @@ from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
 from scheduler_service.hosts.processes.worker_supervisor import WatchLimits, WorkerContext, WorkerSupervisor
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings import Loaded, Settings
@@ -78,13 +78,14 @@ async def supervised(folder: Path) -> AsyncIterator[Supervised]:
 
 
 async def test_one_that_stands_still_before_it_has_opened(tmp_path: Path) -> None:
-    """The service's start fails and says so, instead of waiting for ever."""
+    """It is killed, and another one opens the shard: the service's start goes on."""
     async with supervised(tmp_path) as one:
         one.freeze()
-        with pytest.raises(StoreUnavailable, match="ended before it was ready"):
-            await one.supervisor.open()
-        assert one.log == ["worker_stuck"]
-        assert await one.supervisor.end() == -signal.SIGKILL
+        await one.supervisor.open()
+        assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
+        assert one.exits == [-signal.SIGKILL]
+        await one.supervisor.start()
+        assert one.worker.is_up
 
 
 async def test_one_that_stands_still_before_it_has_started(tmp_path: Path) -> None:
@@ -92,11 +93,20 @@ async def test_one_that_stands_still_before_it_has_started(tmp_path: Path) -> No
     async with supervised(tmp_path) as one:
         await one.supervisor.open()
         one.freeze()
-        with pytest.raises(StoreUnavailable, match="ended before it was ready"):
-            await one.supervisor.start()
-        assert one.log == ["worker_stuck"]
-        assert not one.worker.is_up
-        assert await one.supervisor.end() == -signal.SIGKILL
+        await one.supervisor.start()
+        assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
+        assert one.worker.is_up
+        assert not one.restarted.is_set()  # nobody has had calls of it before
+        assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0
+
+
+async def test_one_that_refuses_its_shard(tmp_path: Path) -> None:
+    """What a living process answers ends the start: another one would say the same."""
+    async with supervised(tmp_path) as one:
+        (tmp_path / "state-1.db").mkdir()
+        with pytest.raises(StoreError, match="state-1"):
+            await one.supervisor.open()
+        assert one.log == []
 
 
 async def test_one_that_stands_still_while_it_works(tmp_path: Path) -> None:
@@ -112,3 +122,14 @@ async def test_one_that_stands_still_while_it_works(tmp_path: Path) -> None:
         assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
         assert one.exits == [-signal.SIGKILL]
         assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0
+
+
+async def test_one_that_stands_still_while_it_is_stopped(tmp_path: Path) -> None:
+    """It is killed, as soon as the drain is over: it would never end."""
+    async with supervised(tmp_path) as one:
+        await one.supervisor.open()
+        await one.supervisor.start()
+        os.kill(one.process.pid, signal.SIGSTOP)
+        await one.supervisor.stop(0)
+        assert one.log == ["worker_not_stopped"]
+        assert await one.supervisor.end() == -signal.SIGKILL

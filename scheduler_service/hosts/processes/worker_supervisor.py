@@ -14,11 +14,13 @@ from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.hosts.processes.worker_process import EXIT_TIMEOUT_SECONDS, WorkerProcess
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 
 FIRST_RESTART_PAUSE_SECONDS = 0.1
 LONGEST_RESTART_PAUSE_SECONDS = 5.0
+LAST_SIGN_SECONDS = 1.0
+"""A process that does not answer for so long when its drain is over stands still."""
 
 
 class WatchLimits(msgspec.Struct):
@@ -59,7 +61,10 @@ class WorkerProcesses:
         ]
 
     async def open(self) -> None:
-        """Has each process open its shard. Raises StoreError: then all have ended."""
+        """Has each process open its shard; one that dies is started again.
+
+        Raises StoreError where one refuses: then all have ended.
+        """
         try:
             await _together(supervisor.open() for supervisor in self._supervisors)
         except BaseException:
@@ -67,7 +72,10 @@ class WorkerProcesses:
             raise
 
     async def start(self) -> None:
-        """Has each recover and take firings; one that dies is started again. Raises StoreError."""
+        """Has each recover and take firings; one that dies is started again, now and later.
+
+        Raises StoreError where one refuses.
+        """
         await _together(supervisor.start() for supervisor in self._supervisors)
 
     async def stop(self, grace: int) -> None:
@@ -75,15 +83,26 @@ class WorkerProcesses:
         await asyncio.gather(*(supervisor.stop(grace) for supervisor in self._supervisors))
 
 
-async def _together(work: Iterable[Awaitable[None]]) -> None:
-    """Returns when all have ended; raises the first error that one raised."""
-    for outcome in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
+async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Returns when all have ended. Raises the first error, and then goes on with none of them."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class WorkerDied(Exception):
+    """The process has ended before it answered."""
+
+    def __str__(self) -> str:
+        return "it ended before it was ready"
 
 
 class WorkerSupervisor:
-    """Keeps the process of one shard running."""
+    """Keeps the process of one shard running, from its first start on."""
 
     def __init__(self, *, worker: WorkerHandle, process: WorkerProcess, context: WorkerContext) -> None:
         self._worker = worker
@@ -96,7 +115,69 @@ class WorkerSupervisor:
         self._cut = asyncio.Event()
 
     async def open(self) -> None:
-        """Has the process open its shard. Raises StoreError."""
+        """Has the process open its shard; one that dies over it is started again.
+
+        Raises the StoreError with which it refuses.
+        """
+        try:
+            await self._open()
+        except WorkerDied:
+            await self._replace(self._begin)
+
+    async def start(self) -> None:
+        """Has the shard recover, then passes calls to it; whenever the process dies, it is started again.
+
+        Raises the StoreError with which it refuses.
+        """
+        try:
+            await self._connect()
+        except WorkerDied:
+            await self._replace(self._begin_anew)
+        self._running = asyncio.create_task(self._run())
+
+    async def stop(self, grace: int) -> None:
+        """Drains the shard for at most `grace` ms and ends the process; one that stands still is killed."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        if self._connection is not None and not self._cut.is_set():
+            try:
+                await self._drain(self._connection, grace)
+            except (StoreError, TimeoutError) as error:
+                self._log("worker_not_stopped", worker=self._worker.shard, error=str(error))
+                self._process.kill()
+        await self.end()
+
+    async def end(self) -> int:
+        """Cuts the connection and returns the exit code of the process, which ends then or is killed."""
+        if self._connection is not None:
+            self._connection.close()
+        return await self._process.end()
+
+    async def _drain(self, connection: RpcConnection, grace: int) -> None:
+        """Raises StoreError, and TimeoutError where the process does not answer in time."""
+        async with asyncio.timeout(grace / SECOND + EXIT_TIMEOUT_SECONDS):
+            draining = asyncio.ensure_future(rpc_methods.STOP.call(connection, grace))
+            try:
+                await asyncio.wait({draining}, timeout=grace / SECOND)
+                if not draining.done():
+                    async with asyncio.timeout(LAST_SIGN_SECONDS):
+                        await rpc_methods.PING.call(connection, None)
+                await draining
+            finally:
+                draining.cancel()
+
+    async def _begin(self) -> None:
+        """Starts another process and has it open the shard."""
+        self._process = await WorkerProcess.launch()
+        await self._open()
+
+    async def _begin_anew(self) -> None:
+        """Starts another process, which recovers and takes calls."""
+        await self._begin()
+        await self._connect()
+
+    async def _open(self) -> None:
         cut = self._cut = asyncio.Event()
         parent = self._context.new_parent()
 
@@ -115,45 +196,39 @@ class WorkerSupervisor:
         config = self._context.config_for(self._worker.shard)
         await self._while_alive(rpc_methods.OPEN.call(connection, config))
 
-    async def start(self) -> None:
-        """Has the shard recover, then passes calls to it. Raises StoreError."""
-        await self._connect()
-        self._running = asyncio.create_task(self._run())
-
-    async def stop(self, grace: int) -> None:
-        """Drains the shard for at most `grace` ms and ends the process."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
-        if self._connection is not None and not self._cut.is_set():
-            try:
-                async with asyncio.timeout(grace / SECOND + EXIT_TIMEOUT_SECONDS):
-                    await rpc_methods.STOP.call(self._connection, grace)
-            except (StoreError, TimeoutError) as error:
-                self._log("worker_not_stopped", worker=self._worker.shard, error=str(error))
-        await self.end()
-
-    async def end(self) -> int:
-        """Cuts the connection and returns the exit code of the process, which ends then or is killed."""
-        if self._connection is not None:
-            self._connection.close()
-        return await self._process.end()
-
     async def _connect(self) -> None:
         connection = self._connection
         assert connection is not None, "opened before"
         await self._while_alive(rpc_methods.START.call(connection, None))
         if self._cut.is_set():
-            raise self._ended
+            raise WorkerDied
         self._worker.connect(connection)
 
     async def _run(self) -> None:
         """Starts the process again whenever it has died."""
         while True:
             await self._watch()
-            self._log("worker_lost", worker=self._worker.shard, exit=await self.end())
-            await self._restart()
-            self._log("worker_restarted", worker=self._worker.shard)
+            await self._replace(self._begin_anew, refuses=False)
+            self._context.on_restart(self._worker.shard)
+
+    async def _replace(self, begin: Callable[[], Awaitable[None]], *, refuses: bool = True) -> None:
+        """Buries the process that has died, and repeats `begin` with growing pauses until it succeeds.
+
+        `refuses`: a StoreError is raised, for it is the answer of a process that lives.
+        """
+        self._log("worker_lost", worker=self._worker.shard, exit=await self.end())
+        for pause in doubling_pauses(FIRST_RESTART_PAUSE_SECONDS, LONGEST_RESTART_PAUSE_SECONDS):
+            try:
+                await begin()
+            except Exception as error:
+                if refuses and isinstance(error, StoreError):
+                    raise
+                self._log("worker_not_started", worker=self._worker.shard, error=str(error) or repr(error))
+                await self.end()
+            else:
+                self._log("worker_restarted", worker=self._worker.shard)
+                return
+            await asyncio.sleep(pause)
 
     async def _watch(self) -> None:
         """Returns when the process has died; one that does not answer is killed."""
@@ -165,7 +240,10 @@ class WorkerSupervisor:
                 await self._ping()
 
     async def _while_alive(self, work: Coroutine[Any, Any, None]) -> None:
-        """Waits for `work`, however long it takes, while the process answers pings. Raises StoreError."""
+        """Waits for `work`, however long it takes, while the process answers pings.
+
+        Raises the StoreError that it answers, and WorkerDied.
+        """
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
@@ -173,17 +251,12 @@ class WorkerSupervisor:
                 if not task.done():
                     await self._ping()
             await task
-        except StoreUncertain as error:
+        except StoreError as error:
             if not self._cut.is_set():
                 raise
-            raise self._ended from error
+            raise WorkerDied from error
         finally:
             task.cancel()
-
-    @property
-    def _ended(self) -> StoreUnavailable:
-        shard = self._worker.shard
-        return StoreUnavailable(f"worker process {shard} ended before it was ready; the log says why")
 
     async def _ping(self) -> None:
         """Returns with the answer, or when a process that does not answer has been killed."""
@@ -203,17 +276,3 @@ class WorkerSupervisor:
         self._log("worker_stuck", worker=self._worker.shard, seconds=hangs)
         self._process.kill()
         await self._cut.wait()
-
-    async def _restart(self) -> None:
-        for pause in doubling_pauses(FIRST_RESTART_PAUSE_SECONDS, LONGEST_RESTART_PAUSE_SECONDS):
-            try:
-                self._process = await WorkerProcess.launch()
-                await self.open()
-                await self._connect()
-            except Exception as error:  # noqa: BLE001 - no error may leave the shard without a process
-                self._log("worker_not_started", worker=self._worker.shard, error=str(error) or repr(error))
-                await self.end()
-            else:
-                self._context.on_restart(self._worker.shard)
-                return
-            await asyncio.sleep(pause)
