@@ -62,6 +62,14 @@ class ManualClock:
         self._now = Now(self._now.wall + step, self._now.steady)
         self._stepped = True
 
+    def set_back(self, step: int) -> None:
+        """Sets the wall clock back by `step` ms while no process runs: the next one's steady line follows it.
+
+        Calls that were planned are not made.
+        """
+        self._now = Now(self._now.wall - step, self._now.steady - step)
+        self._calls.clear()
+
     def _move(self, steady: int) -> None:
         passed = max(steady - self._now.steady, 0)
         self._now = Now(self._now.wall + passed, self._now.steady + passed)

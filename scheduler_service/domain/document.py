@@ -131,10 +131,11 @@ class Calling(Phase, frozen=True):
     sent_at: int
 
 
-class CheckWaiting(Phase, frozen=True):
-    """The next check is sent at `due`."""
+class CheckWaiting(Phase, frozen=True, omit_defaults=True):
+    """The next check is sent at `due`, after `wait` ms in all (None: an earlier version did not keep it)."""
 
     due: int
+    wait: int | None = None
 
 
 @final
@@ -149,11 +150,12 @@ class FeedbackAwaited(Phase, frozen=True):
     """The chain has ended; the target will report."""
 
 
-class Retrying(Phase, frozen=True):
-    """The next attempt starts at `due`, at step `from_step`."""
+class Retrying(Phase, frozen=True, omit_defaults=True):
+    """The next attempt starts at `due`, at step `from_step`; `wait` as in `CheckWaiting`."""
 
     due: int
     from_step: int = 0
+    wait: int | None = None
 
 
 class Resolving(Phase, frozen=True, omit_defaults=True):

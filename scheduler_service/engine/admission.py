@@ -58,7 +58,7 @@ def start(turn: TurnState, run: Open) -> None:
         state=ExecutionState.PROCESSING,
         revision=turn.head.revision,
         qos=turn.program.qos,
-        started_at=turn.now.wall,
+        started_at=turn.moment_in(run),
     )
     begin(turn, running, from_step, tuple(Kept(200, "", body) for body in run.replayed[:from_step]))
 

@@ -49,13 +49,13 @@ def open_attempt(turn: TurnState, run: Open, context: Context) -> Open:
     turn.change_head(request_counts=counts)
     turn.contexts[run.execute_number] = context
     started = replace(run, request_counts=counts, attempts=run.attempts + 1, holder=turn.holder)
-    turn.records.append(AttemptStarted(run.execute_number, counts, turn.now.wall))
+    turn.records.append(AttemptStarted(run.execute_number, counts, turn.moment_in(run)))
     return turn.put(started)
 
 
 def succeed(turn: TurnState, run: Open, digest: bytes = b"") -> None:
     """Ends the attempt and its execution as succeeded."""
-    turn.records.append(AttemptEnded(run.execute_number, run.request_counts, turn.now.wall))
+    turn.records.append(AttemptEnded(run.execute_number, run.request_counts, turn.moment_in(run)))
     remember_end(turn, run, digest)
     finish(turn, run, ExecutionState.SUCCEEDED)
 
@@ -85,7 +85,7 @@ def fail(
         AttemptEnded(
             run.execute_number,
             run.request_counts,
-            turn.now.wall,
+            turn.moment_in(run),
             error=failure.code,
             failure_type=failure.failure_type,
             message=broken.message,
@@ -100,7 +100,7 @@ def fail(
     from_step = broken.step if program.steps[broken.step].from_step else run.from_step
     turn.change_context(
         run,
-        phase=Retrying(turn.now.steady + verdict.wait, from_step),
+        phase=Retrying(turn.now.steady + verdict.wait, from_step, verdict.wait),
         spent=tuple(spent),
         retries=context.retries + 1,
         failure=failure.code,
@@ -140,7 +140,7 @@ def cancel(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> 
             AttemptEnded(
                 run.execute_number,
                 run.request_counts,
-                turn.now.wall,
+                turn.moment_in(run),
                 error="cancelled",
                 failure_type=FailureType.CANCELLED,
             )

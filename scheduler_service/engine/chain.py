@@ -205,7 +205,7 @@ def _await_outcome(turn: TurnState, run: Open, answer: Answer) -> None:
     context = turn.contexts[run.execute_number]
     # Feedback that came before brings the first check forward.
     pause = program.check_rate if context.verdict is None else 0
-    check_at = CheckWaiting(turn.now.steady + pause)
+    check_at = CheckWaiting(turn.now.steady + pause, pause)
     location = find_header(answer.headers, "location")
     if program.check is not None:
         turn.change_context(run, phase=check_at, verdict=None)

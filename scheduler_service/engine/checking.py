@@ -158,8 +158,8 @@ def _tolerate(turn: TurnState, run: Open, outcome: Outcome, check: FailedCheck) 
 def _wait(turn: TurnState, run: Open, outcome: Outcome) -> None:
     hastened = turn.contexts[run.execute_number].verdict is not None
     pause = 0 if hastened else turn.program_of(run).check_rate
-    due = turn.now.steady + max(pause, _retry_after(turn, outcome) or 0)
-    turn.change_context(run, phase=CheckWaiting(due), verdict=None)
+    wait = max(pause, _retry_after(turn, outcome) or 0)
+    turn.change_context(run, phase=CheckWaiting(turn.now.steady + wait, wait), verdict=None)
 
 
 def _retry_after(turn: TurnState, outcome: Outcome | None) -> int | None:

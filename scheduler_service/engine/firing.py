@@ -64,10 +64,14 @@ def record_missed(turn: TurnState, missed: MissedRun, reason: str) -> None:
 
 
 def repeat_counts(turn: TurnState) -> None:
-    """Requests again the counts that did not arrive in time."""
-    now = turn.now.steady
-    if any(counting.due <= now for counting in turn.head.counting):
-        renewed = tuple(_request_count(turn, one) if one.due <= now else one for one in turn.head.counting)
+    """Requests again the counts that did not arrive in time, or before the clock was set back."""
+    if not turn.head.counting:
+        return
+    awaited = range(turn.now.steady + 1, turn.now.steady + COUNT_AGAIN_MS + 1)
+    if any(counting.due not in awaited for counting in turn.head.counting):
+        renewed = tuple(
+            one if one.due in awaited else _request_count(turn, one) for one in turn.head.counting
+        )
         turn.change_head(counting=renewed)
 
 

@@ -2,7 +2,15 @@
 
 from collections.abc import Callable
 
-from scheduler_service.domain.document import Calling, Checking, Context, Open
+from scheduler_service.domain.document import (
+    Calling,
+    Checking,
+    CheckWaiting,
+    Context,
+    Open,
+    PartsQueued,
+    Retrying,
+)
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.events import Adopted
 from scheduler_service.domain.execution import ExecutionState, FailureType
@@ -10,7 +18,7 @@ from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of
-from scheduler_service.engine.parts.dispatch import resend_parts
+from scheduler_service.engine.parts.dispatch import queue_timeout_of, resend_parts
 from scheduler_service.engine.parts.queue import withdraw_all
 from scheduler_service.engine.parts.watches import watch_instances
 from scheduler_service.engine.requests import sent_again
@@ -79,10 +87,23 @@ def end_lost(turn: TurnState, run: Open) -> None:
 
 
 def _take_over(turn: TurnState, run: Open, context: Context) -> tuple[Open, Context]:
-    """Downtime does not use up the target's time: the limit is at least min(timeout, 60 s) from now."""
-    least = turn.now.steady + min(turn.program_of(run).timeout, MINUTE)
+    """Downtime does not use up the target's time: the limit is at least min(timeout, 60 s) from now.
+
+    It ends no later than its whole length from now, and a wait no later than its own: steady time goes back
+    where the clock was set back while no process ran.
+    """
+    now, timeout = turn.now.steady, turn.program_of(run).timeout
+    phase, longest = context.phase, timeout
+    match phase:
+        case Retrying(due=due, wait=int(wait)) | CheckWaiting(due=due, wait=int(wait)):
+            phase = replace(phase, due=min(due, now + wait))
+        case PartsQueued(claimed_at=None):
+            longest += queue_timeout_of(turn, run, phase)
+        case PartsQueued(claimed_at=int(claimed_at)):
+            phase = replace(phase, claimed_at=min(claimed_at, now))
+    deadline = min(max(context.deadline, now + min(timeout, MINUTE)), now + longest)
     taken = turn.put(replace(run, holder=turn.holder))
-    return taken, turn.change_context(run, deadline=max(context.deadline, least))
+    return taken, turn.change_context(run, phase=phase, deadline=deadline)
 
 
 def _resend(turn: TurnState, run: Open, context: Context, is_lost: Callable[[Token], bool]) -> None:

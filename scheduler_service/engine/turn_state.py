@@ -166,6 +166,10 @@ class TurnState:
             )
         )
 
+    def moment_in(self, run: Open) -> int:
+        """Now (wall), and never before `run` began, whatever the clock was set to since."""
+        return max(self.now.wall, run.started_at or run.created_at)
+
     def token(self, run: Open, kind: CallKind, serial: int) -> Token:
         """The token of a call of this attempt."""
         return Token(self.head.uid, run.execute_number, run.request_counts, kind, serial)
@@ -198,7 +202,7 @@ class TurnState:
             run.planned_at,
             run.created_at,
             run.started_at,
-            self.now.wall if run.state in TERMINAL else None,
+            self.moment_in(run) if run.state in TERMINAL else None,
             reason,
             error,
             failure_type,

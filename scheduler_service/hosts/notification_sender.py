@@ -102,7 +102,8 @@ class NotificationSender:
             if delivery.due is None:
                 self._enqueue(delivery)
             else:
-                self._plan(delivery.delivery_id, delivery.due - now)
+                # More is left only where the clock was set back while no process ran.
+                self._plan(delivery.delivery_id, min(delivery.due - now, self._interval))
 
     async def resend(self, delivery_id: str) -> bool:
         """Tries a delivery that is pending, failed or in the outbox at once; False: there is none.

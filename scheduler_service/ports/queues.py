@@ -46,8 +46,9 @@ class Queues(Protocol):
         """
 
     def extend(self, now: int) -> Awaitable[None]:
-        """After a downtime: no lease ends sooner than its full length from `now`, no queue timeout sooner
-        than after a minute, or its own length where that is less.
+        """After a downtime: each lease has its full length from `now`; no queue timeout ends sooner than
+        after a minute, or its own length where that is less. Neither that nor a delay ends later than its
+        full length from `now`, for the clock may have been set back meanwhile.
         """
 
     def drop(self, part_id: str) -> Awaitable[None]:

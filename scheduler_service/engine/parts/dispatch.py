@@ -257,6 +257,14 @@ def latest_end(turn: TurnState, run: Open, options: QueueOptions) -> int:
     return turn.now.steady + options.queue_timeout + turn.program_of(run).timeout
 
 
+def queue_timeout_of(turn: TurnState, run: Open, phase: PartsQueued) -> int:
+    """How long the parts may wait for a claim: by the definition of `run`, or by one that has changed it."""
+    programs = (turn.program_of(run), turn.program)
+    steps = [program.steps[phase.step] for program in programs if phase.step < len(program.steps)]
+    options = [step.dispatch for step in steps if isinstance(step.dispatch, QueueOptions)]
+    return max((one.queue_timeout for one in options), default=0)
+
+
 def reports_by_part(program: Program, step: Step) -> bool:
     """Whether each part reports its outcome by feedback: in the last step of a job without a check."""
     return program.asynchronous and program.check is None and step.index == len(program.steps) - 1

@@ -42,7 +42,8 @@ def take_changes(
         acknowledged=_put(phase.acknowledged or (0,) * total, index, last.serial),
         holders=_put(phase.holders or ("",) * total, index, "" if last.is_lost else last.instance),
     )
-    claims = [one.at for one in fresh if not one.is_lost]
+    # A moment that is still to come is from before the clock was set back.
+    claims = [min(one.at, turn.now.steady) for one in fresh if not one.is_lost]
     if claims and (phase.claimed_at is None or claims[0] < phase.claimed_at):
         phase = replace(phase, claimed_at=claims[0])
         turn.change_context(run, phase=phase, deadline=_limit_of(turn, run, claims[0]))

@@ -236,9 +236,10 @@ def _end_unclaimed(connection: sqlite3.Connection, now: int) -> list[EndedPart]:
 
 
 def extend_leases(connection: sqlite3.Connection, now: int) -> None:
-    rows = connection.execute("SELECT part_id, until, options FROM parts WHERE until IS NOT NULL").fetchall()
-    later = [(max(until, now + unpack_options(options).lease), part_id) for part_id, until, options in rows]
-    connection.executemany("UPDATE parts SET until = ? WHERE part_id = ?", later)
+    rows = connection.execute("SELECT part_id, options FROM parts WHERE until IS NOT NULL").fetchall()
+    anew = [(now + unpack_options(options).lease, part_id) for part_id, options in rows]
+    connection.executemany("UPDATE parts SET until = ? WHERE part_id = ?", anew)
+    _follow_clock(connection, now)
     text = "SELECT part_id, expires, options FROM parts WHERE expires IS NOT NULL AND expires < ?"
     soon = connection.execute(text, (now + DOWNTIME_GRACE_MS,)).fetchall()
     waits = [
@@ -246,6 +247,20 @@ def extend_leases(connection: sqlite3.Connection, now: int) -> None:
         for part_id, expires, options in soon
     ]
     connection.executemany("UPDATE parts SET expires = ? WHERE part_id = ?", waits)
+
+
+def _follow_clock(connection: sqlite3.Connection, now: int) -> None:
+    """Where the clock was set back: what has happened has not happened later than now."""
+    connection.execute("UPDATE parts SET claimed_at = ?1 WHERE claimed_at > ?1", (now,))
+    connection.execute(
+        "UPDATE parts SET expires = expires - (published - ?1), published = ?1 WHERE published > ?1", (now,)
+    )
+    text = "SELECT part_id, free_at, options FROM parts WHERE state = 0 AND free_at > ?"
+    delayed = connection.execute(text, (now,)).fetchall()
+    sooner = [
+        (min(free_at, now + unpack_options(options).delay), part_id) for part_id, free_at, options in delayed
+    ]
+    connection.executemany("UPDATE parts SET free_at = ? WHERE part_id = ?", sooner)
 
 
 def drop_part(connection: sqlite3.Connection, part_id: str) -> None:

@@ -14,6 +14,7 @@ from scheduler_service.domain.events import (
     Unsent,
 )
 from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.records import AttemptEnded, AttemptStarted
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.scope import feedback_token
@@ -239,3 +240,73 @@ def test_a_call_of_an_execution_that_another_node_has_is_left_to_it() -> None:
     assert [call.token for call in other.calls()] == []
     other.deliver(Unsent(rig.call.token, rig.holder))
     assert [call.token for call in other.calls()] == [rig.call.token]
+
+
+HOUR = 3_600_000
+
+
+def set_back(rig: Rig) -> None:
+    """The process dies, the clock is set back by an hour, and another process takes over."""
+    rig.wall -= HOUR
+    rig.steady -= HOUR
+    rig.restart()
+
+
+def test_no_limit_gets_longer_than_it_was() -> None:
+    """A clock that is set back while no process runs sets steady time back: no limit waits for that hour."""
+    rig = Rig(qos=1, timeoutSeconds=30, **{"async": True}).create()
+    rig.deliver(Triggered())
+    rig.pass_time(20_000)
+    set_back(rig)
+    assert rig.wait() == 30_000
+    rig.pass_time(30_000)
+    assert (rig.states(), rig.execution(1).error) == ([S.TERMINATED], "timeout")
+
+
+def test_no_retry_waits_longer_than_its_interval() -> None:
+    """The same for the wait before the next attempt."""
+    rig = running(1, retry=[{"errorEquals": "*", "intervalSeconds": 7}])
+    rig.answer(500)
+    set_back(rig)
+    assert rig.wait() == 7_000
+    rig.pass_time(7_000)
+    assert len(rig.calls()) == 1
+
+
+def test_no_check_waits_longer_than_its_interval() -> None:
+    """The same for the wait before the next check, also one that the target asked for."""
+    check = {"checkUrl": {"url": "http://target.test/check"}, "checkRateSeconds": 5}
+    rig = Rig(qos=1, timeoutSeconds=600, **{"async": True}, **check).create()
+    rig.deliver(Triggered())
+    rig.answer(200)
+    set_back(rig)
+    assert rig.wait() == 5_000
+    rig.pass_time(5_000)
+    rig.answer(503, headers={"Retry-After": "40"})
+    set_back(rig)
+    assert rig.wait() == 40_000
+
+
+def test_a_wait_that_was_kept_without_its_length_stays() -> None:
+    """An earlier version did not keep it: the wait ends when it was planned."""
+    rig = running(1, retry=[{"errorEquals": "*", "intervalSeconds": 7}])
+    rig.answer(500)
+    assert rig.document is not None
+    context = rig.document.contexts[1]
+    older = replace(context, phase=replace(context.phase, wait=None))
+    rig.document = Document(rig.document.head, {1: older})
+    rig.restart()
+    assert rig.wait() == 7_000
+
+
+def test_nothing_ends_before_it_has_started() -> None:
+    """The moments of an execution and its attempts rise, whatever the clock says (SPEC section 10)."""
+    rig = running(1)
+    started = rig.execution(1).started_at
+    set_back(rig)
+    rig.answer(200)
+    ended = rig.execution(1)
+    assert ended.started_at == started
+    assert ended.ended_at == started
+    moments = [one.at for one in rig.records if isinstance(one, (AttemptStarted, AttemptEnded))]
+    assert moments == sorted(moments)

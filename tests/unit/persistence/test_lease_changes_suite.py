@@ -139,3 +139,32 @@ async def test_parts_without_a_publication_have_no_queue_timeout(bench: Bench) -
     """Those that an earlier version has published."""
     await bench.publish()
     assert (await bench.queues.sweep(10**12)).next_look is None
+
+
+async def test_a_clock_that_was_set_back_lengthens_no_lease(bench: Bench) -> None:
+    """After a start a lease has its whole length from now, however late it would have ended before."""
+    await publish(bench, 900_000, lease=1_000)
+    (leased,) = await bench.claim(now=900_000)
+    await bench.queues.extend(5_000)
+    assert (await bench.queues.sweep(5_999)).next_look == 6_000
+    assert (await bench.queues.renew(leased.lease, 5_999)) is not None
+
+
+async def test_a_clock_that_was_set_back_lengthens_no_delay(bench: Bench) -> None:
+    """A part whose lease was lost is free again when the pause is over, counted from now."""
+    await publish(bench, 900_000, lease=1_000, delay=300)
+    await bench.claim(now=900_000)
+    await bench.queues.sweep(901_000)
+    await bench.queues.extend(5_000)
+    assert await bench.claim(now=5_299) == ()
+    (leased,) = await bench.claim(now=5_300)
+    assert leased.first_claim == 5_000  # it is no moment that is still to come
+
+
+async def test_a_clock_that_was_set_back_lengthens_no_queue_timeout(bench: Bench) -> None:
+    """What nobody claims ends when its queue timeout is over, counted from now, also after an update."""
+    name = await publish(bench, 900_000, queue_timeout=70_000)
+    await bench.queues.extend(5_000)
+    assert (await bench.queues.sweep(74_999)).ended == ()
+    await bench.write(ReconfigureParts(name, QueueOptions(queue_timeout=60_000)))
+    assert len((await bench.queues.sweep(65_000)).ended) == 1

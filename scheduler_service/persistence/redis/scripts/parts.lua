@@ -368,14 +368,33 @@ local function list_older()
   list_all(key('parts:ended'), 1)
 end
 
+-- Where the clock was set back: what has happened has not happened later than now.
+local function follow_clock(now)
+  for _, member in ipairs(redis.call('ZRANGE', key('parts:expires'), 0, -1)) do
+    local published = redis.call('HGET', key('part:' .. string.sub(member, 17)), 'published')
+    if published and published > moment(now) then
+      local part = read_member('parts:expires', member)
+      local expires = moment(part.expires - part.published + now)
+      change(part, { expires = expires, published = moment(now) })
+    end
+  end
+  for _, member in ipairs(redis.call('ZRANGE', key('parts:delayed'), '(' .. moment(now) .. '\255', '+', 'BYLEX')) do
+    local part = read_member('parts:delayed', member)
+    local changes = part and { free_at = moment(math.min(part.free_at, now + part.delay)) }
+    if part and part.claimed > moment(now) then changes.claimed = moment(now) end
+    if part then change(part, changes) end
+  end
+end
+
 function writes.extend()
   local now = tonumber(take())
   list_older()
   for _, member in ipairs(redis.call('ZRANGE', key('parts:until'), 0, -1)) do
     local part = read_member('parts:until', member)
-    local ends = part and moment(now + part.length)
-    if part and ends > part.ends then change(part, { ends = ends }) end
+    if part then change(part, { ends = moment(now + part.length) }) end
+    if part and part.claimed > moment(now) then change(part, { claimed = moment(now) }) end
   end
+  follow_clock(now)
   -- A minute, or the whole queue timeout where that is less (SPEC section 8).
   for _, member in ipairs(redis.call('ZRANGE', key('parts:expires'), '-', '(' .. moment(now + GRACE), 'BYLEX')) do
     local part = read_member('parts:expires', member)

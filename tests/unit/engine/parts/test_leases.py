@@ -131,3 +131,18 @@ def test_an_update_takes_a_part_from_its_holder() -> None:
     other.programs[2] = program(request=[STEP | {"queueTimeoutSeconds": 200_000}])
     other.deliver(Updated(2))
     assert other.wait() == 200_060_000
+
+
+def test_a_clock_that_was_set_back_lengthens_no_limit_of_queued_work() -> None:
+    """Neither before a claim, nor after one, nor by a claim from before that is heard of later."""
+    rig = queued(qos=1)
+    (part,) = parts_of(rig)
+    rig.pass_time(HOUR)
+    rig.wall, rig.steady = rig.wall - 2 * HOUR, rig.steady - 2 * HOUR
+    rig.restart()
+    assert rig.wait() == DAY + 60_000
+    rig.deliver(LeasesChanged(part.name, (LeaseChange(1, "w", rig.steady + 2 * HOUR),)))
+    assert rig.wait() == 60_000
+    rig.wall, rig.steady = rig.wall - HOUR, rig.steady - HOUR
+    rig.restart()
+    assert rig.wait() == 60_000

@@ -97,3 +97,40 @@ async def test_a_job_that_slept_through_the_downtime_fires_late_and_once() -> No
     firings = [one for one in house.history.records() if isinstance(one, FiringRecord)]
     assert len(firings) >= 2
     assert house.executions()[1] is State.SUCCEEDED
+
+
+HOUR = 3_600_000
+
+
+async def test_a_clock_that_was_set_back_before_the_start_lengthens_no_limit() -> None:
+    """The job rings when its whole limit is over, though its alarm was stored for an hour later."""
+    house = await House().start()
+    await house.create(qos=1, timeoutSeconds=30)
+    house.sender.hold(URL)
+    await house.trigger()
+    await house.crash()
+    house.clock.set_back(HOUR)
+    house.sender.hold(URL)
+    await house.start()
+    await house.advance(29_999)
+    assert house.executions() == {1: State.PROCESSING}
+    await house.advance(1)
+    assert house.executions() == {1: State.TERMINATED}
+
+
+async def test_a_clock_that_was_set_back_before_the_start_lengthens_no_wait() -> None:
+    """The same for a retry of an execution, and for that of a delivery."""
+    house = await House().start()
+    retry, note = [{"errorEquals": "*", "intervalSeconds": 5}], {"url": "http://caller.test/"}
+    kept = {**note, "stateEquals": ["500"], "guarantee": "outbox"}
+    await house.create(qos=1, retry=retry, notification=[kept])
+    house.sender.answers(URL, 500)
+    house.sender.answers("http://caller.test/", 503)
+    await house.trigger()
+    await house.settle()
+    await house.crash()
+    house.clock.set_back(HOUR)
+    await house.start()
+    assert house.sender.requests == []
+    await house.advance(20_000)
+    assert {one.url for one in house.sender.requests} == {URL, "http://caller.test/"}
