@@ -42,7 +42,9 @@ def migrate(data: Data = None, config: Config = None) -> None:
 
 @app.command("check")
 def check(data: Data = None, config: Config = None) -> None:
-    """Check that the data folder's files have this version's formats; exit code 1 if not.
+    """Check that the data folder's files have this version's formats and no damage; exit code 1 if not.
+
+    Reads the files whole, which takes a while where they are large.
 
     Example: punctual db check --data data
     """
@@ -56,7 +58,34 @@ def check(data: Data = None, config: Config = None) -> None:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     if wrong:
         raise CommandError("; ".join(wrong) + "; run 'punctual db migrate'")
+    if settings.store.url is None and (damage := _find_damage(folder, history)):
+        remedy = "restore a backup ('punctual db restore'), or save what can be read ('punctual db repair')"
+        raise CommandError("; ".join(damage) + f"; {remedy}")
     note(f"{folder} is up to date")
+
+
+@app.command("repair")
+def repair(data: Data = None, config: Config = None) -> None:
+    """Make damaged files of the data folder anew from what can be read; the service must not be running.
+
+    The damaged files are kept. A backup is the better remedy: what cannot be read is lost.
+
+    Example: punctual db repair --data data
+    """
+    settings, folder = _settings(data, config)
+    _refuse_redis(settings, folder)
+    from scheduler_service.app.data_folder import history_address
+    from scheduler_service.app.folder_repair import repair_folder
+
+    try:
+        repairs = repair_folder(folder, history_address(settings, folder), now=round(time.time() * 1000))
+    except PunctualError as error:
+        raise CommandError(str(error), Exit.UNREACHABLE) from error
+    for one in repairs:
+        for line in one.lines():
+            note(line)
+    if not repairs:
+        note(f"no file of {folder} is damaged")
 
 
 @app.command("backup")
@@ -117,6 +146,12 @@ class Progress:
         if sys.stderr.isatty() and time.monotonic() >= self._next:
             self._next = time.monotonic() + 1
             note(f"{name}: {_megabytes(done)} of {_megabytes(size)}")
+
+
+def _find_damage(folder: Path, history: str) -> list[str]:
+    from scheduler_service.app.folder_repair import find_folder_damage
+
+    return find_folder_damage(folder, history)
 
 
 def _megabytes(size: int) -> str:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+from scheduler_service.domain.document import Document
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
 from scheduler_service.domain.moments import DAY, Now
 from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Program
+from scheduler_service.engine.snapshot import SnapshotError
 from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
@@ -264,11 +266,20 @@ class Turn:
         else:
             cached.forget()
 
+    def _decode(self, job_id: str, stored: bytes) -> Document:
+        """Raises StoreUnavailable: this job does nothing, and the others go on."""
+        try:
+            return self._core.decode(stored)
+        except SnapshotError as error:
+            raise StoreUnavailable(
+                f"job {job_id}: {error}; stop the service, run 'punctual db repair', and create the job again"
+            ) from error
+
     async def _load(self, cached: CachedJob) -> None:
         stored = await self._store.load(cached.job_id)
         document, programs = None, dict[int, Program]()
         if stored is not None and stored.document is not None:
-            document = self._core.decode(stored.document)
+            document = self._decode(cached.job_id, stored.document)
             programs = await self._programs.load(document.head.uid, revisions(document))
         cached.document, cached.programs = document, programs
         if stored is not None:

@@ -101,6 +101,15 @@ def lock_name(shard: int) -> str:
     return f"lock-{shard}"
 
 
+def write_private(place: Path, content: bytes) -> None:
+    """Writes a file of the folder, for its owner alone; durable when this returns. Raises OSError."""
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def narrow_files(folder: Path) -> list[str]:
     """Takes the rights of others from the files of a data folder; the names of those that others could read.
 

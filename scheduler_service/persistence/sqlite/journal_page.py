@@ -1,6 +1,5 @@
 """A page of the journal: what one group of commits appended, and what is left of a page that was damaged."""
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -11,6 +10,7 @@ from msgspec.structs import astuple
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.writes import PackedBatch
+from scheduler_service.persistence.sqlite.folder import write_private
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StoredJob
@@ -94,7 +94,7 @@ class Salvage:
             return read_intact_page(number, content)
         except sqlite3.DatabaseError:
             copy = self._place.with_name(f"{self._place.name}-page-{number}.damaged")
-        _write(copy, content)
+        write_private(copy, content)
         page, lost = _read_parts(content, copy)
         self._on_lost(lost)
         return page
@@ -123,11 +123,3 @@ def _read_job_id(turn: msgspec.Raw) -> str:
             case [[str(job_id), *_], *_]:
                 return job_id
     return UNKNOWN
-
-
-def _write(place: Path, content: bytes) -> None:
-    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

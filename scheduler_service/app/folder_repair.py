@@ -1,0 +1,194 @@
+"""`punctual db check` and `db repair`: damage of a data folder's files, and what can be saved of them."""
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from scheduler_service.app.data_folder import IN_FILE
+from scheduler_service.domain.moments import rfc3339
+from scheduler_service.engine.snapshot import SnapshotError, decode
+from scheduler_service.persistence.history.database import inspect, migrate
+from scheduler_service.persistence.sqlite.damage import Saved, find_damage, replace_file, save_rows
+from scheduler_service.persistence.sqlite.database import inspect as inspect_state
+from scheduler_service.persistence.sqlite.database import open_reading, open_writing, translated
+from scheduler_service.persistence.sqlite.folder import FolderLock, find_shards, state_file, write_private
+from scheduler_service.persistence.sqlite.journal_page import read_intact_page
+from scheduler_service.persistence.sqlite.schema import transaction
+from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreRefused
+
+MAX_NAMED = 20
+"""Of so many jobs of a file that cannot be read each is named."""
+
+_DEFINITION = "SELECT text FROM definitions JOIN jobs USING (uid, revision) WHERE jobs.job_id = ?"
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """A file that was damaged: what was `saved` of it, and the name under which it is `kept`."""
+
+    name: str
+    kept: Path
+    saved: Saved
+
+    def lines(self) -> list[str]:
+        """What became of the file, for people."""
+        rows = ", ".join(f"{table} {count}" for table, count in sorted(self.saved.rows.items()) if count)
+        return [
+            f"{self.name} is made anew with the rows that could be read: {rows or 'none'}",
+            *([f"rows are missing in: {', '.join(self.saved.damaged)}"] if self.saved.damaged else []),
+            f"the damaged file is kept as {self.kept.name}",
+        ]
+
+
+class RemovedJobs(msgspec.Struct, frozen=True):
+    """Jobs whose state could not be read, removed from the file `name`; `kept` has their definitions."""
+
+    name: str
+    job_ids: tuple[str, ...]
+    kept: Path
+
+    def lines(self) -> list[str]:
+        """What became of the jobs, for people."""
+        return [
+            f"{len(self.job_ids)} jobs of {self.name} could not be read and are removed: "
+            f"{', '.join(self.job_ids[:MAX_NAMED])}",
+            f"create them again from their definitions, with 'punctual jobs apply -f {self.kept}'",
+        ]
+
+
+def find_folder_damage(folder: Path, history: str) -> list[str]:
+    """What is damaged in the files of the jobs' state and of the history, a line each; changes nothing.
+
+    Reads the files whole. A service may be using them. A job whose row cannot be read is named: it does
+    nothing, and the others go on.
+    """
+    lines = [f"{place.name}: {line}" for place in _places(folder, history) for line in find_damage(place)]
+    if not lines:
+        lines = [f"{place.name}: {line}" for place in _state_places(folder) for line in _find_unread(place)]
+    return lines
+
+
+def repair_folder(folder: Path, history: str, *, now: int) -> list[Repair | RemovedJobs]:
+    """Makes each damaged file anew from what can be read of it, then removes jobs that cannot be read.
+
+    The damaged files and the definitions of the jobs stay in the folder. The service must not be running.
+    `now` (wall ms) is part of the names under which they are kept. Blocks. Raises StoreError: in use, no room
+    for a second file, or nothing of a file can be saved.
+    """
+    stamp = re.sub(r"[:-]|\..*", "", rfc3339(now))
+    with ExitStack() as locks:
+        locks.callback(FolderLock.claim(folder).release)
+        states = _state_places(folder)
+        for shard in find_shards(folder):
+            locks.callback(FolderLock.claim_shard(folder, shard).release)
+        damaged = [place for place in _places(folder, history) if find_damage(place)]
+        repairs = [_repair(place, _aside(place, stamp), is_state=place in states) for place in damaged]
+        return [*repairs, *(one for place in states if (one := _remove_unread(place, stamp)) is not None)]
+
+
+def _aside(place: Path, stamp: str) -> Path:
+    return place.with_name(f"{place.name}.damaged-{stamp}")
+
+
+def _repair(place: Path, kept: Path, *, is_state: bool) -> Repair:
+    fresh = place.with_name(f"{place.name}.repaired")
+    _remove(fresh)
+    try:
+        _check_room(place)
+        _check_format(place, is_state=is_state)
+        if is_state:
+            open_writing(str(fresh), durability="full").close()
+        else:
+            migrate(url=f"{IN_FILE}{fresh}")
+        with translated(str(place)):
+            saved = save_rows(place, fresh)
+    except BaseException:
+        _remove(fresh)
+        raise
+    replace_file(place, fresh, kept)
+    return Repair(place.name, kept, saved)
+
+
+def _check_format(place: Path, *, is_state: bool) -> None:
+    """Rows of another format do not fit into new tables."""
+    if is_state:
+        found, known = (str(number) for number in inspect_state(str(place)))
+    else:
+        check = inspect(url=f"{IN_FILE}{place}")
+        found, known = str(check.current), check.head
+    if found != known:
+        raise StoreRefused(
+            f"The damaged file {place} has format {found}, this program {known}. "
+            "Repair it with the version of Punctual that wrote it, or restore a backup."
+        )
+
+
+def _check_room(place: Path) -> None:
+    size, free = place.stat().st_size, shutil.disk_usage(place.parent).free
+    if free < size:
+        raise FolderUnusable(
+            f"A repair of {place} needs {size:,} bytes beside it, and the disk has {free:,}. Make room first."
+        )
+
+
+def _find_unread(place: Path) -> list[str]:
+    """The jobs and pages of the journal that cannot be read, in a file whose own pages are whole."""
+    with translated(str(place)), closing(open_reading(str(place))) as connection:
+        unread = [f"the state of job {job_id} cannot be read" for job_id in _unread_jobs(connection)]
+        read = partial(read_intact_page, 0)
+        pages = connection.execute("SELECT page, content FROM journal")
+        lost = [number for number, content in pages if not _is_readable(read, content)]
+    if len(unread) > MAX_NAMED:
+        unread[MAX_NAMED:] = [f"and {len(unread) - MAX_NAMED} more jobs"]
+    return unread + [
+        f"page {number} of the journal is damaged; the next start keeps the rest" for number in lost
+    ]
+
+
+def _unread_jobs(connection: sqlite3.Connection) -> list[str]:
+    jobs = connection.execute("SELECT job_id, document FROM jobs WHERE document IS NOT NULL")
+    return [job_id for job_id, document in jobs if not _is_readable(decode, document)]
+
+
+def _remove_unread(place: Path, stamp: str) -> RemovedJobs | None:
+    """Their definitions are durable in a file of their own before they are removed."""
+    with translated(str(place)), closing(open_writing(str(place), durability="full")) as connection:
+        job_ids = _unread_jobs(connection)
+        if not job_ids:
+            return None
+        kept = place.with_name(f"{place.name}.jobs-{stamp}.json")
+        texts = [text for job_id in job_ids for (text,) in connection.execute(_DEFINITION, (job_id,))]
+        write_private(kept, b"[" + b",\n".join(texts) + b"]\n")
+        with transaction(connection):
+            connection.executemany("DELETE FROM jobs WHERE job_id = ?", [(job_id,) for job_id in job_ids])
+    return RemovedJobs(place.name, tuple(job_ids), kept)
+
+
+def _is_readable(read: Callable[[bytes], object], content: bytes) -> bool:
+    try:
+        read(content)
+    except (SnapshotError, sqlite3.DatabaseError):
+        return False
+    return True
+
+
+def _places(folder: Path, history: str) -> list[Path]:
+    place = Path(history.removeprefix(IN_FILE))
+    return [*_state_places(folder), *([place] if history.startswith(IN_FILE) and place.is_file() else [])]
+
+
+def _state_places(folder: Path) -> list[Path]:
+    """All that are there: a damaged `state.db` cannot say how many there should be."""
+    if not state_file(folder, 0).is_file():
+        raise StoreDamaged(f"{state_file(folder, 0)} is missing. Restore a backup ('punctual db restore').")
+    return [state_file(folder, shard) for shard in (0, *find_shards(folder))]
+
+
+def _remove(place: Path) -> None:
+    for end in ("", "-wal", "-shm", "-journal"):
+        Path(f"{place}{end}").unlink(missing_ok=True)

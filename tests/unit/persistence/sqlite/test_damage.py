@@ -1,0 +1,94 @@
+"""Damage of a file is found, and what can be read is saved around it."""
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from scheduler_service.persistence.sqlite.damage import Saved, find_damage, replace_file, save_rows
+
+PAGE = 4096
+TABLES = ("CREATE TABLE many (name TEXT PRIMARY KEY, value BLOB)", "CREATE TABLE few (name TEXT)")
+
+
+def fill(place: Path, rows: int = 400) -> Path:
+    """A file whose table `many` has one row a page, and whose table `few` has a row."""
+    make_empty(place)
+    with closing(sqlite3.connect(place)) as connection, connection:
+        given = [(f"row-{number}", bytes([number % 256]) * 3_000) for number in range(rows)]
+        connection.executemany("INSERT INTO many VALUES (?, ?)", given)
+        connection.execute("INSERT INTO few VALUES ('one')")
+    return place
+
+
+def make_empty(place: Path) -> Path:
+    """The tables alone."""
+    with closing(sqlite3.connect(place)) as connection, connection:
+        for table in TABLES:
+            connection.execute(table)
+    return place
+
+
+def destroy(place: Path, pages: Iterable[int]) -> None:
+    """Overwrites pages, counted from 0, as a broken disk does."""
+    with place.open("r+b") as file:
+        for page in pages:
+            file.seek(page * PAGE)
+            file.write(b"\x5a" * PAGE)
+
+
+def names(place: Path) -> list[str]:
+    """The rows of `many`."""
+    with closing(sqlite3.connect(place)) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM many ORDER BY rowid")]
+
+
+def test_an_intact_file_has_no_damage(tmp_path: Path) -> None:
+    """And all of it is saved."""
+    place = fill(tmp_path / "one.db")
+    assert find_damage(place) == []
+    target = make_empty(tmp_path / "two.db")
+    assert save_rows(place, target) == Saved({"few": 1, "many": 400}, ())
+    assert names(target) == names(place)
+
+
+def test_rows_before_and_behind_a_damaged_page_are_saved(tmp_path: Path) -> None:
+    """The tables that lost rows are named; the others are whole."""
+    place = fill(tmp_path / "one.db")
+    everything = names(place)
+    destroy(place, [200, 201])
+    assert find_damage(place)
+    target = make_empty(tmp_path / "two.db")
+    saved = save_rows(place, target)
+    kept = names(target)
+    assert saved == Saved({"few": 1, "many": len(kept)}, ("many",))
+    assert 390 <= len(kept) < 400
+    assert kept[:100] == everything[:100]
+    assert set(everything[-100:]) < set(kept) < set(everything)
+
+
+def test_a_file_that_is_no_database_says_so(tmp_path: Path) -> None:
+    """One line, whatever is in it; it cannot be saved."""
+    place = tmp_path / "one.db"
+    place.write_bytes(b"no database" * 1_000)
+    assert find_damage(place) == ["file is not a database"]
+
+
+def test_a_text_that_is_no_utf_8_is_left_out(tmp_path: Path) -> None:
+    """A row with it would break every list that it is in."""
+    place = fill(tmp_path / "one.db", rows=3)
+    with closing(sqlite3.connect(place)) as connection, connection:
+        connection.execute("UPDATE many SET name = CAST(x'fffe' AS TEXT) WHERE name = 'row-1'")
+    target = make_empty(tmp_path / "two.db")
+    assert save_rows(place, target) == Saved({"few": 1, "many": 2}, ("many",))
+    assert names(target) == ["row-0", "row-2"]
+
+
+def test_the_damaged_file_is_kept_with_its_log(tmp_path: Path) -> None:
+    """Under another name; nothing of its log is left for the new file."""
+    place, saved, kept = (tmp_path / name for name in ("one.db", "two.db", "one.db.damaged"))
+    for file, content in ((place, "old"), (saved, "new"), (Path(f"{place}-wal"), "log")):
+        file.write_text(content)
+    replace_file(place, saved, kept)
+    left = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    assert left == {"one.db": "new", "one.db.damaged": "old", "one.db.damaged-wal": "log"}

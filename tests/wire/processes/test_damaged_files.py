@@ -1,0 +1,106 @@
+"""A data folder with damage on its disk, by the command line (SPEC section 16)."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.wire.processes.process import COMMAND, PATIENCE, Process, bare_environment, serve
+
+COUNT = 400
+PAGE = 4_096
+
+
+def define(number: int) -> dict[str, Any]:
+    return {
+        "jobId": f"job-{number:03}",
+        "jobName": "x" * 100,
+        "creator": "1",
+        "creatorName": "one",
+        "timer": {"period": "external"},
+        "request": [{"url": "http://127.0.0.1:9/never", "body": {"text": "y" * 2_000}}],
+    }
+
+
+def db(command: str, data: Path) -> tuple[int, str]:
+    """`punctual db COMMAND`: its exit code, and what it said."""
+    arguments = [*COMMAND, "db", command, "--data", str(data)]
+    with Process(arguments, cwd=data.parent, environ=bare_environment()) as process:
+        code = process.wait()
+    return code, " ".join(process.err)
+
+
+def create(data: Path) -> None:
+    """A service's folder with many jobs."""
+    with serve(data) as process:
+        with httpx.Client(base_url=process.wait_for_url(), timeout=PATIENCE) as client:
+            answer = client.post("/jobs", json=[define(number) for number in range(COUNT)])
+            assert answer.is_success, answer.text[:500]
+            items = client.get("/jobs", params={"limit": 500}).json()["data"]["items"]
+            assert len(items) == COUNT
+        assert process.stop() == 0
+
+
+def destroy_definitions(place: Path) -> None:
+    """Overwrites two pages that hold texts of definitions, as a broken disk does."""
+    content = place.read_bytes()
+    pages = [start for start in range(0, len(content), PAGE) if b"y" * 500 in content[start : start + PAGE]]
+    with place.open("r+b") as file:
+        for start in pages[len(pages) // 2 :][:2]:
+            file.seek(start)
+            file.write(b"\x5a" * PAGE)
+
+
+def test_a_damaged_folder_is_found_and_repaired(tmp_path: Path) -> None:
+    """`db check` finds it, `db repair` saves the rest and keeps the damaged file, and the service starts."""
+    data = tmp_path / "data"
+    create(data)
+    assert db("check", data)[0] == 0
+    assert db("repair", data) == (0, f"no file of {data} is damaged")
+    destroy_definitions(data / "state.db")
+    code, said = db("check", data)
+    assert (code, "state.db: " in said, "punctual db repair" in said) == (1, True, True), said
+    before = (data / "state.db").read_bytes()
+    code, said = db("repair", data)
+    assert code == 0, said
+    assert "rows are missing in: definitions" in said
+    (kept,) = data.glob("state.db.damaged-*")
+    assert kept.name in said
+    assert kept.read_bytes() == before
+    assert (data / "state.db").stat().st_mode & 0o777 == 0o600
+    with serve(data) as process:
+        with httpx.Client(base_url=process.wait_for_url(), timeout=PATIENCE) as client:
+            listed = client.get("/jobs", params={"limit": 500}).json()["data"]["items"]
+            whole = [one["jobId"] for one in listed if client.get(f"/jobs/{one['jobId']}").status_code == 200]
+        assert process.stop() == 0
+    assert len(listed) == COUNT
+    assert COUNT - 20 < len(whole) < COUNT
+
+
+def test_a_job_that_cannot_be_read_is_named_and_created_again(tmp_path: Path) -> None:
+    """The service starts without it, `db repair` keeps its definition, and `apply` creates it from that."""
+    data = tmp_path / "data"
+    create(data)
+    with closing(sqlite3.connect(data / "state.db")) as connection, connection:
+        connection.execute("UPDATE jobs SET document = x'c1c1' WHERE job_id = 'job-007'")
+    code, said = db("check", data)
+    assert (code, "the state of job job-007 cannot be read" in said) == (1, True), said
+    with serve(data) as process:
+        with httpx.Client(base_url=process.wait_for_url(), timeout=PATIENCE) as client:
+            assert client.post("/jobs/job-008/trigger", json={}).status_code == 200
+            answer = client.post("/jobs/job-007/trigger", json={})
+            assert (answer.status_code, "job job-007" in answer.text) == (503, True), answer.text
+        assert process.stop() == 0
+    code, said = db("repair", data)
+    assert (code, "removed: job-007" in said) == (0, True), said
+    (kept,) = data.glob("state.db.jobs-*.json")
+    with serve(data) as process:
+        url = process.wait_for_url()
+        arguments = [*COMMAND, "jobs", "apply", "-f", str(kept)]
+        with Process(arguments, cwd=data.parent, environ=bare_environment(PUNCTUAL_URL=url)) as applying:
+            assert applying.wait() == 0, applying.err
+        with httpx.Client(base_url=url, timeout=PATIENCE) as client:
+            assert client.post("/jobs/job-007/trigger", json={}).status_code == 200
+        assert process.stop() == 0
