@@ -1,15 +1,12 @@
 """Accepts the connections of a listening socket, and goes on where there is no descriptor for one."""
 
 import asyncio
-import errno
 import socket
 from collections.abc import Callable
 
 from scheduler_service.app.connections import Connections
 from scheduler_service.telemetry.tally import Tally
-
-# What is missing belongs to the machine, not to the connection: it stays in the listener's queue.
-EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+from scheduler_service.transport.exhaustion import is_exhausted
 
 # In one round of the loop, so that a flood of connections does not hold up what else is due.
 MOST_AT_ONCE = 32
@@ -20,9 +17,8 @@ PAUSE_SECONDS = 0.05
 class Acceptor:
     """Hands each connection of `listener` to a protocol of `make_protocol`, until `close`.
 
-    The event loop's own server does not survive this: libuv gives up a reserve descriptor to accept a
-    connection and drop it, and where somebody else takes that one meanwhile, uvloop closes the listener for
-    good. Here the oldest connection without a request gives way, and accepting goes on 50 ms later.
+    Where there is no descriptor, the server of uvloop accepts what waits and drops it without a word. Here it
+    goes on waiting, the oldest connection without a request gives way, and accepting goes on 50 ms later.
     """
 
     def __init__(
@@ -71,7 +67,7 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in EXHAUSTED:
+                if not is_exhausted(error):
                     return  # the fault of one connection, which is gone with it (accept(2))
                 self._wait(error)
                 return

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
@@ -189,11 +190,14 @@ def make_sender(
     directory: Directory,
     system: Mapping[str, SystemFunction],
     clock: Clock,
+    log: Log,
+    listeners: int = 1,
     sidecar: str | None = None,
 ) -> HttpSender:
     """The sender; `directory` has the addresses of services, `clock` is the host's.
 
-    `sidecar` begins the addresses of services that this node's own daprd finds.
+    Its process has so many `listeners`, whose callers have a share of the descriptors. `sidecar` begins the
+    addresses of services that this node's own daprd finds.
     """
     settings = loaded.settings
     return HttpSender(
@@ -206,6 +210,10 @@ def make_sender(
         system=system,
         clock=clock,
         vouched=vouched_of(loaded, sidecar),
+        descriptors=divide(
+            current_limit(), listeners=listeners, connections=settings.limits.connections
+        ).calls,
+        log=log,
     )
 
 

@@ -105,7 +105,12 @@ class Container:
         base = self._base
         system = system_functions(self._cleaner, self._outbox, self.services)
         return make_sender(
-            base.loaded, base.served, directory=self.services.directory, system=system, clock=base.clock
+            base.loaded,
+            base.served,
+            directory=self.services.directory,
+            system=system,
+            clock=base.clock,
+            log=base.log,
         )
 
     @cached_property

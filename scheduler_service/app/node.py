@@ -186,7 +186,14 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     system = system_functions(cleaner, outbox, services)
     sender = InvocationSender(
         sender=make_sender(
-            loaded, served, directory=directory, system=system, clock=clock, sidecar=directory.base
+            loaded,
+            served,
+            directory=directory,
+            system=system,
+            clock=clock,
+            log=log,
+            listeners=LISTENERS,
+            sidecar=directory.base,
         )
     )
     host_parts = make_host_parts(

@@ -166,7 +166,9 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     directory = ParentDirectory(connection=connection)
     clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
     sender = LookupSender(
-        sender=make_sender(loaded, config.served, directory=directory, system={}, clock=clock),
+        sender=make_sender(
+            loaded, config.served, directory=directory, system={}, clock=clock, log=log, listeners=0
+        ),
         directory=directory,
     )
     writer = open_writer(store.written, database, log)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from scheduler_service.transport.connection import HttpConnection
+from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.errors import TimedOut
 from scheduler_service.transport.resolver import Route
 
@@ -22,13 +23,17 @@ _BUSY_SECONDS = 0.005
 
 
 class Waiter:
-    """A place in the queue. `given` resolves to a connection, None (one may be opened) or TimedOut."""
+    """A place in the queue. `given` resolves to a connection, None (one may be opened) or TimedOut.
 
-    __slots__ = ("_origin", "given")
+    `is_short`: it waits because descriptors are scarce.
+    """
 
-    def __init__(self, origin: str, loop: asyncio.AbstractEventLoop) -> None:
+    __slots__ = ("_is_short", "_origin", "given")
+
+    def __init__(self, origin: str, loop: asyncio.AbstractEventLoop, *, is_short: bool = False) -> None:
         self.given: asyncio.Future[HttpConnection | TimedOut | None] = loop.create_future()
         self._origin = origin
+        self._is_short = is_short
 
     def give(self, connection: HttpConnection | None) -> bool:
         """False: the call no longer waits, and nothing was given."""
@@ -40,7 +45,7 @@ class Waiter:
     def expire(self) -> None:
         """The call's time is up (called by Deadlines)."""
         if not self.given.done():
-            self.given.set_result(unreached(self._origin))
+            self.given.set_result(unreached(self._origin, is_short=self._is_short))
 
 
 class ConnectionLimit:
@@ -49,7 +54,7 @@ class ConnectionLimit:
     A route is busy when the loop has handled its answers for 5 ms without once finding none: calls then wait
     for the loop, not for connections, and beyond 48 connections none is opened. When an iteration of the loop
     finds no answer, `on_room` is called: intermittent answers come from afar or from a slow target, and more
-    connections help. `clock` returns seconds.
+    connections help. Each connection takes a descriptor of `budget`. `clock` returns seconds.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class ConnectionLimit:
         loop: asyncio.AbstractEventLoop,
         most: int,
         on_room: Callable[["ConnectionLimit"], None],
+        budget: "DescriptorBudget[ConnectionLimit]",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.route = route
@@ -68,16 +74,52 @@ class ConnectionLimit:
         self._loop = loop
         self._most = most
         self._on_room = on_room
+        self._budget = budget
         self._clock = clock
         self._returned = 0
         self._busy_since: float | None = None
 
+    @property
+    def held(self) -> int:
+        """Connections that carry a call or are being opened."""
+        return len(self.open) + self.opening - len(self.idle)
+
+    def begin_opening(self) -> None:
+        """Notes that one is being opened."""
+        self.opening += 1
+        self._budget.used += 1
+
+    def end_opening(self) -> None:
+        """Notes that this has succeeded or failed."""
+        self.opening -= 1
+        self._budget.used -= 1
+
+    def add(self, connection: HttpConnection) -> None:
+        """Notes that `connection` is open."""
+        self.open.add(connection)
+        self._budget.used += 1
+
+    def drop(self, connection: HttpConnection) -> None:
+        """Notes that `connection` is closed."""
+        self._budget.forget(connection)
+        if connection in self.open:
+            self.open.remove(connection)
+            self._budget.used -= 1
+        if connection in self.idle:
+            self.idle.remove(connection)
+
     def has_room(self) -> bool:
-        """Whether one more may be opened now."""
+        """Whether one more may be opened now; if for want of a descriptor alone it may not, it is blocked."""
         total = len(self.open) + self.opening
         if self.opening >= _MAX_OPENING or total >= self._most:
             return False
-        return total < _BUSY_CONNECTIONS or not self._is_busy()
+        if total >= _BUSY_CONNECTIONS and self._is_busy():
+            return False
+        return self._budget.admits(self)
+
+    def is_short(self) -> bool:
+        """Whether it waits for a descriptor."""
+        return self in self._budget.blocked
 
     def is_empty(self) -> bool:
         """Whether it can be forgotten: no connection, and no call that waits for one."""
@@ -110,6 +152,8 @@ class ConnectionLimit:
             self._on_room(self)
 
 
-def unreached(origin: str) -> TimedOut:
-    """The outcome of a call that got no connection in time."""
+def unreached(origin: str, *, is_short: bool = False) -> TimedOut:
+    """The outcome of a call that got no connection in time; `is_short`: for want of a descriptor."""
+    if is_short:
+        return TimedOut(f"{origin} had to wait for a descriptor until its time was up: raise LimitNOFILE")
     return TimedOut(f"{origin} could not be reached in time")

@@ -6,6 +6,7 @@ PunctualError
     ├── RefusedTarget    the address guard refused it (kind `egress`)
     ├── ConnectFailed    refused, reset, no such name, broken protocol (kind `connect`)
     │   └── Unreached    no connection was made, so that nothing of the request was sent
+    │       └── Exhausted    this machine had no descriptor for it: it is tried again
     ├── TimedOut         the call's time ran out (kind `timeout`)
     └── NoInstance       the service has no address (kind `no_instance`)
         └── NotBack      it has none yet: its instances have not registered since the scheduler's start
@@ -39,6 +40,10 @@ class ConnectFailed(TransportError):
 
 class Unreached(ConnectFailed):
     """No connection was made: refused, unreachable, no such name. Nothing of the request was sent."""
+
+
+class Exhausted(Unreached):
+    """This machine had no descriptor or no memory for a connection; the pool tries again."""
 
 
 class TimedOut(TransportError):

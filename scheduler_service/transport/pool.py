@@ -4,15 +4,20 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from ipaddress import IPv4Address
 
+from scheduler_service.ports.log import Log
 from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import Deadlines, HttpConnection, make_prober
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
-from scheduler_service.transport.errors import ConnectFailed, TimedOut, Unreached
+from scheduler_service.transport.descriptor_budget import DescriptorBudget
+from scheduler_service.transport.errors import ConnectFailed, Exhausted, TimedOut, Unreached
+from scheduler_service.transport.exhaustion import is_exhausted
 from scheduler_service.transport.resolver import Guard, Route
 
+_EXHAUSTED_SECONDS = 0.05  # until a connection is tried again for which this machine had no descriptor
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
 
 
@@ -23,7 +28,8 @@ class Pool:
     shorten a wait (`ConnectionLimit`). A waiting call takes the first connection that is opened or returned.
     One idle for `idle_seconds` is closed; that is shorter than the keep-alive of common servers, so that they
     rarely close one during a write. One older than `age_seconds` is not kept, so that a change of the name's
-    addresses is followed.
+    addresses is followed. All routes together take `descriptors` at most, shared as `DescriptorBudget` says;
+    where this machine has no descriptor, a connection is tried again until the deadline of its call.
     """
 
     def __init__(
@@ -36,6 +42,8 @@ class Pool:
         connections: int,
         idle_seconds: float,
         age_seconds: float,
+        descriptors: int,
+        log: Log,
     ) -> None:
         self._guard = guard
         self._deadlines = deadlines
@@ -46,6 +54,9 @@ class Pool:
         self._connections = connections
         self._idle_seconds = idle_seconds
         self._age_seconds = age_seconds
+        self.budget: DescriptorBudget[ConnectionLimit] = DescriptorBudget(
+            descriptors, count_idle=self._count_idle, close_idle=self._close_longest_idle, log=log
+        )
         self._limits: dict[tuple[str, bool], ConnectionLimit] = {}
         self._limit_of: dict[HttpConnection, ConnectionLimit] = {}
         self._sweep: asyncio.TimerHandle | None = None
@@ -76,9 +87,11 @@ class Pool:
         key = (route.site.origin, route.trusted)
         limit = self._limits.get(key)
         if limit is None:
-            limit = self._limits[key] = ConnectionLimit(route, self._loop, self._connections, self._pass_on)
+            limit = self._limits[key] = ConnectionLimit(
+                route, self._loop, self._connections, self._pass_on, self.budget
+            )
         if limit.has_room():
-            limit.opening += 1
+            limit.begin_opening()
         else:
             given = await self._queue(limit, deadline)
             if given is not None:
@@ -95,7 +108,7 @@ class Pool:
         finally:
             # The error's traceback refers to this frame: a cycle that would keep the whole request alive.
             opened = None
-            limit.opening -= 1
+            limit.end_opening()
             self._pass_on(limit)
 
     def release(self, connection: HttpConnection) -> None:
@@ -107,21 +120,24 @@ class Pool:
             return
         connection.idle_since = now
         limit.count_return()
+        if self.budget.blocked and self.budget.owes(limit, connection):
+            connection.abandon()
+            return
         while limit.waiting:
             if limit.waiting.popleft().give(connection):
                 return
         limit.idle.append(connection)
         if self._sweep is None:
             self._schedule()
+        if self.budget.blocked:
+            self._share()
 
     def lose(self, connection: HttpConnection) -> None:
         """Forgets a closed connection; the next waiting call may open another one."""
         limit = self._limit_of.pop(connection, None)
         if limit is None:
             return
-        limit.open.discard(connection)
-        if connection in limit.idle:
-            limit.idle.remove(connection)
+        limit.drop(connection)
         self._pass_on(limit)
 
     def close(self, reason: str) -> None:
@@ -131,10 +147,14 @@ class Pool:
             self._sweep = None
         for connection in tuple(self._limit_of):
             connection.fail(reason)
+        self.budget.close()
 
     async def _queue(self, limit: ConnectionLimit, deadline: float) -> HttpConnection | None:
         """A live connection; None: the caller may open one, already counted in `opening`. Raises TimedOut."""
-        waiter = Waiter(limit.route.site.origin, self._loop)
+        is_short = limit.is_short()
+        if is_short:
+            self.budget.delays.count("calls", origin=limit.route.site.origin, limit=self.budget.total)
+        waiter = Waiter(limit.route.site.origin, self._loop, is_short=is_short)
         limit.waiting.append(waiter)
         bucket = self._deadlines.arm(waiter, deadline)
         try:
@@ -152,7 +172,7 @@ class Pool:
                 del given, waiter  # its traceback refers to this frame, as above
         if given is not None and not given.is_alive():
             given.abandon()
-            limit.opening += 1
+            limit.begin_opening()
             return None
         return given
 
@@ -165,31 +185,58 @@ class Pool:
             if isinstance(given, HttpConnection):
                 self.release(given)
             elif given is None:
-                limit.opening -= 1
+                limit.end_opening()
                 self._pass_on(limit)
 
     def _pass_on(self, limit: ConnectionLimit) -> None:
         """Lets waiting calls open connections while there is room; forgets a route that is not used."""
-        while limit.waiting and limit.has_room():
-            if limit.waiting.popleft().give(None):
-                limit.opening += 1
+        if self.budget.blocked:
+            if limit.waiting:
+                self.budget.blocked.setdefault(limit)  # in line with the others
+            self._share()
+        else:
+            _serve(limit)
         if limit.is_empty():
             self._limits.pop((limit.route.site.origin, limit.route.trusted), None)
 
+    def _share(self) -> None:
+        """Lets routes that wait for a descriptor have those that are free, the neediest first."""
+        while (neediest := self.budget.next()) is not None:
+            _serve(neediest)
+
+    def _count_idle(self) -> int:
+        return sum(len(limit.idle) for limit in self._limits.values())
+
+    def _close_longest_idle(self) -> HttpConnection | None:
+        holders = [limit for limit in self._limits.values() if limit.idle]
+        if not holders:
+            return None
+        connection = min(holders, key=lambda limit: limit.idle[0].idle_since).idle.pop(0)
+        connection.abandon()
+        return connection
+
     async def _open(self, limit: ConnectionLimit, deadline: float) -> HttpConnection:
+        is_short = False
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._reach(limit)
+                while True:
+                    with suppress(Exhausted):
+                        return await self._reach(limit)
+                    is_short = True
+                    self.budget.note_exhausted("connect")
+                    await asyncio.sleep(_EXHAUSTED_SECONDS)
         except TimeoutError:
-            raise unreached(limit.route.site.origin) from None
+            raise unreached(limit.route.site.origin, is_short=is_short) from None
 
     async def _reach(self, limit: ConnectionLimit) -> HttpConnection:
-        """Tries the admitted addresses in turn. Raises RefusedTarget, or the last Unreached."""
+        """Tries the admitted addresses in turn. Raises RefusedTarget, Exhausted, or the last Unreached."""
         addresses = await self._guard.admit(limit.route)
         for address in addresses[:-1]:
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
                     return await self._connect(limit, address)
+            except Exhausted:
+                raise
             except (ConnectFailed, TimeoutError):
                 continue
         return await self._connect(limit, addresses[-1])
@@ -197,8 +244,7 @@ class Pool:
     async def _connect(self, limit: ConnectionLimit, address: Address) -> HttpConnection:
         site = limit.route.site
         family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
-        raw = socket.socket(family, socket.SOCK_STREAM)
-        raw.setblocking(False)
+        raw = _make_socket(family, site)
         try:
             await self._loop.sock_connect(raw, (str(address), site.port))
             return await self._adopt(limit, raw)
@@ -227,7 +273,7 @@ class Pool:
         else:
             await self._loop.create_connection(lambda: connection, sock=raw)
         if not connection.is_closed:
-            limit.open.add(connection)
+            limit.add(connection)
             self._limit_of[connection] = limit
         return connection
 
@@ -242,6 +288,24 @@ class Pool:
                 limit.idle.pop(0).abandon()
         if any(limit.idle for limit in self._limits.values()):
             self._schedule()
+
+
+def _serve(limit: ConnectionLimit) -> None:
+    """Lets its waiting calls open connections while there is room."""
+    while limit.waiting and limit.has_room():
+        if limit.waiting.popleft().give(None):
+            limit.begin_opening()
+
+
+def _make_socket(family: socket.AddressFamily, site: Site) -> socket.socket:
+    """A socket that does not block. Raises Exhausted, Unreached."""
+    try:
+        raw = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        kind = Exhausted if is_exhausted(error) else Unreached
+        raise kind(f"{site.origin} cannot be reached: {_reason(error)}. Raise LimitNOFILE.") from error
+    raw.setblocking(False)
+    return raw
 
 
 def _reason(error: OSError) -> str:

@@ -9,7 +9,8 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service.transport.addresses import Address, Site
-from scheduler_service.transport.errors import RefusedTarget, Unreached
+from scheduler_service.transport.errors import Exhausted, RefusedTarget, Unreached
+from scheduler_service.transport.exhaustion import is_exhausted
 from scheduler_service.transport.guard import EgressPolicy, refuse_always
 
 
@@ -66,7 +67,7 @@ class Guard:
     async def admit(self, route: Route) -> Sequence[Address]:
         """The admitted addresses of a site, never empty: when one is refused, all are (SPEC section 9).
 
-        Raises RefusedTarget, and Unreached for a name without an address.
+        Raises RefusedTarget, Unreached for a name without an address, and Exhausted.
         """
         site = route.site
         if not route.trusted and (reason := self._policy.refuse_name(site.host)):
@@ -84,6 +85,8 @@ class Guard:
         try:
             addresses = await self._resolver.resolve(site.host)
         except (OSError, UnicodeError) as error:
+            if isinstance(error, OSError) and is_exhausted(error):
+                raise Exhausted(f"{site.host} cannot be looked up: {error}. Raise LimitNOFILE.") from error
             raise Unreached(f"{site.host} has no address: {error}. Check the name.") from error
         if not addresses:
             raise Unreached(f"{site.host} has no address. Check the name.")

@@ -10,6 +10,7 @@ from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
 from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.transport.addresses import Target, read_url
 from scheduler_service.transport.connection import Deadlines
@@ -37,6 +38,10 @@ INSTANCE_POLL_SECONDS = 0.25
 _MAX_CACHED_URLS = 4096
 _MAX_CACHED_LENGTH = 512
 _STOPPING = "The scheduler is stopping and sends no more requests."
+
+
+def _write_nothing(event: str, /, **keys: object) -> None:
+    """The log of a sender that has none."""
 
 
 class HttpSender:
@@ -67,6 +72,8 @@ class HttpSender:
         connections: int = 512,
         idle_seconds: float = 1.5,
         age_seconds: float = 60.0,
+        descriptors: int = 16_384,
+        log: Log = _write_nothing,
     ) -> None:
         self._services = ServiceUrls(
             directory=directory, owner_url=owner_url, gateway=gateway, vouched=vouched
@@ -84,6 +91,8 @@ class HttpSender:
             connections=connections,
             idle_seconds=idle_seconds,
             age_seconds=age_seconds,
+            descriptors=descriptors,
+            log=log,
         )
         self._clock = clock
         self._targets: dict[str, Target] = {}

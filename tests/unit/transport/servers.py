@@ -131,6 +131,8 @@ class Stage:
             connections=connections,
             idle_seconds=1.5,
             age_seconds=60.0,
+            descriptors=16_384,
+            log=lambda event, **keys: None,
         )
         self._stack.callback(pool.close, "the test is over")
         return pool

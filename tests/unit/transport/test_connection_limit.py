@@ -7,6 +7,7 @@ import pytest
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
+from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.resolver import Route
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,10 @@ class Bench:
         self.seconds = 0.0
         loop = asyncio.get_running_loop()
         route = Route(read_url(ORIGIN).site, False)
-        self.limit = ConnectionLimit(route, loop, most, self._on_room, lambda: self.seconds)
+        budget: DescriptorBudget[ConnectionLimit] = DescriptorBudget(
+            16_384, count_idle=lambda: 0, close_idle=lambda: None, log=lambda event, **keys: None
+        )
+        self.limit = ConnectionLimit(route, loop, most, self._on_room, budget, lambda: self.seconds)
         for _ in range(open_now):
             self.limit.open.add(
                 HttpConnection(
