@@ -62,7 +62,7 @@ def test_every_definition_compiles(page: str, definition: dict[str, Any]) -> Non
     """An example is a whole definition that a service accepts, without unintended warnings."""
     left_out = {"jobId": "example", "creator": "me", "creatorName": "Me"}
     compiled = compile_definition(parse_definition({**left_out, **definition}), Surroundings())
-    # Pages say what these two mean; without a final notification or with a limit of an hour the example works.
+    # The pages say what these two mean.
     assert {warning.code for warning in compiled.warnings} <= {"no_final_notification", "call_limit"}, page
 
 
