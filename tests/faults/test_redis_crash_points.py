@@ -66,7 +66,7 @@ async def test_what_was_answered_counts_once(
     assert await sweep_group(fleet, tmp_path, tell, first=first, stride=5, house=redis_house) > 2
 
 
-@pytest.mark.parametrize("first", every(19, usual=(17,)))
+@pytest.mark.parametrize("first", every(31, usual=(17,)))
 @pytest.mark.parametrize("story", ["lost instance", "unclaimed"])
 async def test_what_is_missed_ends_once(
     fleet: Fleet, tmp_path: Path, redis_house: House, story: str, first: int
@@ -77,7 +77,7 @@ async def test_what_is_missed_ends_once(
     def house(folder: Path) -> Home:
         return replace(redis_house(folder), further=LOSING)
 
-    assert await sweep_group(fleet, tmp_path, tell, first=first, stride=19, house=house) > 0
+    assert await sweep_group(fleet, tmp_path, tell, first=first, stride=31, house=house) > 0
 
 
 class Patient(Caller):
