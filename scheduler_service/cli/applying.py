@@ -1,5 +1,6 @@
 """Sends the definitions of a file: one for creation, or all of them; errors have their places in the file."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,14 @@ def apply_definitions(connection: ApiConnection, file: Path, output: Format) -> 
                 note(line)
     refused = sum(item["status"] == "refused" for item in items)
     if refused:
-        raise CommandError(f"{refused} of {len(items)} jobs were refused")
+        raise CommandError(f"{refused} of {len(items)} jobs were refused, {_describe_others(items)}")
+
+
+def _describe_others(items: list[dict[str, Any]]) -> str:
+    """What became of the jobs that were not refused."""
+    counts = Counter(item["status"] for item in items if item["status"] != "refused")
+    applied = ", ".join(f"{number} {status}" for status, number in counts.items())
+    return f"and are as they were; {f'the others are applied: {applied}' if applied else 'none is applied'}"
 
 
 def refuse_repeated(document: "DefinitionFile", pointer: str) -> None:
