@@ -13,6 +13,7 @@ from scheduler_service.api.responses import ApiProblem, refuse
 from scheduler_service.security.callers import Caller, Role
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+OF_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})
 BEARER = "bearer "
 KEY_NAME = "admin"
 """The name of the key in the settings."""
@@ -25,9 +26,9 @@ class Authentication:
     """Checks a request before anything else is done with it.
 
     With `admin_key` every request carries it as `Authorization: Bearer …`; open operations need none.
-    Without a key, the peer's address and the name in `Host` must be of this machine, and a request that
-    changes something must not come from a web page of another origin. Every caller is an admin of `tenant`
-    and has the name of the key, or of this machine's `user`.
+    Without a key, the peer's address and the name in `Host` must be of this machine, no proxy may say that it
+    passes the request on, and one that changes something must not come from a web page of another origin.
+    Every caller is an admin of `tenant` and has the name of the key, or of this machine's `user`.
     """
 
     def __init__(self, *, admin_key: str | None, tenant: str, user: str) -> None:
@@ -75,10 +76,23 @@ def _check_local(scope: Scope) -> None:
     host = header(scope, b"host") or ""
     if not is_loopback(_name_of(host)):
         raise _not_local(f"the host name {host[:80]!r}")
+    if (proxied := _find_proxied(scope)) is not None:
+        message = (
+            f"{proxied} says that a proxy passes this on, perhaps for others; set server.key to serve others"
+        )
+        raise refuse(HTTPStatus.FORBIDDEN, f"/{proxied}", "loopback_only", message)
     origin = header(scope, b"origin")
     if origin is not None and scope["method"] not in SAFE_METHODS and not _is_same_origin(origin, host):
         message = f"the page {origin[:80]!r} may not change anything here"
         raise refuse(HTTPStatus.FORBIDDEN, "/Origin", "origin", message)
+
+
+def _find_proxied(scope: Scope) -> str | None:
+    """The first header by which a proxy says that it passes a request on."""
+    for name, _ in scope["headers"]:
+        if name in OF_PROXIES or name.startswith(b"x-forwarded-"):
+            return str(name.title(), "latin-1")
+    return None
 
 
 def _name_of(host: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from client_sdk.models import JobDefinition
+from scheduler_service.api.feedback_keys import FeedbackKeys
 from scheduler_service.api.idempotency import IdempotencyKeys
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
@@ -163,6 +164,7 @@ class ApiDependencies:
     admin_key: str | None = None
     user: str = "local"
     body_bytes: int = 1 << 20
+    feedback_bytes: int = 1 << 16
     array_bytes: int = 16 << 20
     options: Mapping[str, object] = field(default_factory=dict)
     settings: Callable[[], Mapping[str, Any]] | None = None
@@ -172,5 +174,6 @@ class ApiDependencies:
     admit: Callable[[str], Awaitable[None]] | None = None
     check_names: CheckNames | None = None
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
+    feedback_keys: FeedbackKeys = field(default_factory=FeedbackKeys)
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
     offload: Offload | None = None

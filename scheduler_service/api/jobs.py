@@ -1,4 +1,4 @@
-"""Jobs: create, read, list, update, pause, start again, trigger, destroy; feedback (SPEC sections 5, 10)."""
+"""Jobs: create, read, list, update, pause, start again, trigger, destroy (SPEC section 10)."""
 
 import re
 from hashlib import sha256
@@ -23,7 +23,6 @@ from scheduler_service.domain.events import (
     Created,
     Destroyed,
     Event,
-    FeedbackArrived,
     Paused,
     Triggered,
     Updated,
@@ -144,17 +143,6 @@ async def trigger_job(request: ApiRequest) -> Response:
     # The query is when and how, not what: a key is one trigger whatever the query (SPEC section 10).
     remembered = msgspec.structs.replace(remembered, digest=sha256(raw).digest())
     return show_started(await _trigger_once(request, job_id, event, remembered))
-
-
-async def report_feedback(request: ApiRequest) -> Response:
-    """`POST /jobs/{jobId}/feedback/{requestCounts}`: a target's report, authenticated by its token."""
-    job_id, request_counts = request.job_id, request.number("requestCounts")
-    token, shard = request.query["token"] or "", request.query["shard"]
-    raw = await request.body()
-    event = FeedbackArrived(request_counts, token, read_json(raw), shard)
-    remembered = request.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
-    await run_command(request, request.job_key, Command(event, remembered=remembered))
-    return succeed(None)
 
 
 async def find_job(request: ApiRequest, job_key: str, *, or_destroyed: bool = False) -> CatalogueEntry:

@@ -206,6 +206,7 @@ class Container:
             admin_key=settings.server.key,
             user=machine_user(),
             body_bytes=settings.limits.body_bytes,
+            feedback_bytes=settings.limits.feedback_bytes,
             options=self.compiler.options,
             settings=self._show_settings,
         )

@@ -281,6 +281,7 @@ def _api_parts(loaded: Loaded, parts: NodeParts, log: Log) -> ApiDependencies:
         admin_key=loaded.settings.server.key,
         user=machine_user(),
         body_bytes=loaded.settings.limits.body_bytes,
+        feedback_bytes=loaded.settings.limits.feedback_bytes,
         options=parts.compiler.options,
         settings=lambda: {
             name: {"value": value, "source": source} for name, value, source in loaded.effective()

@@ -161,6 +161,7 @@ class Limits(Group):
 
     response_bytes: PositiveCount = 1 << 20
     body_bytes: PositiveCount = 1 << 20
+    feedback_bytes: PositiveCount = 1 << 16
     connections: PositiveCount | None = None
     head_seconds: Positive = 10
     ready: PositiveCount = 100_000

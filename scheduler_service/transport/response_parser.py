@@ -155,7 +155,7 @@ class ResponseParser:
             raise ConnectFailed(f"{self._origin} switched to another protocol unasked.") from None
         except httptools.HttpParserError as error:
             if not self.is_complete:
-                raise self._explain(error) from error
+                raise self._malformed(error) from error
             self.is_reusable = False
         self._check()
 
@@ -195,6 +195,8 @@ class ResponseParser:
             return
         assert self._parser is not None
         self._status = self._parser.get_status_code()
+        if self._status < 100:
+            self._failure = self._malformed(f"its status is {self._status:03}")
         if self._status < 200:
             self._clear()
             return
@@ -260,8 +262,8 @@ class ResponseParser:
                 "look at the target."
             )
 
-    def _explain(self, error: httptools.HttpParserError) -> ConnectFailed:
-        return ConnectFailed(f"{self._origin} does not speak HTTP/1.1 here: {error}. Check port and scheme.")
+    def _malformed(self, how: object) -> ConnectFailed:
+        return ConnectFailed(f"{self._origin} does not speak HTTP/1.1 here: {how}. Check port and scheme.")
 
 
 def _describe_decoded(head: list[tuple[str, str]]) -> Headers:

@@ -1,7 +1,7 @@
 """The routes of jobs."""
 
 from client_sdk.models import Activation, JobDefinition, answers
-from scheduler_service.api import bulk_jobs, examples, jobs
+from scheduler_service.api import bulk_jobs, examples, feedback, jobs
 from scheduler_service.api.parameters import choice, flag, integer, label, moment, number, paging, text
 from scheduler_service.api.request import Body, Operation, group
 from scheduler_service.domain.execution import JobState
@@ -36,7 +36,7 @@ JOBS = group(
     ),
     Operation(
         route="POST /jobs/{jobId}/feedback/{requestCounts}",
-        handler=jobs.report_feedback,
+        handler=feedback.report_feedback,
         role=Role.VIEWER,
         summary="Report the progress or the end of an attempt",
         query=(

@@ -26,6 +26,22 @@ async def test_without_a_key_only_this_machine_is_served(world: World) -> None:
                 assert response.status_code == (status if status == 403 else 200 if path == "/jobs" else 404)
 
 
+@pytest.mark.parametrize(
+    "name", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "x-forwarded-anything", "Via", "X-Real-IP"]
+)
+async def test_without_a_key_a_proxy_is_not_this_machine(name: str) -> None:
+    """One that writes `Host: 127.0.0.1` makes everybody local; with a key it may (SPEC section 14)."""
+    said = {"Host": "127.0.0.1", name: "192.0.2.1"}
+    for path in ("/jobs", "/health/live", "/nothing"):
+        async with World().client() as client:
+            refused = await client.get(path, headers=said)
+        assert (refused.status_code, pointers(refused)) == (403, [(f"/{name.title()}", "loopback_only")])
+        assert "server.key" in refused.json()["detail"]
+    async with World(admin_key="secret").client() as client:
+        answer = await client.get("/jobs", headers={**said, "Authorization": "Bearer secret"})
+    assert answer.status_code == 200
+
+
 async def test_no_web_page_changes_anything(client: httpx.AsyncClient) -> None:
     """A request from another page is refused, though it has no body and the right Host (SPEC section 14)."""
     await client.post("/jobs/j1", json=definition())

@@ -154,6 +154,8 @@ def test_endless_heads(head: bytes) -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX\x00: y\r\n\r\n",
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+        b"HTTP/1.1 000 OK\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 099 OK\r\n\r\n",
     ],
 )
 def test_broken_protocol(data: bytes) -> None:
