@@ -1,12 +1,16 @@
 """How much is kept of what a target or an instance says of its work (SPEC section 5.3).
 
 A longer text is cut to the limit, in characters, and its last one is `MARK`. What is kept of an execution has
-so a size of its own, whoever its target is.
+so a size of its own, whoever its target is. Tokens of feedback URLs in it are masked: these texts are shown
+in lists, notifications and logs.
 """
 
 from typing import overload
 
+from scheduler_service.domain.feedback_tokens import mask_tokens
+
 ERROR_CHARACTERS, PROGRESS_CHARACTERS, MESSAGE_CHARACTERS = 256, 64, 4_096
+STATUS_CHARACTERS = 80
 MARK = "…"
 
 
@@ -24,6 +28,11 @@ def cut_progress(text: str | None) -> str | None:
     return _cut(text, PROGRESS_CHARACTERS)
 
 
+def cut_status(text: str) -> str:
+    """A status that is not known, for the message that says so."""
+    return _cut(text, STATUS_CHARACTERS) or ""
+
+
 @overload
 def cut_message(text: str) -> str: ...
 @overload
@@ -34,4 +43,7 @@ def cut_message(text: str | None) -> str | None:
 
 
 def _cut(text: str | None, limit: int) -> str | None:
-    return text if text is None or len(text) <= limit else text[: limit - 1] + MARK
+    if text is None:
+        return None
+    kept = mask_tokens(text if len(text) <= limit else text[: limit - 1] + MARK)
+    return kept if len(kept) <= limit else kept[: limit - 1] + MARK

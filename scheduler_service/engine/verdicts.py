@@ -9,7 +9,7 @@ import msgspec
 from scheduler_service.domain.document import Open, Report
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import SECOND, as_moment
-from scheduler_service.domain.saying import cut_error, cut_message, cut_progress
+from scheduler_service.domain.saying import cut_error, cut_message, cut_progress, cut_status
 from scheduler_service.domain.wire import Answer, Headers
 from scheduler_service.engine.attempt import Broken, fail, succeed
 from scheduler_service.engine.retry import Failure
@@ -25,7 +25,6 @@ TEXTS: dict[str, Callable[[str | None], str | None]] = {
 }
 """The texts of a report, and how each is cut."""
 
-STATUS_SHOWN = 80
 DIGEST = 12
 """Bytes of a report's digest."""
 
@@ -110,7 +109,7 @@ def _status(value: object) -> str | Unreadable:
     if value == FAILED_WORD:
         return FAILED_WORD
     words = "succeed, failed, or nothing while it runs"
-    return Unreadable("/status", f"status is {as_text(value)[:STATUS_SHOWN]!r}; expected {words}")
+    return Unreadable("/status", f"status is {cut_status(as_text(value))!r}; expected {words}")
 
 
 def _text(value: object) -> str | None:

@@ -9,6 +9,7 @@ from urllib.parse import quote_plus, unquote_plus
 from msgspec.structs import replace
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
+from scheduler_service.domain.feedback_tokens import MARK, mask_tokens, mask_tokens_in, may_have_token
 from scheduler_service.domain.records import (
     AttemptEnded,
     AttemptStarted,
@@ -29,12 +30,9 @@ from scheduler_service.domain.wire import Headers
 MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 BODY_BYTES = 4_096
 MAX_NAMES = 1_024
-MARK = "***"
 
 # The parameter of a feedback URL that authenticates the report (SPEC section 5).
 TOKEN = "token"  # noqa: S105
-_TOKEN_BYTES = re.compile(rb"(?i)((?:[?&;]|%3F|%26|u0026)token(?:=|%3D|\\u003d))[^&\"'\s<>#%\\]+")
-_TOKEN_TEXT = re.compile(r"(?i)((?:[?&;]|%3F|%26)token(?:=|%3D))[^&\"'\s<>#%\\]+")
 _USER = re.compile(r"(//)[^/?#\s\"'<>]*@")
 _PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
 
@@ -211,7 +209,7 @@ class Masking:
         known = self._names
         for name, value in headers:
             secret = known[name] if name in known else self._is_secret(name)
-            if secret or "@" in value or "oken" in value or "OKEN" in value:  # may_conceal, without a call
+            if secret or "@" in value or "oken" in value or "OKEN" in value:  # no call for each value
                 return self._mask_values(headers)
         return headers
 
@@ -242,9 +240,9 @@ class Concealment:
 
     def url(self, url: str) -> str:
         """A URL without user information and without the values of secret parameters."""
-        if "@" not in url and "?" not in url and "#" not in url:
+        if "@" not in url and "?" not in url and "#" not in url and not may_have_token(url):
             return url
-        found = self._mask_user(url)
+        found = mask_tokens(self._mask_user(url))
         if "?" not in found and "#" not in found:
             return found
         place = min(place for place in (found.find("?"), found.find("#")) if place >= 0)
@@ -253,21 +251,14 @@ class Concealment:
 
     def text(self, text: str) -> str:
         """A text with the tokens and user information of URLs in it masked."""
-        if not may_conceal(text):
-            return text
-        found = self._mask_user(text)
-        masked = _TOKEN_TEXT.sub(rf"\1{MARK}", found)
-        return found if masked == found else masked
+        return mask_tokens(self._mask_user(text))
 
     def body(self, body: bytes) -> bytes:
         """A body without secret members and tokens; parsed only if it contains the name of such a member.
 
         A body with such a name that is neither JSON nor a form is replaced as a whole.
         """
-        # Not `in`: for bytes it first tries its operand as a number, which takes longer than the search.
-        if body.find(b"oken") >= 0 or body.find(b"OKEN") >= 0:
-            masked = _TOKEN_BYTES.sub(rb"\1***", body)
-            body = body if masked == body else masked
+        body = mask_tokens_in(body)
         if self._needle is None or not self._needle.search(body):
             return body
         return self._mask_body(body)
@@ -338,11 +329,6 @@ class Concealment:
         if "=" not in text or any(character in text for character in "{}[]<>\n "):
             return MARK.encode()
         return _PARAMETER.sub(self._mask_parameter, text).encode()
-
-
-def may_conceal(text: str) -> bool:
-    """Whether a text may contain a token or user information; a quick test without false negatives."""
-    return "@" in text or "oken" in text or "OKEN" in text
 
 
 def cut(body: bytes, limit: int) -> bytes:

@@ -24,3 +24,11 @@ def test_a_longer_one_has_so_many_characters_and_a_mark(cut: object, limit: int)
 def test_nothing_said_stays_nothing(cut: object, limit: int) -> None:
     """None has no length."""
     assert cut(None) is None  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("cut", "limit"), CUTS)
+def test_tokens_of_feedback_urls_are_masked(cut: object, limit: int) -> None:
+    """A target may repeat the URL that it was given; also where the cut goes through the token."""
+    assert cut("?token=" + "5f" * 32) == "?token=***"  # type: ignore[operator]
+    begin = "x" * (limit - 20)
+    assert cut(begin + "?token=" + "5f" * 32) == begin + "?token=***"  # type: ignore[operator]

@@ -50,6 +50,20 @@ def test_a_spelling_that_hides_a_member_hides_nothing(body: bytes) -> None:
             "http://h/f?cb=http%3A%2F%2Fh%3Ftoken%3Ds3cr3t%26x",
             "http://h/f?cb=http%3A%2F%2Fh%3Ftoken%3D***%26x",
         ),
+        # In a path, a bare query and a fragment, percent-encoded once or more often.
+        ("http://h/in/http%3A%2F%2Fh%2Ff%3Ftoken%3Ds3cr3t", "http://h/in/http%3A%2F%2Fh%2Ff%3Ftoken%3D***"),
+        (
+            "http://h/in/http%3A%2F%2Fh%2Ff%3Ftoken%3Ds3cr3t/x",
+            "http://h/in/http%3A%2F%2Fh%2Ff%3Ftoken%3D***",
+        ),
+        ("http://h/in?http%3A%2F%2Fh%2Ff%3Ftoken%3Ds3cr3t", "http://h/in?http%3A%2F%2Fh%2Ff%3Ftoken%3D***"),
+        ("http://h/in#http%3A%2F%2Fh%2Ff%3Ftoken%3Ds3cr3t", "http://h/in#http%3A%2F%2Fh%2Ff%3Ftoken%3D***"),
+        ("http://h/in/h%252Ff%253Ftoken%253Ds3cr3t", "http://h/in/h%252Ff%253Ftoken%253D***"),
+        (
+            "http://h/in/f%25253Fa%2525261%25252526token%25253ds3cr3t",
+            "http://h/in/f%25253Fa%2525261%25252526token%25253d***",
+        ),
+        ("http://h/f;token=s3cr3t/x", "http://h/f;token=***"),
         ("http://h/f?mail=a@b.c&tokens=1", "http://h/f?mail=a@b.c&tokens=1"),
     ],
 )

@@ -1,0 +1,40 @@
+"""Finds the tokens of feedback URLs in texts, so that nothing that is kept or shown can be used to report.
+
+A URL may stand in a path, a query or a fragment of another one, percent-encoded as often as it was put into
+one more, in JSON or in HTML: the token is found in all of these.
+"""
+
+import re
+
+MARK = "***"
+# Percent-encoding of percent signs: `%3D`, `%253D`, `%25253D`, …
+_DEEPER = "(?:25){0,8}"
+_BEFORE = rf"[?&;]|%{_DEEPER}(?:3F|26|3B)|u00(?:3f|26|3b)"
+_EQUALS = rf"=|%{_DEEPER}3D|\\{{1,8}}u003d|&\#(?:61|x3d);"
+# A token of ours (an HMAC in hex) ends where it ends, any other value where the parameter does.
+_VALUE = r"(?:[0-9a-f]{64}(?![0-9a-z])|[^&\"'\s<>#%\\]+)"
+_PATTERN = f"(?i)((?:{_BEFORE})token(?:{_EQUALS})){_VALUE}"
+_TEXT = re.compile(_PATTERN)
+_BYTES = re.compile(_PATTERN.encode())
+
+
+def may_have_token(text: str) -> bool:
+    """Whether there may be a token; a quick test without false negatives."""
+    return "oken" in text or "OKEN" in text
+
+
+def mask_tokens(text: str) -> str:
+    """The text with `***` for each token; itself where there is none."""
+    if not may_have_token(text):
+        return text
+    masked = _TEXT.sub(rf"\1{MARK}", text)
+    return text if masked == text else masked
+
+
+def mask_tokens_in(body: bytes) -> bytes:
+    """The same for a body."""
+    # Not `in`: for bytes it first tries its operand as a number, which takes longer than the search.
+    if body.find(b"oken") < 0 and body.find(b"OKEN") < 0:
+        return body
+    masked = _BYTES.sub(rb"\1***", body)
+    return body if masked == body else masked

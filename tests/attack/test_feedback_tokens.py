@@ -1,0 +1,78 @@
+"""The token of a feedback URL, wherever a job puts the URL and whatever its target makes of it."""
+
+import json
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attack.service import Service, job, open_service
+from tests.faults.processes import ROOT, Fleet
+from tests.unit.transport.servers import Peer, Stage
+
+pytestmark = pytest.mark.anyio
+
+FEEDBACK = "${schedulingFeedbackUrl}"
+TOKEN = re.compile(r"[0-9a-f]{64}")
+STEPS: dict[str, dict[str, Any]] = {
+    "path": {"url": f"/hooks/{FEEDBACK}/end"},
+    "query": {"url": f"/hooks?{FEEDBACK}"},
+    "parameter": {"url": f"/hooks?to={FEEDBACK}&x=1"},
+    "fragment": {"url": f"/hooks#{FEEDBACK}"},
+    "header": {"url": "/hooks", "headers": {"X-Report": FEEDBACK}},
+    "body": {"url": "/hooks", "body": {"text": f"report to {FEEDBACK}!"}},
+}
+
+
+async def repeat(peer: Peer) -> None:
+    """Says all that it got, in its answer's head and in the report that it makes of it."""
+    while True:
+        request = (await peer.read()).decode("latin-1")
+        first = request.partition("\r\n")[0].split(" ")[1]
+        given = next((line for line in request.split("\r\n") if "token" in line), first)
+        said = json.dumps({"status": "failed", "error": given[-200:], "message": request, "progress": given})
+        head = f"HTTP/1.1 200 OK\r\nX-Repeated: {given}\r\nContent-Length: {len(said)}\r\n\r\n"
+        await peer.say((head + said).encode("latin-1"))
+
+
+def shown(service: Service, *command: str) -> str:
+    """What a command of the command line prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scheduler_service", *command, "--url", service.url],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+async def test_it_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
+    """Neither in lists and the history, nor by the command line, nor in the service's log."""
+    target = await stage.server(repeat)
+    url = target.url
+    async with open_service(fleet, tmp_path / "data") as service:
+        for name, step in STEPS.items():
+            whole = {**step, "url": f"{url}{step['url']}"}
+            check = {"checkUrl": f"{url}/state/{FEEDBACK}", "async": True, "checkRateSeconds": 0.1}
+            told = {"notification": [{"url": f"{url}/told/{FEEDBACK}"}]}
+            await service.create(job(name, "", request=[whole], **check, **told))
+
+        async def have_ended() -> bool:
+            page = await service.run.read("/executions", state="terminated", limit=500)
+            return len(page["items"]) == len(STEPS)
+
+        await service.run.until(have_ended, "all have ended")
+        sent = b"".join(target.requests).decode("latin-1")
+        assert len(set(TOKEN.findall(sent))) == len(STEPS), "each job has sent its own"
+        read = partial(service.run.ask, "GET")
+        texts = [(await read(path, params={"limit": 500})).text for path in ("/jobs", "/executions")]
+        texts.append((await read("/deliveries", params={"limit": 500})).text)
+        for one in json.loads(texts[1])["data"]["items"]:
+            texts += [(await read(f"/executions/{one['executionId']}{end}")).text for end in ("", "/log")]
+        texts += [shown(service, "executions", "list"), shown(service, "executions", "get", "path#1")]
+        texts += [shown(service, "executions", "log", "path#1"), Path(service.run.order.log).read_text()]
+        for text in texts:
+            assert TOKEN.findall(text) == []
+        assert "token%3D***" in texts[3] + texts[5]

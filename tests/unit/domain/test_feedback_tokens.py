@@ -1,0 +1,47 @@
+"""Tokens of feedback URLs are found wherever a URL can stand."""
+
+import html
+import json
+from urllib.parse import quote
+
+import pytest
+
+from scheduler_service.domain.feedback_tokens import mask_tokens, mask_tokens_in
+
+TOKEN = "5f" * 32
+URL = f"http://127.0.0.1:8000/jobs/a/feedback/7?token={TOKEN}"
+PART = f"{URL}&shard=1"
+FORMS = {
+    "bare": URL,
+    "of a part": PART,
+    "after other parameters": f"http://h/f?a=1&token={TOKEN}",
+    "in a path": f"http://h/hooks/{quote(URL, safe='')}/end",
+    "in a bare query": f"http://h/hooks?{quote(URL, safe='')}",
+    "in a query that keeps its signs": f"http://h/hooks?{URL}",
+    "in a fragment": f"http://h/hooks#{quote(URL, safe='')}",
+    "encoded twice": quote(quote(PART, safe=""), safe=""),
+    "encoded five times": quote(quote(quote(quote(quote(URL, safe=""), safe=""), safe=""), safe=""), safe=""),
+    "encoded in lower case": quote(URL, safe="").replace("%3D", "%3d").replace("%3F", "%3f"),
+    "in JSON": json.dumps({"callback": PART}),
+    "in JSON inside JSON": json.dumps(json.dumps({"callback": PART})),
+    "in JSON with escapes": json.dumps({"callback": PART}).replace("=", "\\u003d").replace("?", "\\u003f"),
+    "in HTML": html.escape(f'<a href="http://h/?a=1&token={TOKEN}">'),
+    "in HTML with entities": f"?token&#x3D;{TOKEN}",
+    "in a sentence": f"no answer from {URL}, tried 3 times",
+}
+
+
+@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
+def test_it_is_masked(text: str) -> None:
+    """In a text and in a body; what is around it stays."""
+    assert TOKEN not in mask_tokens(text)
+    assert mask_tokens(text) == text.replace(TOKEN, "***")
+    assert mask_tokens_in(text.encode()) == text.replace(TOKEN, "***").encode()
+
+
+@pytest.mark.parametrize("text", ["", "broken", "tokens=1", "?tokens=1", "token: none", "x" * 10_000])
+def test_what_has_none_is_itself(text: str) -> None:
+    """The same object."""
+    assert mask_tokens(text) is text
+    body = text.encode()
+    assert mask_tokens_in(body) is body
