@@ -143,6 +143,7 @@ class Container:
             store=self.store,
             shard_of=self._base.shard_of,
             compiler=self.compiler.stored,
+            clock=self._base.clock,
         )
 
     @cached_property

@@ -369,6 +369,9 @@ async def test_a_process_that_stands_still_holds_up_its_own_shard(tmp_path: Path
                     await service.ask("GET", f"/jobs/{job}", timeout=5)
                     await service.ask("POST", f"/jobs/{job}/trigger", timeout=5)
             await service.ask("GET", "/nodes", timeout=10)
+            listed = await service.client.get("/jobs")
+            assert listed.status_code == 503
+            assert "worker process 1 does not answer" in listed.text
 
             async def is_named() -> bool:
                 return "worker process 1" in (await service.client.get("/health/ready")).text

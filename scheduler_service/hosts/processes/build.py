@@ -11,6 +11,7 @@ from scheduler_service.hosts.processes.remote_shard import RemoteShard
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.hosts.processes.shards import OwnShard, Shards
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Compile
 from scheduler_service.ports.state import OpenStore, ServiceStore
 
@@ -32,7 +33,9 @@ class Processes(msgspec.Struct, frozen=True, kw_only=True):
         return Shards(shards=(own, *self.remotes), shard_of=self.shard_of) if self.remotes else own
 
 
-def build_processes(*, count: int, store: OpenStore, shard_of: ShardOf, compiler: Compile) -> Processes:
+def build_processes(
+    *, count: int, store: OpenStore, shard_of: ShardOf, compiler: Compile, clock: Clock
+) -> Processes:
     """A service of `count` processes; `store` is that of its own shard. Nothing is started yet.
 
     With more than one process `store` has the queues of a shard: settings refuse other stores.
@@ -41,7 +44,7 @@ def build_processes(*, count: int, store: OpenStore, shard_of: ShardOf, compiler
     remotes = [RemoteShard(worker=worker, compiler=compiler) for worker in workers]
     merged: ServiceStore = store
     if remotes:
-        merged = MergedStore(own=cast("ShardStore", store), remotes=remotes, shard_of=shard_of)
+        merged = MergedStore(own=cast("ShardStore", store), remotes=remotes, shard_of=shard_of, clock=clock)
     return Processes(
         workers=workers,
         remotes=remotes,

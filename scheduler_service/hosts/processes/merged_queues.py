@@ -26,12 +26,15 @@ from scheduler_service.domain.leases import (
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.hosts.processes.fan_out import accept, all_of, settle
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.queues import Queues, ShardQueues
 
 ENDED_PAGE = 500
 SWEEP_RETRY_MS = SECOND
 """The pause until a shard whose leases could not be swept is swept again."""
+
+SWEEP_SECONDS = 5.0
 
 Answer = TypeVar("Answer")
 ClaimLocks = WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
@@ -43,10 +46,13 @@ class MergedQueues:
     A lease ends with `.K`, where K is the shard that gave it. That is a hint: the jobs may be divided anew
     between two starts, so where that shard does not know the lease, or the name has no such end, all others
     are asked.
+
+    `clock` says how long a claim has looked: its leases count from then on.
     """
 
-    def __init__(self, *, shards: Sequence[ShardQueues]) -> None:
+    def __init__(self, *, shards: Sequence[ShardQueues], clock: Clock | None = None) -> None:
         self._shards = shards
+        self._clock = clock
         self._by_suffix = {str(number): shard for number, shard in enumerate(shards)}
         self._claim_locks: ClaimLocks = WeakValueDictionary()
         self._unacknowledged: set[int] = set()
@@ -129,23 +135,30 @@ class MergedQueues:
 
     async def _claim(self, claim: Claim) -> tuple[Leased, ...]:
         taken: list[Leased] = []
+        began = self._steady()
         try:
             # This ends: a shard gives less than it showed only where another claim got the part.
-            while await self._is_overtaken(claim, taken):
+            while await self._is_overtaken(claim, taken, began):
                 claim = _without(claim, taken)
         except StoreUnavailable:
             if not taken:
                 raise
         return tuple(taken)
 
-    async def _is_overtaken(self, claim: Claim, taken: list[Leased]) -> bool:
+    async def _is_overtaken(self, claim: Claim, taken: list[Leased], began: int) -> bool:
         """Adds to `taken` what the shards give; True: another claim was faster, so that there may be more."""
-        claims = divide(claim, await all_of([shard.look(claim) for shard in self._shards]))
+        sights = await all_of([shard.look(claim) for shard in self._shards])
+        # A lease counts from when it is given, not from when it was asked for.
+        claim = msgspec.structs.replace(claim, now=claim.now + self._steady() - began)
+        claims = divide(claim, sights)
         answers = await settle([self._shards[number].claim(some) for number, some in claims.items()])
         given = [leased for answer in answers if isinstance(answer, tuple) for leased in answer]
         taken += sorted(given, key=lambda leased: order_of(rank_of(leased.part)))
         accept(answers)
         return len(given) < sum(len(some.leases) for some in claims.values())
+
+    def _steady(self) -> int:
+        return 0 if self._clock is None else self._clock.now().steady
 
     async def _first_that_knows(self, lease: str, call: Callable[[Queues], Awaitable[Answer]]) -> Answer:
         """The answer of the shard that knows the lease. Raises StoreError where none does and one failed."""
@@ -168,7 +181,7 @@ class MergedQueues:
         """Sweeps one shard; after an error, all its ended parts: earlier ends may not have been delivered."""
         shard = self._shards[number]
         try:
-            swept = await shard.sweep(now)
+            swept = await _in_time(shard.sweep(now), number)
             if number in self._unacknowledged:
                 swept = Swept(
                     tuple(await _all_ended(shard)), swept.next_look, tuple(await _all_changed(shard))
@@ -201,6 +214,15 @@ def _without(claim: Claim, taken: Sequence[Leased]) -> Claim:
     """The claim with the lease names that no part has yet."""
     used = {leased.lease.rpartition(".")[0] for leased in taken}
     return msgspec.structs.replace(claim, leases=tuple(name for name in claim.leases if name not in used))
+
+
+async def _in_time(sweeping: Awaitable[Swept], number: int) -> Swept:
+    """Its result. Raises StoreUncertain where that takes long: leases of other shards do not wait for it."""
+    try:
+        async with asyncio.timeout(SWEEP_SECONDS):
+            return await sweeping
+    except TimeoutError:
+        raise StoreUncertain(f"shard {number} was not swept within {SWEEP_SECONDS:g} s") from None
 
 
 async def _all_ended(shard: Queues) -> list[EndedPart]:

@@ -8,6 +8,7 @@ from scheduler_service.hosts.processes.merged_catalogue import MergedCatalogue
 from scheduler_service.hosts.processes.merged_queues import MergedQueues
 from scheduler_service.hosts.processes.remote_shard import RemoteShard
 from scheduler_service.hosts.processes.sharding import ShardOf
+from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.queues import ShardQueues
 from scheduler_service.ports.state import ServiceStore
 
@@ -23,12 +24,14 @@ class ShardStore(ServiceStore, Protocol):
 class MergedStore:
     """Several stores as one. What belongs to no job is in the service's own."""
 
-    def __init__(self, *, own: ShardStore, remotes: Sequence[RemoteShard], shard_of: ShardOf) -> None:
+    def __init__(
+        self, *, own: ShardStore, remotes: Sequence[RemoteShard], shard_of: ShardOf, clock: Clock
+    ) -> None:
         self._stores: tuple[ShardStore | RemoteShard, ...] = (own, *remotes)
         self._shard_of = shard_of
         catalogues = [store.catalogue for store in self._stores]
         self.catalogue = MergedCatalogue(catalogues=catalogues, shard_of=shard_of)
-        self.queues = MergedQueues(shards=[store.queues for store in self._stores])
+        self.queues = MergedQueues(shards=[store.queues for store in self._stores], clock=clock)
         self.recall = own.recall
         self.remember = own.remember
 

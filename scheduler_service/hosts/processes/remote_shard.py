@@ -1,6 +1,7 @@
 """The shard of a worker process, seen from the service: its jobs, its catalogue and its queues.
 
-Each method is that of its port, called in the worker process; all raise StoreError.
+Each method is that of its port, called in the worker process; all raise StoreError. Where the process stands
+still, reads raise it after 2 s, and so do all calls a few seconds later, before anything is sent.
 """
 
 import asyncio
@@ -107,7 +108,7 @@ class RemoteShard:
         return Job(document, programs, NO_HOLDER)
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
-        return await self._worker.call(rpc_methods.DEFINITION, (uid, revision))
+        return await self._worker.ask(rpc_methods.DEFINITION, (uid, revision))
 
     async def forget(self, job_id: str) -> bool:
         """Removes a destroyed job; False: there is none."""
@@ -127,8 +128,6 @@ class RemoteShard:
 
     async def flush(self, job_id: str | None = None) -> None:
         """Returns when the history has all that was recorded so far. Raises at once for a silent process."""
-        if self._worker.is_silent:
-            raise StoreUnavailable(f"worker process {self._worker.shard} does not answer")
         await self._worker.call(rpc_methods.FLUSH, None)
 
     async def status(self) -> ShardStatus:
@@ -149,7 +148,8 @@ class RemoteShard:
 
     async def _take(self, job_id: str, command: Command | None) -> ReadReply:
         request = TakeRequest(job_id, write_ask(command))
-        return read_reply(await self._worker.call(rpc_methods.TAKE, request))
+        asked = self._worker.ask if command is None else self._worker.call
+        return read_reply(await asked(rpc_methods.TAKE, request))
 
 
 class RemoteCatalogue:
@@ -160,40 +160,40 @@ class RemoteCatalogue:
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
         """The entry of a job, destroyed or not."""
-        return await self._worker.call(rpc_methods.GET, job_id)
+        return await self._worker.ask(rpc_methods.GET, job_id)
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
         """The entries of several jobs."""
-        return await self._worker.call(rpc_methods.SOME, list(job_ids))
+        return await self._worker.ask(rpc_methods.SOME, list(job_ids))
 
     async def find(self, uid: str) -> CatalogueEntry | None:
         """The entry of a life."""
-        return await self._worker.call(rpc_methods.FIND, uid)
+        return await self._worker.ask(rpc_methods.FIND, uid)
 
     async def list(self, query: JobQuery) -> JobPage:
         """A page of jobs. Raises CursorError too."""
-        return await self._worker.call(rpc_methods.LIST, query)
+        return await self._worker.ask(rpc_methods.LIST, query)
 
     async def revisions(self, uid: str, *, after: int = 0, limit: int = 50) -> Sequence[Revision]:
         """The definitions of a life."""
-        return await self._worker.call(rpc_methods.REVISIONS, (uid, after, limit))
+        return await self._worker.ask(rpc_methods.REVISIONS, (uid, after, limit))
 
     async def children(
         self, parent_job: str, parent_execution: int | None = None, *, after: str = "", limit: int = 500
     ) -> Sequence[CatalogueEntry]:
         """Jobs made by a job, or by one of its executions."""
         family = ChildrenOf(parent_job, parent_execution, after, limit)
-        return await self._worker.call(rpc_methods.CHILDREN, family)
+        return await self._worker.ask(rpc_methods.CHILDREN, family)
 
     async def upcoming(
         self, start: int, end: int, limit: int, *, tenant: str | None = "default"
     ) -> Sequence[CatalogueEntry]:
         """Jobs that fire next in a span of time."""
-        return await self._worker.call(rpc_methods.UPCOMING, UpcomingSpan(start, end, limit, tenant))
+        return await self._worker.ask(rpc_methods.UPCOMING, UpcomingSpan(start, end, limit, tenant))
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
         """The figures of all jobs."""
-        return await self._worker.call(rpc_methods.COUNTS, (now, tenant))
+        return await self._worker.ask(rpc_methods.COUNTS, (now, tenant))
 
 
 class RemoteQueues:
@@ -204,7 +204,7 @@ class RemoteQueues:
 
     async def look(self, claim: Claim) -> Sight:
         """What may be claimed."""
-        return await self._worker.call(rpc_methods.LOOK, claim)
+        return await self._worker.ask(rpc_methods.LOOK, claim)
 
     def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
         """Leases parts."""
@@ -232,19 +232,19 @@ class RemoteQueues:
 
     async def ended(self, after: str, limit: int) -> list[EndedPart]:
         """Ended parts whose job has not acknowledged their end."""
-        return await self._worker.call(rpc_methods.ENDED, (after, limit))
+        return await self._worker.ask(rpc_methods.ENDED, (after, limit))
 
     async def changed(self, after: str, limit: int) -> list[ChangedPart]:
         """Parts with lease changes that their job has not accepted."""
-        return await self._worker.call(rpc_methods.CHANGED, (after, limit))
+        return await self._worker.ask(rpc_methods.CHANGED, (after, limit))
 
     async def figures(self, query: QueueQuery) -> list[QueueFigures]:
         """Queues with their depths."""
-        return await self._worker.call(rpc_methods.FIGURES, query)
+        return await self._worker.ask(rpc_methods.FIGURES, query)
 
     async def held(self, query: QueueQuery) -> list[HeldPart]:
         """What is leased of a queue."""
-        return await self._worker.call(rpc_methods.HELD, query)
+        return await self._worker.ask(rpc_methods.HELD, query)
 
 
 def _reply_of(message: bytes) -> Reply | StoreError:

@@ -3,6 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
+import msgspec
+
+from scheduler_service.domain.leases import Claim, Leased
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.compile_cache import BatchLookup, CompileCache, read_members
@@ -77,7 +80,7 @@ class WorkerService:
                 _handler(rpc_methods.UPCOMING, self._upcoming),
                 _handler(rpc_methods.COUNTS, self._counts),
                 _handler(rpc_methods.LOOK, queues.look),
-                _handler(rpc_methods.CLAIM, queues.claim),
+                _handler(rpc_methods.CLAIM, self._claim),
                 _handler(rpc_methods.RENEW, lambda argument: queues.renew(*argument)),
                 _handler(rpc_methods.COMPLETE, lambda argument: queues.complete(*argument)),
                 _handler(rpc_methods.SWEEP, queues.sweep),
@@ -133,6 +136,11 @@ class WorkerService:
         answers = await self._host.create_all(list(found.values()), request.owner)
         replies = dict(zip(found, map(_write, answers), strict=True))
         return [replies.get(position) for position in range(len(request.texts))]
+
+    async def _claim(self, claim: Claim) -> tuple[Leased, ...]:
+        """A lease counts from now: this process may have stood still since it was asked."""
+        now = max(claim.now, self._clock.now().steady)
+        return await self._store.queues.claim(msgspec.structs.replace(claim, now=now))
 
     async def _some(self, job_ids: list[str]) -> dict[str, CatalogueEntry]:
         return dict(await self._store.catalogue.some(job_ids))

@@ -76,7 +76,7 @@ class FleetShard:
         self.store = store
         self.compiler = CountingCompiler()
         self.asked: list[str] = []
-        clock = ManualClock(wall=START, skew=SKEW)
+        clock = self.clock = ManualClock(wall=START, skew=SKEW)
         self.history = MemoryHistory(store, [])
         parts = EmbeddedParts(
             core=make_core(self.compiler),
@@ -127,7 +127,11 @@ class Fleet:
         self._connections: list[RpcConnection] = []
         own = shards[0]
         processes = build_processes(
-            count=len(shards), store=own.store, shard_of=self.shard_of, compiler=own.compiler.stored
+            count=len(shards),
+            store=own.store,
+            shard_of=self.shard_of,
+            compiler=own.compiler.stored,
+            clock=own.clock,
         )
         self.workers = processes.workers
         jobs = processes.jobs(OwnShard(host=own.host, history=own.history))

@@ -1,10 +1,14 @@
 """A claim over the queues of several shards: searched in all, taken where the best parts are."""
 
 import asyncio
+from typing import cast
 
 import pytest
 
+from scheduler_service.hosts.processes.merged_queues import MergedQueues
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import OpenStore
+from tests.manual_clock import ManualClock
 from tests.unit.hosts.processes.memory_shards import MemoryShards
 from tests.unit.hosts.processes.queue_life import asked, unsure
 from tests.unit.persistence.queue_bench import Bench
@@ -76,3 +80,22 @@ async def test_a_claim_of_which_a_shard_cannot_say_whether_it_wrote(
     assert (await bench.queues.sweep(0)).next_look == 1_000
     await bench.queues.sweep(1_000)
     assert sorted(await bench.executions_of("b", most=3, now=1_000)) == [1, 2, 3]
+
+
+async def test_a_lease_counts_from_when_it_is_given() -> None:
+    """Not from when it was asked for: a process may have stood still while it was looked at."""
+    store = await MemoryShards.open()
+    clock = ManualClock(wall=10_000)
+    queues = MergedQueues(shards=store.calls, clock=clock)
+    bench = Bench(cast("OpenStore", store))
+    bench.queues = queues
+    await bench.publish(lease=1_000, retries=0)
+
+    async def stand_still() -> None:
+        clock.advance(4_000)
+
+    store.calls[2].before["look"] = stand_still
+    (leased,) = await bench.claim("a", now=10_000)
+    assert leased.until == 15_000
+    assert (await queues.sweep(14_999)).ended == ()
+    await store.close()

@@ -1,0 +1,88 @@
+"""What the service asks of a worker process that stands still."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from scheduler_service.hosts.processes import rpc_methods
+from scheduler_service.hosts.processes.rpc_connection import RpcConnection, Serve
+from scheduler_service.hosts.processes.worker_handle import WorkerHandle
+from scheduler_service.ports.errors import StoreUnavailable
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def connected(serve: Serve, *, patience: float) -> AsyncIterator[WorkerHandle]:
+    """The handle of a process that answers with `serve`."""
+    worker = WorkerHandle(shard=1, patience=patience)
+    connections = []
+    for end in socket.socketpair():
+        end.setblocking(False)
+        connections.append(
+            await RpcConnection.open(
+                end,
+                serve=serve,
+                on_notice=lambda method, argument: None,
+                on_lost=lambda: None,
+                log=lambda event, /, **keys: None,
+            )
+        )
+    worker.connect(connections[0])
+    try:
+        yield worker
+    finally:
+        for connection in connections:
+            connection.close()
+        await asyncio.sleep(0)
+
+
+async def test_a_question_is_not_waited_for_where_the_process_stands_still() -> None:
+    """It is named, and the question may be asked again."""
+
+    async def stand_still(method: str, argument: bytes) -> bytes:
+        return await asyncio.get_running_loop().create_future()
+
+    async with connected(stand_still, patience=0.05) as worker:
+        with pytest.raises(StoreUnavailable, match="worker process 1 does not answer"):
+            await worker.ask(rpc_methods.FORGET, "job")
+
+
+async def test_a_question_that_takes_long_is_waited_for() -> None:
+    """The process answers pings: its list is long, or its machine is busy."""
+    pinged = asyncio.Event()
+
+    async def read_slowly(method: str, argument: bytes) -> bytes:
+        if method == rpc_methods.PING.name:
+            pinged.set()
+            return rpc_methods.PING.write_result(None)
+        await pinged.wait()
+        return rpc_methods.FORGET.write_result(True)
+
+    async with connected(read_slowly, patience=1) as worker:
+        assert await worker.ask(rpc_methods.FORGET, "job") is True
+
+
+async def test_nothing_is_sent_to_a_process_that_is_silent() -> None:
+    """Not even what changes something: whoever asks knows that nothing was done."""
+    asked = []
+
+    async def note(method: str, argument: bytes) -> bytes:
+        asked.append(method)
+        return rpc_methods.FORGET.write_result(True)
+
+    async with connected(note, patience=1) as worker:
+        worker.is_silent = True
+        with pytest.raises(StoreUnavailable, match="worker process 1 does not answer"):
+            await worker.call(rpc_methods.FORGET, "job")
+        assert asked == []
+        worker.is_silent = False
+        assert await worker.call(rpc_methods.FORGET, "job") is True
