@@ -25,7 +25,7 @@ from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.ports.alarms import Alarms
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import NOTHING, StateStore
 
 Away = Callable[[str], tuple[Holder, ...]]
@@ -137,6 +137,8 @@ class Turn:
                 await self._resolve(cached, cached.doubt)
             if not cached.loaded:
                 await self._load(cached)
+        except StateUnreadable:
+            raise  # the store answered, and will answer the same in a second
         except StoreError:
             self._alarms.again(cached.job_id)
             raise
@@ -267,11 +269,11 @@ class Turn:
             cached.forget()
 
     def _decode(self, job_id: str, stored: bytes) -> Document:
-        """Raises StoreUnavailable: this job does nothing, and the others go on."""
+        """Raises StateUnreadable: this job does nothing, and the others go on."""
         try:
             return self._core.decode(stored)
         except SnapshotError as error:
-            raise StoreUnavailable(
+            raise StateUnreadable(
                 f"job {job_id}: {error}; stop the service, run 'punctual db repair', and create the job again"
             ) from error
 

@@ -2,6 +2,7 @@
 
 StoreError
 ├── StoreUnavailable     nothing was written
+│   └── StateUnreadable  the stored state of this one job is damaged
 ├── StoreUncertain       whether it was written is unknown
 ├── StoreConflict        another writer was first; what was read is outdated
 └── StoreRefused         the store does not open; the message names the file and the remedy
@@ -20,6 +21,10 @@ class StoreError(PunctualError):
 
 class StoreUnavailable(StoreError):
     """Nothing was written: the store is closed, full, locked or broken."""
+
+
+class StateUnreadable(StoreUnavailable):
+    """The stored state of one job is damaged, or a newer program wrote it: asking again soon is of no use."""
 
 
 class StoreUncertain(StoreError):

@@ -20,9 +20,10 @@ from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import StateStore
+from scheduler_service.telemetry.tally import Tally
 
 RANG = Command(AlarmRang())
 
@@ -40,6 +41,9 @@ class EmbeddedTurns:
         self._turn = turn
         self._alarms = alarms
         self._log = log
+        # On a full disk each due job fails each second: one line names the last job, and counts the others.
+        self._not_taken = Tally("alarm_not_taken", log=log)
+        self._not_woken = Tally("job_not_woken", log=log)
 
     async def take(self, job_id: str, command: Command, moment: int | None = None) -> Reply:
         """Takes one turn (`Turn.run`) once all that was asked before it is done. Raises StoreError."""
@@ -78,22 +82,30 @@ class EmbeddedTurns:
         try:
             await self.take(job_id, RANG, moment)
         except Exception as error:  # noqa: BLE001 - one broken job must not stop the others or the start
-            self._look_later(job_id, error, "alarm_not_taken")
+            self._look_later(job_id, error, self._not_taken)
 
     async def wake(self, job_id: str) -> None:
         """Loads a job that an earlier process left open. Never raises."""
         try:
             await self.read(job_id)
         except Exception as error:  # noqa: BLE001 - as above
-            self._look_later(job_id, error, "job_not_woken")
+            self._look_later(job_id, error, self._not_woken)
 
     def drain(self) -> None:
         """Rings only jobs with executions that run, from now on."""
         self._is_draining = True
 
-    def _look_later(self, job_id: str, error: Exception, failed: str) -> None:
-        if isinstance(error, StoreError):
-            self._log(failed, jobId=job_id, error=str(error))
+    def flush_log(self) -> None:
+        """Writes the lines of the log that wait for more of their kind."""
+        self._not_taken.flush()
+        self._not_woken.flush()
+
+    def _look_later(self, job_id: str, error: Exception, failed: Tally) -> None:
+        if isinstance(error, StateUnreadable):
+            self._log("turn_failed", jobId=job_id, error=str(error))
+            self._alarms.again(job_id, MINUTE)
+        elif isinstance(error, StoreError):
+            failed.count("times", jobId=job_id, error=str(error))
             self._alarms.again(job_id)
         else:
             self._log("turn_failed", jobId=job_id, error=repr(error))
@@ -205,6 +217,7 @@ class EmbeddedHost:
         await self._alarms.stop()
         await self.effects.stop()
         await self._tasks.wait_for_all()
+        self._turns.flush_log()
         await close_history(self._history, self._log, clock=self._clock, until=end)
         await self._store.close()
 

@@ -94,6 +94,24 @@ async def test_a_firing_that_could_not_be_written_is_looked_at_in_a_second() -> 
     assert house.sender.urls() == [URL]
 
 
+async def test_failures_of_many_jobs_are_counted_in_one_line() -> None:
+    """On a full disk each due job fails each second: the first is named at once, the others at the stop."""
+    house = await House().start()
+    for number in range(20):
+        await house.create(f"job-{number}", timer={"dueTime": "1s", "period": "0s"})
+    house.store.fates.extend([Fate.REFUSED] * 60)
+    await house.advance(2_500)
+
+    def lines() -> list[dict[str, object]]:
+        return [keys for event, keys in house.log if event == "alarm_not_taken"]
+
+    assert [line["times"] for line in lines()] == [1]
+    await house.advance(5_000)
+    await house.host.stop(0)
+    assert [line["times"] for line in lines()] == [1, 59]
+    assert all(line["jobId"] for line in lines())
+
+
 @pytest.mark.parametrize("fate", [Fate.SILENT, Fate.VANISHED])
 async def test_an_unknown_outcome_is_found_out_by_itself(fate: Fate) -> None:
     """Nobody needs to ask: in a second the job is looked at."""
