@@ -19,6 +19,7 @@ LIST_FILE = "backup.json"
 
 FORMAT = 1
 CHUNK_BYTES = 8 << 20
+LONGEST_LIST_BYTES = 1 << 20
 _FILE = re.compile(r"state(-[0-9]+)?\.db|history\.db")
 _OF_AN_EMPTY_FOLDER = re.compile(r"lock(-[0-9]+)?|lost\+found")
 
@@ -146,8 +147,12 @@ def _write_list(into: Path, backup: Backup) -> None:
 
 
 def _read_list(source: Path) -> Backup:
+    place = source / LIST_FILE
     try:
-        backup = msgspec.json.decode((source / LIST_FILE).read_bytes(), type=Backup)
+        if place.exists() and not place.is_file():
+            raise StoreDamaged(f"{place} is no file. Use another backup.")
+        with place.open("rb") as stream:
+            backup = msgspec.json.decode(stream.read(LONGEST_LIST_BYTES), type=Backup)
     except FileNotFoundError as error:
         raise StoreRefused(
             f"{source} is no whole backup: {LIST_FILE} is missing. "
@@ -155,8 +160,8 @@ def _read_list(source: Path) -> Backup:
         ) from error
     except OSError as error:
         raise _refusal(source, error) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StoreDamaged(f"{source / LIST_FILE} cannot be read: {error}. Use another backup.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise StoreDamaged(f"{place} cannot be read: {error}. Use another backup.") from error
     if backup.format != FORMAT:
         raise StoreTooNew(
             f"The backup {source} has format {backup.format}, this program knows format {FORMAT}. "

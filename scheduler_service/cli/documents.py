@@ -15,6 +15,8 @@ from scheduler_service.cli.json5 import Json5Error, Json5Reader
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 MAX_VALUES = 1_000_000
+LONGEST_BYTES = 16 << 20
+"""Of a file: as much as the API takes in one request (SPEC section 10)."""
 JSON5_SUFFIXES = frozenset({".json5", ".jsonc"})
 
 # A string, or a constant outside of any string.
@@ -66,13 +68,24 @@ def read_document(source: Path) -> DefinitionFile:
 
 def _read_text(source: Path, name: str) -> str:
     try:
-        raw = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+        raw = _read_bytes(source)
+        if len(raw) > LONGEST_BYTES:
+            message = f"{name} is larger than {LONGEST_BYTES >> 20} MiB, which no service takes; split it"
+            raise CommandError(message, Exit.USAGE)
         return raw.decode("utf-8-sig")
     except OSError as error:
         raise CommandError(f"{name} cannot be read: {error.strerror}", Exit.USAGE) from error
     except UnicodeDecodeError as error:
         message = f"{name} is not UTF-8: {error.reason} at byte {error.start}"
         raise CommandError(message, Exit.USAGE) from error
+
+
+def _read_bytes(source: Path) -> bytes:
+    """At most one byte more than a file may have: it may be a device without an end."""
+    if str(source) == "-":
+        return sys.stdin.buffer.read(LONGEST_BYTES + 1)
+    with source.open("rb") as stream:
+        return stream.read(LONGEST_BYTES + 1)
 
 
 def _read_json(name: str, text: str) -> DefinitionFile:

@@ -277,5 +277,5 @@ def _show_progress(execution: dict[str, Any] | None, shown: str) -> str:
         return shown
     text = f"{execution['state']} {execution.get('progress') or ''}".strip()
     if text != shown:
-        print(f"… {text}", file=sys.stderr)
+        note(f"… {text}")
     return text

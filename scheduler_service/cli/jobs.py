@@ -80,7 +80,7 @@ def diff_jobs(file: Source, url: Url = None, key: Key = None) -> None:
     for given in read_definitions(read_document(file).value):
         lines = _diff_one(connection, given, str(file))
         differing += bool(lines)
-        print("\n".join(lines), end="\n" if lines else "")
+        print("\n".join(map(text_of, lines)), end="\n" if lines else "")
     if differing:
         raise typer.Exit(Exit.REFUSED)
     print("no difference")
@@ -177,7 +177,7 @@ def watch_job(
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             for line in _describe_ended(connection, job_id, seen):
-                print(line, flush=True)
+                print(text_of(line), flush=True)
             if deadline is not None and time.monotonic() >= deadline:
                 return
             time.sleep(WATCH_POLL_SECONDS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.output import note
+from scheduler_service.cli.output import note, text_of
 
 if TYPE_CHECKING:
     from client_sdk.models import Problem as ModelProblem
@@ -49,7 +49,7 @@ def _print_all(document: "DefinitionFile", prefix: str, grade: str, found: list[
     """Prints `jobs.json:3:14: error: /request/0/url: …`, a form that editors recognise."""
     for pointer, code, message in found:
         place = document.place_of(prefix + pointer)
-        print(f"{document.name}:{place}: {grade}: {prefix + pointer or '/'}: {message} [{code}]")
+        print(text_of(f"{document.name}:{place}: {grade}: {prefix + pointer or '/'}: {message} [{code}]"))
 
 
 def check(definition: Any) -> tuple[list[Found], list[Found]]:

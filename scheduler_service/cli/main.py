@@ -14,7 +14,7 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.linting import lint
 from scheduler_service.cli.operation import list_nodes, list_upcoming, show_statistics
 from scheduler_service.cli.options import Output
-from scheduler_service.cli.output import Format, show
+from scheduler_service.cli.output import Format, note, show
 from scheduler_service.cli.serving import demo, serve, show_settings
 from scheduler_service.cli.working import work
 
@@ -110,5 +110,5 @@ def _finish(code: int) -> int:
 
 
 def _end(message: str, code: Exit) -> int:
-    print(f"punctual: {message}", file=sys.stderr)
+    note(f"punctual: {message}")
     return code

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from scheduler_service.cli.wording import Part, describe_flaws, read_flaws
 
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
+# Control characters that JSON leaves as they are, and those that turn the direction of a text.
+UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 GAP = 2
 COMFORT = 30
 """The width that a free column may take before spare columns are left out."""
@@ -51,7 +53,8 @@ def at(name: str, *, spare: bool = False) -> Column:
 def show(data: Any, form: Format, columns: Sequence[str | Column] = ()) -> None:
     """Prints `data`; as a table, `columns` of a list's items, or a single value's members."""
     if form is Format.JSON:
-        print(json.dumps(data, ensure_ascii=False, indent=2))
+        # JSON escapes only what is below a space; a character above it may drive a terminal, too.
+        print(UNSEEN.sub(_escape, json.dumps(data, ensure_ascii=False, indent=2)))
     elif form is Format.YAML:
         import yaml
 
@@ -105,6 +108,11 @@ def text_of(value: Any) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def lines_of(text: str) -> str:
+    """Lines for a person; control characters in them are escaped like those of a cell."""
+    return "\n".join(map(text_of, text.split("\n")))
+
+
 def moment_text(moment: Any) -> str | None:
     """`2026-01-31 09:00:00Z`: a moment of the API to the second, in its own zone; anything else as it is."""
     found = MOMENT.fullmatch(moment) if isinstance(moment, str) else None
@@ -134,9 +142,13 @@ def between(start: str | None, end: str | None) -> float | None:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
 
 
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
 def note(text: str) -> None:
     """Prints a line for a person, on standard error."""
-    print(text, file=sys.stderr)
+    print(lines_of(text), file=sys.stderr)
 
 
 def note_warnings(warnings: Iterable[Mapping[str, Any]], part: Part | None = None) -> None:

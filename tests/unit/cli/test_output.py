@@ -12,6 +12,7 @@ from scheduler_service.cli.output import (
     at,
     length_text,
     moment_text,
+    note,
     show,
     show_page,
     show_rows,
@@ -114,3 +115,17 @@ def test_a_moment_is_shown_in_its_zone() -> None:
     assert moment_text("2026-01-31T09:00:00.123Z") == "2026-01-31 09:00:00Z"
     assert moment_text("2026-01-31T10:00:00.123+01:00") == "2026-01-31 10:00:00+01:00"
     assert moment_text(None) is None
+
+
+def test_lines_for_people_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a target says is in errors and notes too; the ends of lines stay."""
+    note("a\x1b[31mb\x9bc\u202e\nd")
+    assert capsys.readouterr().err == "a\\x1b[31mb\\x9bc\\u202e\nd\n"
+
+
+def test_json_has_no_control_characters_either(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON itself escapes those below a space; the others drive some terminals as well."""
+    show({"said": "a\x1b\x7f\x9bé\u202e"}, Format.JSON)
+    out = capsys.readouterr().out
+    assert [letter for letter in out if not letter.isprintable() and letter != "\n"] == []
+    assert json.loads(out) == {"said": "a\x1b\x7f\x9bé\u202e"}
