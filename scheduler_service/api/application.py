@@ -16,8 +16,8 @@ from scheduler_service.api.authentication import Authenticate, Authentication, c
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.openapi import describe
-from scheduler_service.api.parameters import read_query
-from scheduler_service.api.request import ApiRequest, Operation
+from scheduler_service.api.parameters import check_length, read_query
+from scheduler_service.api.request import LONGEST_IN_PATH, ApiRequest, Operation
 from scheduler_service.api.responses import ENCODER, ApiProblem, fail, invalid, refuse, store_problem
 from scheduler_service.api.routes import OPERATIONS
 from scheduler_service.persistence.common.pagination import CursorError
@@ -73,6 +73,7 @@ class Endpoint:
         except CursorError as error:
             response = fail(invalid("/cursor", "invalid", str(error)))
         except StoreError as error:
+            self._deps.store_faults.count("requests", error=str(error))
             response = fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
         except ClientGone:
             return
@@ -85,6 +86,8 @@ class Endpoint:
             raise self._no_method(scope["method"])
         caller = self._authenticate(scope, operation.is_open)
         check_role(caller, operation.role)
+        for name, value in scope["path_params"].items():
+            check_length(name, value, LONGEST_IN_PATH)
         request = ApiRequest(
             caller=caller,
             deps=self._deps,

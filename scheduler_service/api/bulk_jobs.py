@@ -17,7 +17,7 @@ from scheduler_service.api.definitions import (
     id_of,
     read_unchecked,
 )
-from scheduler_service.api.dependencies import Offload
+from scheduler_service.api.dependencies import ApiDependencies, Offload
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.ownership import read_owner
@@ -111,7 +111,7 @@ class _BulkJobs:
         for job_id, reply in (await offload.offer(texts, self._owner)).items():
             # What follows a conflict needs the checked definition, which `_create` makes.
             if not _is_conflict(reply):
-                self._results[indexes[job_id]] = _conclude(job_id, reply)
+                self._results[indexes[job_id]] = _conclude(self._deps, job_id, reply)
         await self._create([index for index in indexes.values() if index not in self._results])
 
     async def _create(self, indexes: Sequence[int]) -> None:
@@ -128,7 +128,7 @@ class _BulkJobs:
             self._results[index] = (
                 await self._go_on(index, checked, reply)
                 if _is_conflict(reply)
-                else _conclude(checked.job_id, reply, checked.warnings)
+                else _conclude(self._deps, checked.job_id, reply, checked.warnings)
             )
 
     async def _check(self, index: int) -> CheckedDefinition | None:
@@ -153,12 +153,12 @@ class _BulkJobs:
         try:
             kept = await keep_creator(self._request, checked.job_id, self._texts[index], checked)
         except StoreError as error:
-            return _conclude(checked.job_id, error)
+            return _conclude(self._deps, checked.job_id, error)
         if kept is not checked:
             (reply,) = await self._deps.create_all([kept.definition], self._owner)
         if self._may_update and _is_conflict(reply):
             return await self._update(kept)
-        return _conclude(checked.job_id, reply, kept.warnings)
+        return _conclude(self._deps, checked.job_id, reply, kept.warnings)
 
     async def _update(self, checked: CheckedDefinition) -> Result:
         event = Updated(revision=0, active=checked.active, owner=self._owner or None)
@@ -167,7 +167,7 @@ class _BulkJobs:
         except ApiProblem as problem:
             return _refuse(checked.job_id, problem)
         except StoreError as error:
-            return _conclude(checked.job_id, error)
+            return _conclude(self._deps, checked.job_id, error)
         return _accept(checked.job_id, "updated", checked.warnings)
 
 
@@ -186,7 +186,9 @@ def _find_others(found: Sequence[UncheckedDefinition], offload: Offload) -> dict
     }
 
 
-def _conclude(job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] = ()) -> Result:
+def _conclude(
+    deps: ApiDependencies, job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] = ()
+) -> Result:
     """The result of a creation."""
     match reply:
         case Taken():
@@ -194,6 +196,7 @@ def _conclude(job_id: str, reply: Reply | StoreError, warnings: Sequence[Flaw] =
         case Refusal():
             return _refuse(job_id, refused(reply))
         case StoreError():
+            deps.store_faults.count("requests", error=str(reply))
             return _refuse(job_id, store_problem(reply))
         case _:
             return _accept(job_id, "unchanged", warnings)

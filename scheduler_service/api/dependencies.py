@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from client_sdk.models import JobDefinition
@@ -30,6 +31,7 @@ from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.registry import Registry
+from scheduler_service.telemetry.tally import Tally
 
 CreateAll = Callable[[Sequence[Definition], str], Awaitable[Sequence[Reply | StoreError]]]
 """Takes the turn Created for each definition, all writes as one group. Never raises StoreError.
@@ -177,3 +179,8 @@ class ApiDependencies:
     feedback_keys: FeedbackKeys = field(default_factory=FeedbackKeys)
     nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
     offload: Offload | None = None
+
+    @cached_property
+    def store_faults(self) -> Tally:
+        """The requests that the store failed, in the log, with what it said: that may name files."""
+        return Tally("store_failed", log=self.log)

@@ -15,6 +15,7 @@ from scheduler_service.api.definitions import CheckedDefinition, check_posted
 from scheduler_service.api.job_commands import run_command, run_command_once
 from scheduler_service.api.name_warnings import find_refused_names, warn_of_names
 from scheduler_service.api.ownership import read_owner
+from scheduler_service.api.parameters import LONGEST_TEXT, check_length
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, Flaw, invalid, no_job, succeed
 from scheduler_service.api.shapes import job_in_full, job_line
@@ -104,9 +105,10 @@ async def update_job(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = await check_posted(request.deps, raw, job_id, request.creator)
     posted = await keep_creator(request, request.job_key, raw, posted)
-    if_match = _revisions_of(header(request.scope, b"if-match"))
+    if_match = header(request.scope, b"if-match")
+    check_length("If-Match", if_match or "", LONGEST_TEXT)
     owner = read_owner(request) or None
-    event = Updated(revision=0, active=posted.active, if_match=if_match, owner=owner)
+    event = Updated(revision=0, active=posted.active, if_match=_revisions_of(if_match), owner=owner)
     remembered = request.remembered(f"jobs/{job_id}/update", raw)
     await run_command(request, request.job_key, Command(event, posted.definition, remembered))
     warnings = await _warn(request, posted)

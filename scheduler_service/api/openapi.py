@@ -11,8 +11,8 @@ from pydantic.json_schema import models_json_schema
 from client_sdk.models import JOB_ID, answers
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.parameters import LARGEST, Parameter
-from scheduler_service.api.request import Body, Operation
+from scheduler_service.api.parameters import LARGEST, LONGEST_TEXT, MOST_REPEATED, Parameter
+from scheduler_service.api.request import LONGEST_IN_PATH, Body, Operation
 from scheduler_service.api.responses import title_of
 
 Schema = dict[str, Any]
@@ -22,9 +22,9 @@ PROBLEM = {"$ref": "#/components/schemas/ProblemDetails"}
 PATHS: Mapping[str, Schema] = {
     "jobId": {"type": "string", "pattern": JOB_ID, "maxLength": 128, "examples": ["nightly-report"]},
     "requestCounts": {"type": "integer", "minimum": 0, "maximum": LARGEST},
-    "executionId": {"type": "string"},
-    "deliveryId": {"type": "string"},
-    "lease": {"type": "string"},
+    "executionId": {"type": "string", "maxLength": LONGEST_IN_PATH},
+    "deliveryId": {"type": "string", "maxLength": LONGEST_IN_PATH},
+    "lease": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "name": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128, "examples": ["billing"]},
     "instanceId": {"type": "string", "pattern": INSTANCE_ID, "maxLength": 128, "examples": ["billing-1"]},
 }
@@ -89,7 +89,7 @@ def _parameter(parameter: Parameter) -> Schema:
         "in": "query",
         "description": parameter.description,
         "required": parameter.required,
-        "schema": dict(parameter.schema),
+        "schema": _bounded(parameter.schema, parameter.longest),
     }
     if parameter.repeated:
         described |= {"style": "form", "explode": True}
@@ -98,12 +98,19 @@ def _parameter(parameter: Parameter) -> Schema:
     return described
 
 
+def _bounded(schema: Mapping[str, Any], longest: int) -> Schema:
+    """`schema` with the limits that hold for every parameter."""
+    if schema["type"] == "array":
+        return {**schema, "items": _bounded(schema["items"], longest), "maxItems": MOST_REPEATED}
+    return {**schema, "maxLength": longest} if schema["type"] == "string" else dict(schema)
+
+
 def _headers(operation: Operation) -> list[Schema]:
     names = [*operation.headers, *(["Idempotency-Key"] if operation.method == "POST" else [])]
     schemas: Mapping[str, Schema] = {
         "Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
-        "If-Match": {"type": "string", "examples": ['"1"']},
-        "X-Service": {"type": "string", "pattern": SERVICE_NAME},
+        "If-Match": {"type": "string", "maxLength": LONGEST_TEXT, "examples": ['"1"']},
+        "X-Service": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128},
     }
     return [{"name": name, "in": "header", "required": False, "schema": schemas[name]} for name in names]
 

@@ -17,13 +17,20 @@ from scheduler_service.timing.zones import load_zone
 Values = Mapping[str, Any]
 
 LARGEST = 2**53
+LONGEST_TEXT = 1_024
+LONGEST_WORD = 64
+LONGEST_CURSOR = 32_768
+MOST_REPEATED = 50
 _LOST_PLUS = re.compile(r" (?=[0-9]{2}:[0-9]{2}$)")
 _FLAGS = {"1": True, "true": True, "0": False, "false": False}
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: `read` converts its text, and raises ValueError with the remedy as message."""
+    """One parameter: `read` converts its text, and raises ValueError with the remedy as message.
+
+    `longest`: characters that it may have; a repeated one may be given `MOST_REPEATED` times.
+    """
 
     name: str
     read: Callable[[str], object]
@@ -33,6 +40,7 @@ class Parameter:
     required: bool = False
     repeated: bool = False
     example: object = field(default=None, kw_only=True)
+    longest: int = field(default=LONGEST_WORD, kw_only=True)
 
 
 def read_query(raw: bytes, parameters: tuple[Parameter, ...]) -> Values:
@@ -45,10 +53,19 @@ def read_query(raw: bytes, parameters: tuple[Parameter, ...]) -> Values:
     return values
 
 
-def text(name: str, description: str, *, required: bool = False, example: object = None) -> Parameter:
+def text(
+    name: str,
+    description: str,
+    *,
+    required: bool = False,
+    example: object = None,
+    longest: int = LONGEST_TEXT,
+) -> Parameter:
     """A text that is not empty."""
     schema = {"type": "string", "minLength": 1}
-    return Parameter(name, _read_text, schema, description, required=required, example=example)
+    return Parameter(
+        name, _read_text, schema, description, required=required, example=example, longest=longest
+    )
 
 
 def integer(
@@ -113,6 +130,7 @@ def label() -> Parameter:
         (),
         repeated=True,
         example=["team:ops"],
+        longest=LONGEST_TEXT,
     )
 
 
@@ -120,7 +138,7 @@ def paging() -> tuple[Parameter, Parameter]:
     """`limit` and `cursor` of every list (SPEC section 10)."""
     return (
         integer("limit", "How many at most.", low=1, high=500, default=50),
-        text("cursor", "`nextCursor` of the page before."),
+        text("cursor", "`nextCursor` of the page before.", longest=LONGEST_CURSOR),
     )
 
 
@@ -137,6 +155,13 @@ def read_moment(given: str) -> int:
         return parse_time(_LOST_PLUS.sub("+", given), load_zone("UTC"))
     except ExpressionError as error:
         raise ValueError(f"is not a moment: {error.message}") from None
+
+
+def check_length(name: str, given: str, longest: int) -> None:
+    """Raises ApiProblem (422) for a parameter or header of more than `longest` characters."""
+    if len(given) > longest:
+        message = f"{name} has {len(given):,} characters; give at most {longest:,}"
+        raise invalid(f"/{name}", "too_long", message)
 
 
 def _read_text(given: str) -> str:
@@ -177,6 +202,12 @@ def _add(values: dict[str, Any], parameter: Parameter, given: str) -> None:
     pointer = f"/{parameter.name}"
     if parameter.name in values and not parameter.repeated:
         raise invalid(pointer, "repeated", f"the parameter {parameter.name!r} is given twice; give it once")
+    check_length(parameter.name, given, parameter.longest)
+    if parameter.repeated and len(values.get(parameter.name, ())) >= MOST_REPEATED:
+        message = (
+            f"the parameter {parameter.name!r} is given more than {MOST_REPEATED} times; give it less often"
+        )
+        raise invalid(pointer, "too_many", message)
     if "\x00" in given:
         raise invalid(pointer, "nul", f"{parameter.name} must not contain the character U+0000")
     try:

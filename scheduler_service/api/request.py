@@ -23,6 +23,7 @@ from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
 
 KEY_LENGTH = 255
+LONGEST_IN_PATH = 256
 FORM_OF_ID = "letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 FORM_OF_NAME = "letters, digits, '.', '_' and '-', the first a letter or digit"
 _SERVICE = re.compile(SERVICE_NAME[1:-1])

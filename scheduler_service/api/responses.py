@@ -1,5 +1,6 @@
 """Answers: the envelope of a success (SPEC section 10), and the problem of a refusal (RFC 9457)."""
 
+import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -24,6 +25,8 @@ STATUSES: Mapping[RefusalCode, HTTPStatus] = {
     RefusalCode.LIMIT: HTTPStatus.TOO_MANY_REQUESTS,
 }
 
+HIDDEN_FAULT = "the store cannot be used now; the log of the service says why"
+PLACE = re.compile(r"/|\\|\.db\b|://")
 MOST_ERRORS = 100
 """The number of errors that an answer lists; the detail says how many more there are."""
 
@@ -138,12 +141,19 @@ def refused(refusal: Refusal) -> ApiProblem:
     return problem
 
 
+def explain_fault(error: StoreError) -> str:
+    """What the store said, for callers: nothing that names a file, an address or a database."""
+    text = str(error)
+    return HIDDEN_FAULT if PLACE.search(text) else text
+
+
 def store_problem(error: StoreError, *, is_read: bool = False) -> ApiProblem:
     """A 503: nothing was done; where that is not known, the code is `unknown`."""
-    code, message = "unavailable", f"nothing was done: {error}"
+    reason = explain_fault(error)
+    code, message = "unavailable", f"nothing was done: {reason}"
     if isinstance(error, StoreUncertain) and not is_read:
         remedy = "ask again, or repeat it with the same Idempotency-Key"
-        code, message = "unknown", f"it is not known whether this was done ({error}); {remedy}"
+        code, message = "unknown", f"it is not known whether this was done ({reason}); {remedy}"
     problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", code, message)
     problem.headers = (("retry-after", "1"),)
     return problem

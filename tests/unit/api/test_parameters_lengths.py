@@ -1,0 +1,109 @@
+"""Every parameter has a maximum length, and no answer names a file of the service (SPEC section 10)."""
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from scheduler_service.api.parameters import MOST_REPEATED, Parameter
+from scheduler_service.api.request import LONGEST_IN_PATH, Operation
+from scheduler_service.api.responses import HIDDEN_FAULT
+from scheduler_service.api.routes import OPERATIONS
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from tests.unit.api.world import World, definition, pointers
+
+pytestmark = pytest.mark.anyio
+IN_QUERY = [
+    pytest.param(one, parameter, id=f"{one.name}-{parameter.name}")
+    for one in OPERATIONS
+    for parameter in one.query
+]
+IN_PATH = [
+    pytest.param(one, name, id=f"{one.name}-{name}")
+    for one in OPERATIONS
+    for name in re.findall(r"\{(\w+)\}", one.path)
+]
+KNOWN = {"requestCounts": "1"}
+
+
+def fill(operation: Operation, **given: str) -> str:
+    """The path of an operation, with something for each of its parameters."""
+    return re.sub(r"\{(\w+)\}", lambda found: given.get(found[1], KNOWN.get(found[1], "j1")), operation.path)
+
+
+@pytest.mark.parametrize(("operation", "parameter"), IN_QUERY)
+async def test_each_query_parameter_has_a_length(operation: Operation, parameter: Parameter) -> None:
+    """One more letter is 422, with the name and the limit."""
+    async with World().client() as client:
+        query = f"?{parameter.name}={'a' * (parameter.longest + 1)}"
+        refused = await client.request(operation.method, fill(operation) + query)
+    assert (refused.status_code, pointers(refused)) == (422, [(f"/{parameter.name}", "too_long")])
+    assert f"at most {parameter.longest:,}" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(("operation", "name"), IN_PATH)
+async def test_each_path_parameter_has_a_length(operation: Operation, name: str) -> None:
+    async with World().client() as client:
+        path = fill(operation, **{name: "a" * (LONGEST_IN_PATH + 1)})
+        refused = await client.request(operation.method, path, json={})
+    assert (refused.status_code, pointers(refused)) == (422, [(f"/{name}", "too_long")])
+
+
+@pytest.mark.parametrize("name", ["If-Match", "X-Service", "Idempotency-Key"])
+async def test_each_header_has_a_length(name: str) -> None:
+    async with World().client() as client:
+        refused = await client.post("/jobs/j1/update", json=definition(), headers={name: '"' + "1" * 1_024})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == f"/{name}"
+
+
+async def test_a_parameter_is_repeated_so_often_and_no_more() -> None:
+    label = "label=" + quote("a:b")
+    async with World().client() as client:
+        read = await client.get("/jobs?" + "&".join([label] * MOST_REPEATED))
+        refused = await client.get("/jobs?" + "&".join([label] * (MOST_REPEATED + 1)))
+    assert read.status_code == 200
+    assert (refused.status_code, pointers(refused)) == (422, [("/label", "too_many")])
+
+
+async def test_the_description_names_each_length() -> None:
+    """In OpenAPI every text has `maxLength`, every number a maximum."""
+    async with World().client() as client:
+        paths = (await client.get("/openapi.json")).json()["paths"]
+    described = [
+        one for path in paths.values() for operation in path.values() for one in operation["parameters"]
+    ]
+    assert len(described) > len(IN_QUERY)
+    assert [one["name"] for one in described if not _is_bounded(one["schema"])] == []
+
+
+def _is_bounded(schema: dict[str, Any]) -> bool:
+    match schema["type"]:
+        case "array":
+            return "maxItems" in schema and _is_bounded(schema["items"])
+        case "string":
+            return "maxLength" in schema
+        case _:
+            return "maximum" in schema
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        StoreUnavailable("The store /srv/data/state.db cannot be read: disk I/O error."),
+        StoreUnavailable("Nothing was written to data/state.db: database or disk is full."),
+        StoreUncertain("Whether redis://store:6379/0 holds the write is unknown: reset."),
+    ],
+)
+async def test_no_answer_names_a_file(world: World, fault: StoreError) -> None:
+    """Where the store is, and what it said, is in the log alone."""
+    world.fault = fault
+    async with world.client() as client:
+        one = await client.post("/jobs/j1", json=definition())
+        many = await client.post("/jobs", json=[{"jobId": "a", **definition()}])
+    for answer in (one, many):
+        assert HIDDEN_FAULT in answer.text
+        assert "state.db" not in answer.text
+        assert "6379" not in answer.text
+    assert ("store_failed", {"requests": 1, "error": str(fault)}) in world.logged
