@@ -275,7 +275,13 @@ def _assemble(
         history_detail=definition.history_detail,
         params_schema=definition.params_schema,
         system=system,
+        is_large=_renders_much(targets),
     )
+
+
+def _renders_much(targets: Targets) -> bool:
+    made = [*(step.target for step in targets.steps), *(entry.target for entry in targets.notifications)]
+    return any(one.body is not None and one.body.is_large for one in (*made, targets.cancel) if one)
 
 
 def _warn_of_feedback(program: Program) -> list[Problem]:

@@ -44,6 +44,7 @@ from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, f
 from scheduler_service.engine.chain import begin_again, handle_answer, record_step
 from scheduler_service.engine.checking import handle_check, record_check, send_check
 from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.effort import is_large
 from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
@@ -57,6 +58,7 @@ from scheduler_service.engine.parts.queue import handle_part_end, handle_part_pr
 from scheduler_service.engine.resuming import adopt, resume_calls, send_unsent
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState, replace
+from scheduler_service.language.filters import Unfinished
 from scheduler_service.language.values import parse_json
 from scheduler_service.timing.timer import RECURRING
 
@@ -68,16 +70,21 @@ OWN_JOB = Refusal(
 NO_JOB = Refusal(RefusalCode.ABSENT, "there is no such job", "/jobId")
 
 
-def decide(job: Job, event: Event, now: Now) -> Decision:
+def decide(job: Job, event: Event, now: Now, *, is_trial: bool = False) -> Decision:
     """The new state of a job after `event`, with the effects to start, the records to keep and the reply.
 
     Pure: the same arguments always give the same decision. Never raises, whatever the event contains: the
     reply says what was refused. Without a job only `Created` has an effect.
+
+    `is_trial`: raises Unfinished where the turn takes long: it reads or renders large bodies, or visits many
+    values.
     """
+    if is_trial and is_large(job, event):
+        raise Unfinished
     document = job.document
     if document is None:
         return create(job, event, now) if isinstance(event, Created) else Decision(None, reply=NO_JOB)
-    turn = TurnState(job, document, now)
+    turn = TurnState(job, document, now, is_trial=is_trial)
     if turn.program.system and _replaces_or_destroys(job, event):
         return Decision(document, reply=OWN_JOB)
     if type(event) is Destroyed:
@@ -219,7 +226,7 @@ def _trigger(turn: TurnState, event: Triggered) -> Reply:
 
 def _check_params(turn: TurnState, params: bytes) -> list[Problem]:
     schema = turn.program.params_schema
-    return [] if schema is None else check_parameters(schema, parse_json(params))
+    return [] if schema is None else check_parameters(schema, parse_json(params), turn.budget())
 
 
 def _cancel(turn: TurnState, event: CancelRequested) -> Reply:

@@ -117,7 +117,10 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 class Program(msgspec.Struct, frozen=True, gc=False):
-    """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions."""
+    """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions.
+
+    `is_large`: rendering one of its bodies takes long.
+    """
 
     job_id: str
     surroundings: Surroundings
@@ -148,6 +151,7 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     history_detail: str | None = None
     params_schema: object = None
     system: bool = False
+    is_large: bool = False
 
     @property
     def key(self) -> str:

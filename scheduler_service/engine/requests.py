@@ -61,7 +61,7 @@ def make_request(
     fixed, body = target.fixed, target.body
     # Most requests use nothing of the execution: no scope is made for them (saves 8 of 20 µs).
     names = fixed is None or (body is not None and not body.is_constant)
-    scope = scope_for(program, head, run, responses, target, extra) if names else EMPTY
+    scope = scope_for(program, head, run, responses, target, extra, turn.budget()) if names else EMPTY
     place = fixed or _render(program, responses, target, scope)
     if type(place) is Refused:
         return place

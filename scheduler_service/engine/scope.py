@@ -9,6 +9,8 @@ from scheduler_service.domain.document import Head, Kept, Open
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Program, Target
 from scheduler_service.language.compiled import Template
+from scheduler_service.language.filters import Budget
+from scheduler_service.language.jsonpath import NODES_MAX
 from scheduler_service.language.rendering import Scope
 from scheduler_service.language.values import parse_json
 
@@ -35,8 +37,9 @@ def scope_for(
     responses: tuple[Kept, ...],
     target: Target,
     extra: dict[str, object] | None = None,
+    budget: Budget | None = None,
 ) -> Scope:
-    """The scope of one request, with only what its templates name."""
+    """The scope of one request, with only what its templates name; `budget` None: one of its own."""
     system: dict[str, object] = {}
     for name in target.variables:
         if extra is not None and name in extra:
@@ -48,6 +51,7 @@ def scope_for(
         environment=program.surroundings.environment,
         root=root_for(program, run, responses, target.members),
         aliases={"jobId": program.job_id, "executeNumber": run.execute_number},
+        budget=budget or Budget(NODES_MAX),
     )
 
 

@@ -13,8 +13,10 @@ from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Note
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.effort import begin_trial
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.states import LIVE, TERMINAL, follow
+from scheduler_service.language.filters import Budget
 
 LATE_AFTER = SECOND
 replace = msgspec.structs.replace
@@ -27,15 +29,20 @@ Change = tuple[Open, int, str | None, str | None, str | None, FailureType | None
 
 
 class TurnState:
-    """The state of a job while a turn changes it; `program` is the current definition."""
+    """The state of a job while a turn changes it; `program` is the current definition.
+
+    `is_trial`: the turn is to take at most some milliseconds.
+    """
 
     __slots__ = (
+        "_budget",
         "_changed",
         "_document",
         "contexts",
         "effects",
         "head",
         "holder",
+        "is_trial",
         "now",
         "opens",
         "program",
@@ -43,8 +50,10 @@ class TurnState:
         "records",
     )
 
-    def __init__(self, job: Job, document: Document, now: Now) -> None:
+    def __init__(self, job: Job, document: Document, now: Now, *, is_trial: bool = False) -> None:
         self._document = document
+        self.is_trial = is_trial
+        self._budget: Budget | None = None
         self.head: Head = document.head
         self.opens: dict[int, Open] = {}
         for run in document.head.opens:  # usually none or one
@@ -57,6 +66,12 @@ class TurnState:
         self.effects: list[Effect] = []
         self.records: list[Record] = []
         self._changed: dict[int, Change] = {}
+
+    def budget(self) -> Budget | None:
+        """What the turn may visit in a trial, all together; None: each request has a limit of its own."""
+        if self.is_trial and self._budget is None:
+            self._budget = begin_trial()
+        return self._budget
 
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; the current one while it waits."""

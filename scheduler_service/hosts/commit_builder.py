@@ -17,6 +17,7 @@ from scheduler_service.domain.effects import (
 )
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
+from scheduler_service.domain.records import CheckEnded, StepEnded
 from scheduler_service.domain.replies import Refusal, Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Decision, Job
@@ -25,6 +26,7 @@ from scheduler_service.engine.program import Program
 from scheduler_service.engine.status import Summary, revisions
 from scheduler_service.hosts.host_parts import Core, Redact
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
+from scheduler_service.hosts.large_work import LARGE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered, StoredJob
@@ -145,6 +147,16 @@ def remember_reply(
         return None
     said = remembered.answer if answer is None else answer(reply)
     return replace(remembered, answer=said, job_id=job_id)
+
+
+def has_large_bodies(decision: Decision) -> bool:
+    """Whether the bodies in the records of a turn take long to mask."""
+    for record in decision.records:
+        if type(record) is StepEnded or type(record) is CheckEnded:
+            exchange = record.exchange
+            if len(exchange.request_body or b"") + len(exchange.response_body or b"") > LARGE_BYTES:
+                return True
+    return False
 
 
 def is_idle(before: Document | None, decision: Decision) -> bool:

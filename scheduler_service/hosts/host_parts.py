@@ -26,10 +26,17 @@ from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
 
 
+class Decide(Protocol):
+    """`engine.machine.decide`."""
+
+    def __call__(self, job: Job, event: Event, now: Now, *, is_trial: bool = False) -> Decision:
+        """The decision; a trial may raise Unfinished."""
+
+
 class Core(msgspec.Struct, frozen=True):
     """The pure functions behind a turn, from `engine.machine`, `.snapshot`, `.status` and `.compile`."""
 
-    decide: Callable[[Job, Event, Now], Decision]
+    decide: Decide
     encode: Callable[[Document], bytes]
     decode: Callable[[bytes], Document]
     needs_commit: Callable[[Document | None, Document | None], bool]

@@ -1,6 +1,7 @@
 """The turn: load, decide, arm, commit, act. The one file that knows this order."""
 
 from collections.abc import Callable
+from functools import partial
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, Resumed
@@ -14,6 +15,7 @@ from scheduler_service.engine.status import revisions
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
     DecidedTurn,
+    has_large_bodies,
     is_idle,
     is_stored,
     remember_reply,
@@ -21,8 +23,10 @@ from scheduler_service.hosts.commit_builder import (
 )
 from scheduler_service.hosts.host_parts import Act, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit, ProgramCache, has_open_executions
+from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.timed_release import WaitUntil, ahead_of, begin_of, is_past
+from scheduler_service.language.filters import Unfinished
 from scheduler_service.ports.alarms import Alarms
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
@@ -158,7 +162,11 @@ class Turn:
         before, programs = cached.document, cached.programs
         if definition is not None:
             event, programs = bind(cached, event, definition, self._new_identity)
-        decision = self._core.decide(Job(before, programs, self._holder), event, now)
+        job = Job(before, programs, self._holder)
+        try:
+            decision = self._core.decide(job, event, now, is_trial=True)
+        except Unfinished:
+            decision = await work_apart(partial(self._core.decide, job, event, now))
         decision, deliveries, queued = sort_effects(cached.job_id, decision)
         kept = None
         if remembered is not None:
@@ -184,7 +192,11 @@ class Turn:
             await self._wait_until(turn.until.steady)
             return await self._take(cached, command)
         if self._writes.must_be_durable(cached, turn):
-            await self._commit(cached, self._writes.prepare(cached, turn))
+            if has_large_bodies(decision):  # masking them takes long
+                pending = await work_apart(partial(self._writes.prepare, cached, turn))
+            else:
+                pending = self._writes.prepare(cached, turn)
+            await self._commit(cached, pending)
         else:
             await self._go_on(cached, turn, event)
         return decision.reply
@@ -232,7 +244,10 @@ class Turn:
         """A turn of qos 0 that changed nothing durable acts at once, or at its moment."""
         if turn.until is not None:
             await self._wait_until(turn.until.steady)
-        batch = self._writes.batch(cached, turn)
+        if has_large_bodies(turn.decision):
+            batch = await work_apart(partial(self._writes.batch, cached, turn))
+        else:
+            batch = self._writes.batch(cached, turn)
         cached.document = turn.decision.document
         due = self._core.due(Job(cached.document, cached.programs, self._holder))
         # An answer leaves the alarm where it is set, unless it changes when that has to ring.

@@ -29,17 +29,25 @@ class Exhausted(Exception):
     """The budget is used up; `jsonpath.evaluate` turns it into a value."""
 
 
+class Unfinished(Exception):
+    """A trial is over: what was tried takes longer, and is to be begun again without one."""
+
+
 class Budget(msgspec.Struct):
-    """The values that an evaluation may still visit; `patterns` are those compiled so far."""
+    """The values that an evaluation may still visit; `patterns` are those compiled so far.
+
+    `is_trial`: when none are left, the whole turn is to be begun again, with all that is allowed.
+    """
 
     left: int
     patterns: dict[tuple[str, bool], CompiledRegexp] = {}
+    is_trial: bool = False
 
     def spend(self, nodes: int) -> None:
-        """Uses up `nodes`. Raises Exhausted when none are left."""
+        """Uses up `nodes`. Raises Exhausted when none are left, of a trial Unfinished."""
         self.left -= nodes
         if self.left < 0:
-            raise Exhausted
+            raise Unfinished if self.is_trial else Exhausted
 
 
 DEPTH_MAX = 24

@@ -1,16 +1,23 @@
 """Every order of writes in a turn answers a crash: turned round, one of these fails."""
 
+import threading
+from typing import Any
+
+import msgspec
 import pytest
 
 from scheduler_service.domain.effects import Inform, Retire
-from scheduler_service.domain.events import AlarmRang, Destroyed, Triggered
+from scheduler_service.domain.events import AlarmRang, Destroyed, Event, Triggered
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.moments import Due
+from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.replies import Recalled, Refusal, Started, Taken
+from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.effort import LARGE_BYTES
+from scheduler_service.engine.machine import decide
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
-from tests.unit.hosts.house import SKEW, START
+from tests.unit.hosts.house import CORE, SKEW, START
 from tests.unit.hosts.memory_store import Fate
 from tests.unit.hosts.turn_rig import Bench
 
@@ -38,6 +45,67 @@ async def test_an_alarm_raised_for_a_commit_that_failed_is_left_to_ring() -> Non
     with pytest.raises(StoreUnavailable):
         await bench.create(timer=OFTEN)
     assert bench.names() == ["expect", "commit", "again"]
+
+
+class WatchedCore:
+    """Notes of each decision that was taken whether it was a trial, and whether the loop waited for it."""
+
+    def __init__(self) -> None:
+        self.loop_thread = threading.get_ident()
+        self.seen: list[tuple[bool, bool]] = []
+        self.core = msgspec.structs.replace(CORE, decide=self._decide)
+
+    def _decide(self, job: Job, event: Event, now: Now, *, is_trial: bool = False) -> Decision:
+        decision = decide(job, event, now, is_trial=is_trial)
+        self.seen.append((is_trial, threading.get_ident() == self.loop_thread))
+        return decision
+
+
+ITEM = {"type": "integer", "minimum": 0, "maximum": 9, "multipleOf": 1}
+ON_THE_LOOP, APART = (True, True), (False, False)
+URL = "http://target.test/run"
+
+
+async def test_large_answers_are_decided_beside_the_loop() -> None:
+    """So is every turn of an execution that keeps one; the next step gets it like any other (decision 28)."""
+    watched = WatchedCore()
+    bench = Bench(core=watched.core)
+    steps = [
+        {"url": URL},
+        {"url": URL, "body": "${$.a}|json"},
+        {"url": URL, "body": "${responses[0].a}|json"},
+    ]
+    await bench.create(request=steps)
+    await bench.run(Triggered())
+    watched.seen.clear()
+    text = "x" * LARGE_BYTES
+    await bench.answer(body=f'{{"a":"{text}"}}'.encode())
+    await bench.answer()
+    await bench.answer()
+    await bench.run(Triggered())
+    assert watched.seen == [APART, APART, APART, ON_THE_LOOP]
+    assert [call.request.body for call in bench.calls()[1:3]] == [f'"{text}"'.encode()] * 2
+
+
+@pytest.mark.parametrize(
+    ("members", "params"),
+    [
+        ({"paramsSchema": {"properties": {"a": {"items": ITEM}}}}, b'{"a":[%s]}'),
+        ({"request": [{"url": URL, "body": "${$.a[?count($.a[?@ == 1]) > 1]}|json"}]}, b'{"a":[%s]}'),
+    ],
+)
+async def test_what_proves_dear_is_begun_anew_beside_the_loop(members: dict[str, Any], params: bytes) -> None:
+    """A small body can need many checks of paramsSchema, or many visits of a JSONPath."""
+    watched = WatchedCore()
+    bench = Bench(core=watched.core)
+    await bench.create(**members)
+    watched.seen.clear()
+    reply = await bench.run(Triggered(params=params % b",".join([b"2"] * 150)))
+    assert isinstance(reply, Started)
+    assert watched.seen == [APART]
+    await bench.answer()
+    assert isinstance(await bench.run(Triggered(params=params % b"2")), Started)
+    assert watched.seen[-1] == ON_THE_LOOP
 
 
 async def test_what_the_store_refused_never_happened() -> None:

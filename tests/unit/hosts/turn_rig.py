@@ -9,7 +9,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.program import Program
-from scheduler_service.hosts.host_parts import TurnParts
+from scheduler_service.hosts.host_parts import Core, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
@@ -42,7 +42,7 @@ class JournalAlarms:
 class Bench:
     """One job, and the turns that are taken on it."""
 
-    def __init__(self, disk: Disk | None = None, boot: int = 1) -> None:
+    def __init__(self, disk: Disk | None = None, boot: int = 1, core: Core = CORE) -> None:
         self.journal: list[Entry] = []
         self.disk = disk or Disk()
         self.store = MemoryStore(self.disk, self.journal)
@@ -51,7 +51,7 @@ class Bench:
         self.effects: list[Effect] = []
         self.turn = Turn(
             TurnParts(
-                core=CORE,
+                core=core,
                 history=self.history,
                 clock=self.clock,
                 redact=Masking().redact_all,
@@ -79,9 +79,9 @@ class Bench:
         """Every call asked for."""
         return [effect for effect in self.effects if isinstance(effect, Call)]
 
-    async def answer(self, status: int = 200) -> Reply:
+    async def answer(self, status: int = 200, body: bytes = b"{}") -> Reply:
         """The newest call is answered."""
-        return await self.run(CallEnded(self.calls()[-1].token, Answer(status, body=b"{}")))
+        return await self.run(CallEnded(self.calls()[-1].token, Answer(status, body=body)))
 
     def names(self) -> list[object]:
         """The journal's first words."""

@@ -1,0 +1,47 @@
+"""How much a turn has to do: what takes long is decided beside the loop (decision 28)."""
+
+from scheduler_service.domain.document import Context
+from scheduler_service.domain.events import CallEnded, Event, Triggered
+from scheduler_service.domain.wire import Answer
+from scheduler_service.engine.decision import Job
+from scheduler_service.language.filters import Budget
+
+LARGE_BYTES = 32_768
+TRIAL_VISITS = 5_000
+"""So many values may be visited by the JSONPaths of a turn on the loop: 5 ms."""
+
+VISITS_A_CHECK = 10
+"""A check of `paramsSchema` takes as long as so many visits."""
+
+
+def begin_trial() -> Budget:
+    """What a turn on the loop may visit; then `Unfinished` is raised."""
+    return Budget(TRIAL_VISITS, is_trial=True)
+
+
+def is_large(job: Job, event: Event) -> bool:
+    """Whether the turn reads or renders bodies that are large; each turn asks for it."""
+    if type(event) is CallEnded:
+        outcome = event.outcome
+        if type(outcome) is Answer and len(outcome.body) > LARGE_BYTES:
+            return True
+    elif type(event) is Triggered and len(event.params) > LARGE_BYTES:
+        return True
+    for program in job.programs.values():
+        if program.is_large:
+            return True
+    document = job.document
+    if document is None or not document.contexts:
+        return False
+    for run in document.head.opens:
+        if len(run.params) > LARGE_BYTES:
+            return True
+    for context in document.contexts.values():
+        if (context.responses or context.told is not None) and _size(context) > LARGE_BYTES:
+            return True
+    return False
+
+
+def _size(context: Context) -> int:
+    told = 0 if context.told is None else len(context.told.response)
+    return told + sum([len(kept.body or b"") for kept in context.responses])

@@ -1,0 +1,64 @@
+"""What takes long is known before it is begun, or found out soon (decision 28)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler_service.domain.events import AlarmRang, CallEnded, Event, Triggered
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token
+from scheduler_service.engine.effort import LARGE_BYTES, begin_trial, is_large
+from scheduler_service.engine.machine import decide
+from scheduler_service.engine.parameters import check_parameters
+from scheduler_service.language.filters import Unfinished
+from tests.unit.engine.rig import Rig
+
+TEXT = "x" * LARGE_BYTES
+TOKEN = Token("uid", 1, 1, "step", 0)
+CASES: list[tuple[Event, bool]] = [
+    (AlarmRang(), False),
+    (Triggered(), False),
+    (Triggered(params=f'"{TEXT}"'.encode()), True),
+    (CallEnded(TOKEN, Answer(200, body=b"{}")), False),
+    (CallEnded(TOKEN, Answer(200, body=f'"{TEXT}"'.encode())), True),
+    (CallEnded(TOKEN, Fault(FaultKind.CONNECT, "no")), False),
+]
+
+
+@pytest.mark.parametrize(("event", "expected"), CASES)
+def test_an_event_is_as_large_as_its_body(event: Event, expected: bool) -> None:
+    """An answer, or the parameters of a trigger."""
+    assert is_large(Rig().create().job, event) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [([TEXT], False), ([TEXT, "${jobId}"], True), (["${jobId}"], False), ("${trigger}|json", False)],
+)
+def test_a_definition_is_as_large_as_what_it_renders(body: object, expected: bool) -> None:
+    """A constant body costs nothing, however large it is."""
+    request = [{"url": "http://t.test/", "body": body}]
+    assert is_large(Rig(request=request).create().job, AlarmRang()) is expected
+
+
+def test_an_execution_is_as_large_as_what_it_keeps() -> None:
+    """The parameters of its trigger, as long as it lives."""
+    rig = Rig().create()
+    rig.deliver(Triggered(params=f'{{"a":"{TEXT}"}}'.encode()))
+    assert is_large(rig.job, AlarmRang())
+
+
+def _dear_path() -> None:
+    rig = Rig(request=[{"url": "http://t.test/", "body": "${$..[?@.a]}|json"}]).create()
+    many = b'{"a":[' + b",".join([b"[]"] * 4_000) + b"]}"
+    decide(rig.job, Triggered(params=many), rig.now, is_trial=True)
+
+
+def _dear_schema() -> None:
+    check_parameters({"items": {"minimum": 0}}, [1] * 1_000, begin_trial())
+
+
+@pytest.mark.parametrize("work", [_dear_path, _dear_schema])
+def test_a_trial_ends_before_it_takes_long(work: Callable[[], None]) -> None:
+    """Without one the same is done to its end."""
+    with pytest.raises(Unfinished):
+        work()
