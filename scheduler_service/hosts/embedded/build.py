@@ -68,7 +68,11 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         alarms=alarms,
         effects=effects,
         recovery=Recovery(
-            store=store, history=parts.history, notifications=effects.notifications, wake=turns.wake
+            store=store,
+            history=parts.history,
+            notifications=effects.notifications,
+            decode=parts.core.decode,
+            wake=turns.wake,
         ),
         release=release,
     )

@@ -117,6 +117,7 @@ class EmbeddedHost:
 
     _is_ready = False
     _is_draining = False
+    _waking: asyncio.Task[None] | None = None
 
     def __init__(
         self,
@@ -197,10 +198,11 @@ class EmbeddedHost:
         return await self._turns.read(job_id)
 
     async def start(self) -> None:
-        """Recovers, then rings. Raises StoreUnavailable when the store cannot be read."""
+        """Sends again what was in flight, rings, and wakes jobs that wait. Raises StoreUnavailable."""
         await self._recovery.run()
         await self._alarms.start()
         self._is_ready = True
+        self._waking = asyncio.create_task(self._recovery.wake_waiting())
 
     async def stop(self, grace: int) -> None:
         """Drains, for at most `grace` ms, then closes history and store (SPEC section 14).
@@ -211,6 +213,7 @@ class EmbeddedHost:
         end = self._clock.now().steady + grace
         self._is_ready = False
         self._is_draining = True
+        await self._stop_waking()
         self._turns.drain()
         self._alarms.drain()
         await wait_for_rest(self._is_at_work, clock=self._clock, end=end)
@@ -229,12 +232,20 @@ class EmbeddedHost:
         effects = self.effects
         calls = len(effects.calls) + len(effects.parts) + effects.calls.informing
         is_sending = calls + (not effects.notifications.is_idle) > open_calls
-        return not (len(self._tasks) or is_sending) and self._alarms.is_settled(len(self._release))
+        is_waking = self._waking is not None and not self._waking.done()
+        is_busy = len(self._tasks) > 0 or is_sending or is_waking
+        return not is_busy and self._alarms.is_settled(len(self._release))
 
     def abort(self) -> None:
         """Cancels rings and calls where they are, as the death of the process does: for tests."""
         self._alarms.abort()
         self.effects.calls.abort()
+
+    async def _stop_waking(self) -> None:
+        """Jobs that were not woken are left to the next start."""
+        if self._waking is not None:
+            self._waking.cancel()
+            await asyncio.gather(self._waking, return_exceptions=True)
 
     def _is_at_work(self) -> bool:
         turns = self._alarms.is_ringing or len(self._tasks) > 0

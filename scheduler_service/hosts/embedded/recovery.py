@@ -1,22 +1,32 @@
 """After a start: resumes everything that an earlier process left unfinished."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import compress
 
+from scheduler_service.domain.document import Calling, Checking, Document, PartsOpen, Resolving
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.engine.snapshot import SnapshotError
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.ports.history import History
 from scheduler_service.ports.state import StateStore
 
 PAGE = 500
-JOBS_AT_ONCE = 128
+CALLS_AT_ONCE = 128
+WAITING_AT_ONCE = 16
+"""Firings have begun by then, and must not wait for these."""
+
+IN_FLIGHT = (Calling, Checking, PartsOpen, Resolving)
+
+Wake = Callable[[str], Awaitable[None]]
 
 
 class Recovery:
     """Hands unwritten batches to the history and deliveries to their sender, and wakes every open job.
 
     `wake` loads a job, so that its open calls are sent again or their execution is closed as lost; it never
-    raises. 128 jobs are woken at a time: thousands within seconds (SPEC section 8).
+    raises. Jobs that had calls in flight are woken first, thousands within seconds (SPEC section 8), and the
+    others when firings have begun: they wait for something, and whatever reaches one wakes it before.
     """
 
     def __init__(
@@ -25,18 +35,26 @@ class Recovery:
         store: StateStore,
         history: History,
         notifications: NotificationSender,
-        wake: Callable[[str], Awaitable[None]],
+        decode: Callable[[bytes], Document],
+        wake: Wake,
     ) -> None:
         self._store = store
         self._history = history
         self._notifications = notifications
+        self._decode = decode
         self._wake = wake
+        self._waiting: list[str] = []
 
     async def run(self) -> None:
-        """Returns when all of it has been resumed. Raises StoreUnavailable."""
+        """Returns when all that was in flight has been resumed. Raises StoreUnavailable."""
         await self._hand_over_batches()
         await self._hand_over_deliveries()
-        await self._wake_open_jobs()
+        await self._wake_calls()
+
+    async def wake_waiting(self) -> None:
+        """Wakes the open jobs that `run` has left. Never raises."""
+        waiting, self._waiting = self._waiting, []
+        await self._wake_all(waiting, WAITING_AT_ONCE)
 
     async def _hand_over_batches(self) -> None:
         after = ("", 0)
@@ -59,17 +77,34 @@ class Recovery:
             after = page[-1].delivery_id
         self._notifications.adopt(found)
 
-    async def _wake_open_jobs(self) -> None:
-        places = asyncio.Semaphore(JOBS_AT_ONCE)
+    async def _wake_calls(self) -> None:
+        after = ""
+        while True:
+            page = await self._store.open_jobs(after, PAGE)
+            in_flight = await asyncio.gather(*map(self._has_calls, page))
+            await self._wake_all(compress(page, in_flight), CALLS_AT_ONCE)
+            self._waiting += [
+                job_id for job_id, has_calls in zip(page, in_flight, strict=True) if not has_calls
+            ]
+            if len(page) < PAGE:
+                return
+            after = page[-1]
+
+    async def _has_calls(self, job_id: str) -> bool:
+        stored = await self._store.load(job_id)
+        if stored is None or stored.document is None:
+            return False
+        try:
+            contexts = self._decode(stored.document).contexts
+        except SnapshotError:
+            return False  # whoever wakes it says so
+        return any(isinstance(context.phase, IN_FLIGHT) for context in contexts.values())
+
+    async def _wake_all(self, job_ids: Iterable[str], at_once: int) -> None:
+        places = asyncio.Semaphore(at_once)
 
         async def wake(job_id: str) -> None:
             async with places:
                 await self._wake(job_id)
 
-        after = ""
-        while True:
-            page = await self._store.open_jobs(after, PAGE)
-            await asyncio.gather(*map(wake, page))
-            if len(page) < PAGE:
-                return
-            after = page[-1]
+        await asyncio.gather(*map(wake, job_ids))

@@ -5,7 +5,7 @@ import pytest
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.hosts.host_parts import HostLimits
-from tests.unit.hosts.house import House, until
+from tests.unit.hosts.house import House, asynchronous, until
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:
 
 
 async def test_thousands_of_open_jobs_are_taken_up_at_the_start() -> None:
-    """Every job with open executions is looked after before the host is ready (SPEC section 8)."""
+    """Calls in flight before the host is ready, and every other job with open executions soon after."""
     house = await House(limits=HostLimits(hot=3_000)).start()
     house.sender.hold(URL)
     for number in range(1_500):
@@ -65,8 +65,31 @@ async def test_thousands_of_open_jobs_are_taken_up_at_the_start() -> None:
     await house.host.start()
     assert house.host.is_ready
     await until(lambda: len(house.sender.requests) == 750)
-    lost = [job for job in house.disk.jobs.values() if b"terminated" in job.entry.latest]
-    assert len(lost) == 750
+
+    def are_lost() -> bool:
+        return sum(b"terminated" in job.entry.latest for job in house.disk.jobs.values()) == 750
+
+    await until(are_lost)
+
+
+async def test_calls_in_flight_do_not_wait_for_jobs_that_wait() -> None:
+    """What waits for a report, a check or a retry is looked after when firings have begun."""
+    house = await House().start()
+    for number in range(600):
+        await house.create(f"a{number}", qos=1, request=[{"url": "http://target.test/a"}], **asynchronous())
+        await house.trigger(f"a{number}")
+    await house.settle()
+    await house.create("z", qos=1)
+    house.sender.hold(URL)
+    await house.trigger("z")
+    await house.settle()
+    await house.crash()
+    house.sender.hold(URL)
+    house.journal.clear()
+    await house.host.start()
+    assert house.order("commit") == [("commit", "z")]
+    await until(lambda: len(house.order("commit")) == 601)
+    assert house.sender.urls() == [URL]
 
 
 async def test_batches_without_confirmation_reach_the_history_after_a_crash() -> None:
