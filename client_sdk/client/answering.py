@@ -25,10 +25,10 @@ def read_envelope(answer: httpx.Response) -> Envelope:
     if answer.is_success and body is not None and "data" in body:
         return Envelope(body["data"], body.get("warnings") or [])
     if answer.is_success or body is None or "resp_code" not in body:
-        raise _unreadable(answer)
+        raise unreadable(answer)
     problem = read_problem(answer, body)
     if isinstance(problem, Absent) and NO_ROUTE in problem.codes:
-        raise _unreadable(answer)
+        raise unreadable(answer)
     raise problem
 
 
@@ -63,10 +63,11 @@ def read_retry_after(answer: httpx.Response) -> float | None:
         return None
 
 
-def _unreadable(answer: httpx.Response) -> Unreadable:
+def unreadable(answer: httpx.Response, how: str = "") -> Unreadable:
+    """The error for an answer that is no scheduler's; `how` says what is wrong with it, as `with 1 GiB`."""
     url = answer.request.url.copy_with(query=None)  # it may hold the token of feedback
     return Unreadable(
-        f"{answer.request.method} {url} answered {answer.status_code}, but not as a "
+        f"{answer.request.method} {url} answered {answer.status_code}{how and ' ' + how}, but not as a "
         "scheduler does: check the url, and proxies on the way"
     )
 
@@ -74,7 +75,7 @@ def _unreadable(answer: httpx.Response) -> Unreadable:
 def _read_object(answer: httpx.Response) -> dict[str, Any] | None:
     try:
         body = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
-from client_sdk.client.answering import Envelope, read_envelope
+from client_sdk.client.answering import Envelope, read_envelope, unreadable
 from client_sdk.client.retrying import (
     MAY_HAVE_ARRIVED,
     Patience,
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer", bound="BaseModel")
 Pause = Callable[[float], Awaitable[None]]
+
+LARGEST_ANSWER = 64 << 20
+"""Bytes of a body, decoded: nothing that a scheduler says is larger."""
+OF_THE_CODING = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
+"""Headers that describe how a body came."""
 
 
 class Connection:
@@ -132,10 +137,32 @@ class Connection:
         try:
             answer = await self._transport.handle_async_request(request)
             answer.request = request
-            await answer.aread()
+            return await _read_whole(answer), None
         except httpx.TransportError as error:
             return None, error
-        return answer, None
+
+
+async def _read_whole(answer: httpx.Response) -> httpx.Response:
+    """The answer with its body. Raises Unreadable: larger than any scheduler's, or not to be decoded."""
+    pieces, size = [], 0
+    try:
+        async for piece in answer.aiter_bytes():
+            size += len(piece)
+            if size > LARGEST_ANSWER:
+                raise unreadable(answer, f"with more than {LARGEST_ANSWER >> 20} MiB")
+            pieces.append(piece)
+    except httpx.DecodingError:
+        raise unreadable(answer, "in a coding that is broken") from None
+    finally:
+        await answer.aclose()
+    kept = [(name, value) for name, value in answer.headers.raw if name.lower() not in OF_THE_CODING]
+    return httpx.Response(
+        answer.status_code,
+        headers=kept,
+        content=b"".join(pieces),
+        request=answer.request,
+        extensions=answer.extensions,
+    )
 
 
 def parse(model: type[Answer], data: Any) -> Answer:

@@ -22,6 +22,8 @@ REST_SECONDS = 5.0
 OUTAGE_SECONDS = 300.0
 RENEWALS_PER_LEASE = 3
 """How often a lease is renewed within its length if `renewSeconds` is not given."""
+SOONEST_SECONDS = 0.005
+"""Between two renewals, whatever the queue asks for: a renewal without a pause would do nothing else."""
 OVERDUE_SECONDS = 0.5
 """Between two renewals, at least, after the lease's end by this process's clock."""
 SERVER_ERROR = 500
@@ -117,7 +119,9 @@ class Lease:
         length = answer.lease_seconds or answer.lease_until.timestamp() - self._wall()
         self._length = length if length > 0 else FALLBACK_SECONDS
         self._ends = self._steady() + self._length
-        self._every = min(answer.renew_seconds or self._length / RENEWALS_PER_LEASE, self._length / 2)
+        renew = answer.renew_seconds or 0.0
+        every = renew if renew > 0 else self._length / RENEWALS_PER_LEASE  # not a number is not above 0
+        self._every = max(min(every, self._length / 2), SOONEST_SECONDS)
 
     def _wait(self) -> float:
         """Seconds until the next renewal: as requested, sooner after a failed one, and at the deadline."""

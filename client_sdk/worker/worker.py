@@ -168,7 +168,8 @@ class Worker:
                 continue
             started = time.monotonic()
             found = await self._try_claim(client, free)
-            for work in found or ():
+            # No more than were asked for: what else an answer holds is left to its lease.
+            for work in (found or ())[:free]:
                 self._begin(client, work)
             # A scheduler that is stopping answers empty claims at once.
             is_early = not found and time.monotonic() - started < max(self._wait / 2, FIRST_WAIT)

@@ -25,6 +25,8 @@ class Queue(Registry):
         self.cancelled: set[str] = set()
         self.most_held = 0
         self.key: str | None = None
+        self.is_generous = False
+        """Whether a claim gets all that waits, however little it asks for."""
         self._times = {"leaseSeconds": lease_seconds, "renewSeconds": renew_seconds}
         self._number = 0
         self.app.router.routes.extend(
@@ -63,7 +65,8 @@ class Queue(Registry):
                 await self._changed.wait_for(lambda: self.waiting)
         except TimeoutError:
             pass
-        given, self.waiting = self.waiting[: asked.max], self.waiting[asked.max :]
+        most = len(self.waiting) if self.is_generous else asked.max
+        given, self.waiting = self.waiting[:most], self.waiting[most:]
         return answer({"items": [self._hand_out(part) for part in given]})
 
     def _hand_out(self, part: dict[str, Any]) -> dict[str, Any]:

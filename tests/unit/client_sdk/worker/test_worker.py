@@ -31,6 +31,29 @@ async def test_work_is_claimed_done_and_completed() -> None:
     assert queue.claims[0].instance_id == "one"
 
 
+async def test_no_more_is_begun_than_was_asked_for() -> None:
+    """Whatever an answer holds beyond that is left to the end of its lease."""
+    queue, worker = Queue(), make(concurrency=2)
+    queue.is_generous = True
+    gate, are_two, begun = asyncio.Event(), asyncio.Event(), 0
+
+    @worker.job(job_id="slow")
+    async def slow() -> None:
+        nonlocal begun
+        begun += 1
+        if begun == 2:
+            are_two.set()
+        await gate.wait()
+
+    for _ in range(10):
+        await queue.publish("slow")
+    async with running(worker, queue):
+        await are_two.wait()
+        gate.set()
+        await queue.until_completed(2)
+    assert begun == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
