@@ -34,10 +34,10 @@ class Tally:
         self._next = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
 
-    def count(self, name: str, /, **keys: object) -> None:
-        """One more of `name`."""
-        self.counts[name] += 1
-        self._fresh[name] += 1
+    def count(self, name: str, more: int = 1, /, **keys: object) -> None:
+        """So many more of `name`."""
+        self.counts[name] += more
+        self._fresh[name] += more
         self._keys = keys
         if self._timer is not None:
             return

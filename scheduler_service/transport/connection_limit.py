@@ -25,15 +25,15 @@ _BUSY_SECONDS = 0.005
 class Waiter:
     """A place in the queue. `given` resolves to a connection, None (one may be opened) or TimedOut.
 
-    `is_short`: it waits because descriptors are scarce.
+    `is_short`: it has waited for a descriptor.
     """
 
-    __slots__ = ("_is_short", "_origin", "given")
+    __slots__ = ("_origin", "given", "is_short")
 
-    def __init__(self, origin: str, loop: asyncio.AbstractEventLoop, *, is_short: bool = False) -> None:
+    def __init__(self, origin: str, loop: asyncio.AbstractEventLoop) -> None:
         self.given: asyncio.Future[HttpConnection | TimedOut | None] = loop.create_future()
         self._origin = origin
-        self._is_short = is_short
+        self.is_short = False
 
     def give(self, connection: HttpConnection | None) -> bool:
         """False: the call no longer waits, and nothing was given."""
@@ -45,7 +45,7 @@ class Waiter:
     def expire(self) -> None:
         """The call's time is up (called by Deadlines)."""
         if not self.given.done():
-            self.given.set_result(unreached(self._origin, is_short=self._is_short))
+            self.given.set_result(unreached(self._origin, is_short=self.is_short))
 
 
 class ConnectionLimit:
@@ -117,9 +117,18 @@ class ConnectionLimit:
             return False
         return self._budget.admits(self)
 
-    def is_short(self) -> bool:
-        """Whether it waits for a descriptor."""
-        return self in self._budget.blocked
+    def note_delays(self) -> None:
+        """Counts those calls that wait for a descriptor; none of them twice."""
+        if self not in self._budget.blocked:
+            return
+        count = 0
+        for waiter in reversed(self.waiting):
+            if waiter.is_short:
+                break
+            waiter.is_short = True
+            count += 1
+        if count:
+            self._budget.delays.count("calls", count, origin=self.route.site.origin, limit=self._budget.total)
 
     def is_empty(self) -> bool:
         """Whether it can be forgotten: no connection, and no call that waits for one."""

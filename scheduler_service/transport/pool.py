@@ -151,11 +151,9 @@ class Pool:
 
     async def _queue(self, limit: ConnectionLimit, deadline: float) -> HttpConnection | None:
         """A live connection; None: the caller may open one, already counted in `opening`. Raises TimedOut."""
-        is_short = limit.is_short()
-        if is_short:
-            self.budget.delays.count("calls", origin=limit.route.site.origin, limit=self.budget.total)
-        waiter = Waiter(limit.route.site.origin, self._loop, is_short=is_short)
+        waiter = Waiter(limit.route.site.origin, self._loop)
         limit.waiting.append(waiter)
+        limit.note_delays()
         bucket = self._deadlines.arm(waiter, deadline)
         try:
             given = await waiter.given
@@ -295,6 +293,7 @@ def _serve(limit: ConnectionLimit) -> None:
     while limit.waiting and limit.has_room():
         if limit.waiting.popleft().give(None):
             limit.begin_opening()
+    limit.note_delays()
 
 
 def _make_socket(family: socket.AddressFamily, site: Site) -> socket.socket:

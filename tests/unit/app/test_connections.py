@@ -62,6 +62,7 @@ async def test_one_that_waits_for_its_next_request_gives_way_after_the_silent_on
     bench.connections.begin(known)
     bench.connections.finish(known)
     silent = bench.admitted()
+    bench.seconds = 1
     bench.admitted()
     assert (known.is_cut, silent.is_cut) == (False, True)
     bench.connections.forget(silent)
@@ -71,6 +72,18 @@ async def test_one_that_waits_for_its_next_request_gives_way_after_the_silent_on
     bench.connections.finish(known)
     bench.admitted()
     assert known.is_cut
+
+
+async def test_callers_that_come_together_do_not_end_each_other() -> None:
+    """The head of one that came within the last second is on its way."""
+    bench = Bench()
+    known = bench.admitted()
+    bench.connections.begin(known)
+    bench.connections.finish(known)
+    bench.admitted()
+    bench.seconds = 0.9
+    new = bench.admitted()
+    assert (known.is_cut, new.is_cut) == (True, False)
 
 
 async def test_requests_are_not_disturbed() -> None:
