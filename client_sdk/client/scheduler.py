@@ -1,6 +1,6 @@
 """`client.scheduler`: figures, nodes, what is planned, and previews without a job (SPEC section 10)."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -29,10 +29,22 @@ class Scheduler:
         *,
         planned_from: datetime | None = None,
         planned_to: datetime | None = None,
+        job_id: str | Sequence[str] | None = None,
+        per_job: int | None = None,
         page: int = PAGE,
     ) -> AsyncIterator[answers.Planned]:
-        """The planned firings of all jobs, the soonest first; by default of the next 24 hours."""
-        query = {"from": write_moment(planned_from), "to": write_moment(planned_to)}
+        """The planned firings of all jobs, the soonest first; by default of the next 24 hours.
+
+        `job_id`: only of this job, or of these (empty: all). `per_job`: at most so many of each job (1 to
+        1,000).
+        """
+        jobs = [job_id] if isinstance(job_id, str) else job_id
+        query = {
+            "from": write_moment(planned_from),
+            "to": write_moment(planned_to),
+            "jobId": None if jobs is None else list(jobs),
+            "perJob": per_job,
+        }
         return iterate(self._connection, answers.Planned, "/upcoming", page=page, **query)
 
     async def preview_timer(

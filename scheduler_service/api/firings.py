@@ -2,10 +2,11 @@
 
 import asyncio
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from scheduler_service.api.freshness import catch_up
@@ -15,6 +16,7 @@ from scheduler_service.api.responses import no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.persistence.common.pagination import read_cursor, write_cursor
 from scheduler_service.persistence.history.queries import FiringQuery, Place
@@ -25,6 +27,19 @@ from scheduler_service.timing.timer import Timer
 
 MAX_JOBS = 10_000
 MAX_FIRINGS_OF_JOB = 10_000
+MAX_PER_JOB = 1_000
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Which planned firings are listed: `per_job` (None: all) of each job from `since` to `until` (wall ms).
+
+    Those up to `after` (moment and job), the end of the page before, are counted and left out.
+    """
+
+    since: int
+    until: int
+    after: tuple[int, str]
+    per_job: int | None
 
 
 async def show_next_firings(request: ApiRequest) -> Response:
@@ -64,27 +79,39 @@ async def list_upcoming(request: ApiRequest) -> Response:
     if query["cursor"] is not None:
         place = read_cursor(query["cursor"], Place)
         after = (place.moment, place.name)
-    items = await _merge(request, after, until, limit + 1)
+    per_job = query["perJob"]
+    # Without a limit of each job nothing before the page needs to be counted.
+    plan = Plan(after[0] if per_job is None else min(since, after[0]), until, after, per_job)
+    items = await _merge(request, plan, await _planned_jobs(request, until), limit + 1)
     page = items[:limit]
     more = write_cursor(Place(page[-1][0], 0, page[-1][1].job_id)) if len(items) > limit else None
     return succeed({"items": [_line(moment, entry) for moment, entry in page], "nextCursor": more})
 
 
+async def _planned_jobs(request: ApiRequest, until: int) -> Sequence[CatalogueEntry]:
+    """The jobs that fire next by `until`: those of `jobId`, else all ordinary ones."""
+    catalogue, tenant = request.deps.catalogue, request.caller.tenant
+    wanted = [write_job_key(tenant, job_id) for job_id in dict.fromkeys(request.query["jobId"])]
+    if not wanted:
+        return await catalogue.upcoming(0, until, MAX_JOBS, tenant=tenant)
+    found = (await catalogue.some(wanted)).values()
+    return [entry for entry in found if entry.next_fire is not None and entry.next_fire <= until]
+
+
 async def _merge(
-    request: ApiRequest, after: tuple[int, str], until: int, limit: int
+    request: ApiRequest, plan: Plan, entries: Sequence[CatalogueEntry], limit: int
 ) -> list[tuple[int, CatalogueEntry]]:
-    """The first `limit` firings later than `after` (moment and job), merged over all jobs."""
-    entries = await request.deps.catalogue.upcoming(0, until, MAX_JOBS, tenant=request.caller.tenant)
+    """The first `limit` firings of `plan`, merged over all jobs."""
     heap = [(entry.next_fire or 0, entry.job_id, entry) for entry in entries]
     heapq.heapify(heap)
     occurrences: dict[str, Iterator[int]] = {}
     found: list[tuple[int, CatalogueEntry]] = []
     while heap and len(found) < limit:
         moment, job_id, entry = heap[0]
-        if (moment, job_id) > after:
+        if (moment, job_id) > plan.after:
             found.append((moment, entry))
         if job_id not in occurrences:
-            occurrences[job_id] = await _occurrences(request, entry, max(moment + 1, after[0]), until)
+            occurrences[job_id] = await _following(request, entry, plan)
         following = next(occurrences[job_id], None)
         if following is None:
             heapq.heappop(heap)
@@ -93,18 +120,23 @@ async def _merge(
     return found
 
 
-async def _occurrences(request: ApiRequest, entry: CatalogueEntry, since: int, until: int) -> Iterator[int]:
-    """The moments of one job from `since` to `until`."""
+async def _following(request: ApiRequest, entry: CatalogueEntry, plan: Plan) -> Iterator[int]:
+    """The moments of one job after its next firing, as many as `plan` has room for."""
+    next_fire = entry.next_fire or 0
+    room = None if plan.per_job is None else plan.per_job - (next_fire >= plan.since)
+    if room == 0:
+        return iter(())
     await asyncio.sleep(0)
     known = await _timer_of(request, entry.job_id)
     if known is None:
         return iter(())
     timer, cursor = known
+    since = max(next_fire + 1, plan.since)
     earlier = latest(timer, cursor, entry.uid, since) if timer.repeats is None else None
     if earlier is not None:
         cursor = advance(cursor, earlier)
-    walk = islice(between(timer, cursor, entry.uid, until), MAX_FIRINGS_OF_JOB)
-    return (firing.planned_at for firing in walk if firing.planned_at >= since)
+    walk = islice(between(timer, cursor, entry.uid, plan.until), MAX_FIRINGS_OF_JOB)
+    return islice((firing.planned_at for firing in walk if firing.planned_at >= since), room)
 
 
 async def _timer_of(request: ApiRequest, job_id: str) -> tuple[Timer, Cursor] | None:
@@ -117,7 +149,7 @@ async def _timer_of(request: ApiRequest, job_id: str) -> tuple[Timer, Cursor] | 
 
 def _line(moment: int, entry: CatalogueEntry) -> dict[str, Any]:
     return {
-        "jobId": entry.job_id,
+        "jobId": read_job_key(entry.job_id)[1],
         "jobName": entry.job_name,
         "kind": entry.kind,
         "plannedAt": rfc3339(moment),

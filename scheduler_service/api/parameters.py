@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -66,6 +66,12 @@ def text(
     return Parameter(
         name, _read_text, schema, description, required=required, example=example, longest=longest
     )
+
+
+def texts(name: str, description: str, *, example: object = None) -> Parameter:
+    """Texts that are not empty: the parameter may be given several times; `()` where it is left out."""
+    one = text(name, description, example=example)
+    return replace(one, schema={"type": "array", "items": one.schema}, default=(), repeated=True)
 
 
 def integer(

@@ -44,12 +44,17 @@ def list_upcoming(
         str | None,
         typer.Option(help="Up to here: a time from now, as 2h, or a moment; default 1d.", metavar="MOMENT"),
     ] = None,
+    job: Annotated[list[str] | None, typer.Option(help="Only of this job; may be given again.")] = None,
+    per_job: Annotated[
+        int | None, typer.Option(help="How many firings of a job at most; default: all.", min=1, max=1000)
+    ] = None,
 ) -> None:
-    """List the planned firings of all jobs, the soonest first.
+    """List the planned firings of all jobs, the soonest first; --per-job 1 shows each job once.
 
-    Example: punctual upcoming --within 2h
+    Example: punctual upcoming --within 2h --per-job 1
     """
-    page = connect(url, key).get("/upcoming", to=read_ahead(within), limit=limit, cursor=cursor)
+    query = {"to": read_ahead(within), "jobId": job or None, "perJob": per_job}
+    page = connect(url, key).get("/upcoming", **query, limit=limit, cursor=cursor)
     show_page(page, output, PLANNED, empty="nothing is planned within this time")
 
 

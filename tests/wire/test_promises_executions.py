@@ -322,6 +322,10 @@ async def test_what_is_planned_is_upcoming(world: World) -> None:
         paged += page["items"]
         cursor = None if page["nextCursor"] is None else f"&cursor={page['nextCursor']}"
     assert paged == items
+    items = data_of(await world.client.get(f"/upcoming?{query}&perJob=1"))["items"]
+    assert [(one["jobId"], one["plannedAt"][14:19]) for one in items] == [("a", "00:10"), ("b", "01:00")]
+    items = data_of(await world.client.get(f"/upcoming?{query}&jobId=a&jobId=p&perJob=2"))["items"]
+    assert [(one["jobId"], one["plannedAt"][14:19]) for one in items] == [("a", "00:10"), ("a", "00:30")]
 
 
 async def deliveries(world: World, state: str) -> list[dict[str, Any]]:

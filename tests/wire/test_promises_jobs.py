@@ -334,6 +334,8 @@ async def test_system_jobs_are_the_scheduler_s_own(client: httpx.AsyncClient) ->
     names = await ids(client, "system=true")
     assert names == ["check-timers", "clean", "outbox"]
     assert data_of(await client.get("/upcoming"))["items"] == []
+    named = data_of(await client.get("/upcoming?jobId=outbox&perJob=1"))["items"]
+    assert [one["jobId"] for one in named] == ["outbox"]
     for name in names:
         data_of(await client.post(f"/jobs/{name}/trigger"))
         assert data_of(await client.put(f"/jobs/{name}?active=0"))["state"] == "paused"

@@ -2,7 +2,7 @@
 
 from client_sdk.models import answers
 from scheduler_service.api import firings
-from scheduler_service.api.parameters import integer, moment, paging
+from scheduler_service.api.parameters import integer, moment, paging, texts
 from scheduler_service.api.request import Operation, group
 from scheduler_service.security.callers import Role
 
@@ -41,6 +41,13 @@ FIRINGS = group(
         query=(
             moment("from", "From this moment on; default: now."),
             moment("to", "Up to this moment; default: a day after `from`."),
+            texts("jobId", "Only of this job; given several times, of any of them.", example=["nightly"]),
+            integer(
+                "perJob",
+                "How many firings of a job at most, counted from `from` on; default: all.",
+                low=1,
+                high=firings.MAX_PER_JOB,
+            ),
             *paging(),
         ),
         data=answers.Listing[answers.Planned],

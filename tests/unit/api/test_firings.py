@@ -47,6 +47,48 @@ async def test_upcoming_merges_all_jobs_in_order(client: httpx.AsyncClient) -> N
     assert (await client.get("/upcoming?cursor=x")).status_code == 422
 
 
+async def plan(client: httpx.AsyncClient, query: str) -> tuple[list[tuple[str, str]], str | None]:
+    """(job, hh:mm) of a page of what is planned from 00:58:30 to 02:00, and the next cursor."""
+    between = "from=2026-01-01T00:58:30Z&to=2026-01-01T02:00:00Z"
+    page = (await client.get(f"/upcoming?{between}&{query}")).json()["data"]
+    return [(one["jobId"], one["plannedAt"][11:16]) for one in page["items"]], page["nextCursor"]
+
+
+async def test_upcoming_of_some_jobs(client: httpx.AsyncClient) -> None:
+    """`jobId`, several times for several; one that is paused or not there has none (SPEC section 10)."""
+    await client.post("/jobs/m", json=definition(timer=MINUTELY))
+    await client.post("/jobs/h", json=definition(timer=HOURLY))
+    await client.post("/jobs/e", json=definition(timer={"period": "external"}))
+    await client.post("/jobs/p", json=definition(timer=HOURLY, active=0))
+    hours = [("h", "01:00"), ("h", "02:00")]
+    assert await plan(client, "jobId=h") == (hours, None)
+    assert await plan(client, "jobId=h&jobId=e&jobId=p&jobId=none&jobId=h") == (hours, None)
+    merged, _ = await plan(client, "jobId=h&jobId=m&limit=3")
+    assert merged == [("m", "00:59"), ("h", "01:00"), ("m", "01:00")]
+    assert (await client.get("/upcoming?jobId=")).status_code == 422
+    assert (await client.get("/upcoming?jobId=" + "j" * 128)).status_code == 200
+    assert (await client.get("/upcoming?" + "&jobId=h" * 51)).status_code == 422
+
+
+async def test_upcoming_with_at_most_so_many_firings_of_a_job(client: httpx.AsyncClient) -> None:
+    """`perJob` counts from `from` on, not from the page's first firing (SPEC section 10)."""
+    await client.post("/jobs/m", json=definition(timer=MINUTELY))
+    await client.post("/jobs/h", json=definition(timer=HOURLY))
+    assert await plan(client, "perJob=1") == ([("m", "00:59"), ("h", "01:00")], None)
+    all_of_two = [("m", "00:59"), ("h", "01:00"), ("m", "01:00"), ("h", "02:00")]
+    assert await plan(client, "perJob=2") == (all_of_two, None)
+    paged: list[tuple[str, str]] = []
+    cursor = ""
+    for _ in all_of_two:
+        items, more = await plan(client, f"perJob=2&limit=1{cursor}")
+        paged += items
+        cursor = f"&cursor={more}"
+    assert (paged, more) == (all_of_two, None)
+    assert await plan(client, "perJob=1&jobId=h") == ([("h", "01:00")], None)
+    for wrong in ("0", "1001", "x"):
+        assert (await client.get(f"/upcoming?perJob={wrong}")).status_code == 422
+
+
 async def test_the_ledger_of_a_job_is_listed(client: httpx.AsyncClient) -> None:
     """`GET /jobs/{jobId}/firings` (SPEC section 10)."""
     await client.post("/jobs/a", json=definition(timer=None))

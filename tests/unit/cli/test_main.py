@@ -17,6 +17,8 @@ from tests.unit.cli.running import ended
         ("jobs", "nonsense"),
         ("jobs", "list", "--nonsense"),
         ("jobs", "list", "--limit", "501"),
+        ("upcoming", "--per-job", "0"),
+        ("upcoming", "--per-job", "1001"),
         ("jobs", "get"),
         ("jobs", "list", "-o", "xml"),
         ("jobs", "trigger", "a", "novalue"),

@@ -391,6 +391,10 @@ def test_the_scheduler_is_shown_as_a_whole(terminal: Terminal) -> None:
     job = terminal.make(timer={"dueTime": "30m", "period": "1h"})
     assert job in terminal.done("upcoming", "--within", "45m", "--limit", "500").out
     assert job not in terminal.done("upcoming", "--within", "1m", "--limit", "500").out
+    often = terminal.make(timer={"dueTime": "20m", "period": "1m"})
+    both = ("--job", job, "--job", often, "--within", "45m", "-o", "json")
+    plan = terminal.done("upcoming", *both, "--per-job", "2").data["items"]
+    assert [one["jobId"] for one in plan] == [often, often, job]
     assert "lateness" in terminal.done("stats").out
     assert terminal.done("stats", "-o", "json").data["jobs"]["active"] >= 1
 

@@ -24,6 +24,16 @@ async def test_figures_and_what_is_planned(client: Client) -> None:
     assert [one async for one in client.scheduler.upcoming(planned_from=early, planned_to=early)] == []
 
 
+async def test_what_is_planned_of_some_jobs(client: Client) -> None:
+    """One job or several, and so many firings of each."""
+    for name in ("one", "two", "three"):
+        await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id=name)
+    one = [one.job_id async for one in client.scheduler.upcoming(job_id="one", per_job=3)]
+    assert one == ["one"] * 3
+    two = [one.job_id async for one in client.scheduler.upcoming(job_id=["one", "two"], per_job=2, page=1)]
+    assert sorted(two) == ["one", "one", "two", "two"]
+
+
 async def test_previews_need_no_job(client: Client) -> None:
     """As JSON or as models; what is invalid is refused."""
     found = await client.scheduler.preview_timer({"period": "5m"}, count=2)
