@@ -32,6 +32,7 @@ UNPARSED_BYTES = 1 << 20
 STALL_SECONDS = 30.0
 LINGER_SECONDS = 5.0
 LINGER_BYTES = 64 << 20
+DROP_PAUSE_SECONDS = 0.02
 
 # What is parsed at once: it bounds the work that one read can cause.
 _PIECE_BYTES = 8_192
@@ -252,6 +253,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self._dropped_bytes += size
         if self._dropped_bytes > LINGER_BYTES:
             self.cut()
+        elif not self.transport.is_closing():
+            # Read at full speed, what is dropped would hold up what is not.
+            self.flow.pause_reading()
+            self.loop.call_later(DROP_PAUSE_SECONDS, self._drop_more)
+
+    def _drop_more(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def _watch(self) -> None:
         if self._timer is None and not self._is_over:

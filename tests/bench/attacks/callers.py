@@ -29,9 +29,9 @@ async def all_along(ask: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     await asyncio.gather(*callers, return_exceptions=True)
 
 
-@attack("heads", settings={"server.key": "a key of sixteen letters"})
+@attack("heads")
 async def endless_heads(scene: Scene) -> AsyncIterator[None]:
-    """Two callers without a key, whose one header has no end."""
+    """Two callers, whose one header has no end."""
 
     async def ask() -> None:
         async with open_client(scene.service.url) as client:
