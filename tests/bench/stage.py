@@ -19,6 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 class Stage:
     """A running service and its target; one that `stage` made has a folder, and can be started again."""
 
+    target_pid = 0
+    """The process of the target, where `stage` made it."""
+
     def __init__(
         self,
         service: subprocess.Popen[str],
@@ -114,7 +117,9 @@ def stage(*options: str) -> Iterator[Stage]:
 
         service = start()
         url, aim = listening(service), f"http://127.0.0.1:{port}"
-        yield Stage(service, url, aim, folder=Path(folder), start=start)
+        on = Stage(service, url, aim, folder=Path(folder), start=start)
+        on.target_pid = target.pid
+        yield on
 
 
 def figures(arrivals: Sequence[tuple[str, str, float]], planned: Mapping[str, float]) -> dict[str, Any]:
