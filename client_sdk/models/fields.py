@@ -106,6 +106,15 @@ Tag = Annotated[
 ]
 Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS)]
 FilledText = Annotated[str, AfterValidator(_check_text), AfterValidator(_refuse_empty), Field(min_length=1)]
+# Registrations are kept in memory, and lists show them.
+LONGEST_ADDRESS, LONGEST_DESCRIPTION = 2_048, 1_024
+Address = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST_ADDRESS),
+    AfterValidator(_check_text),
+    AfterValidator(_refuse_empty),
+]
+Description = Annotated[str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(_check_text)]
 JobId = Annotated[str, Field(pattern=JOB_ID)]
 InstanceId = Annotated[str, Field(pattern=INSTANCE_ID)]
 Flag = Annotated[bool, BeforeValidator(_read_flag, json_schema_input_type=Literal[0, 1] | bool)]

@@ -5,7 +5,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from client_sdk.models.fields import LARGEST, FilledText, Flag, PositiveCount, Seconds, Tags, Text, WireModel
+from client_sdk.models.fields import (
+    LARGEST,
+    Address,
+    Description,
+    FilledText,
+    Flag,
+    PositiveCount,
+    Seconds,
+    Tags,
+    WireModel,
+)
 from client_sdk.models.step import Route
 
 SERVICE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
@@ -39,7 +49,7 @@ class RateLimit(WireModel):
 class ServiceDeclaration(WireModel):
     """`PUT /services/{name}`. `timers` None: the timers stay, `[]`: no jobs any more."""
 
-    address: FilledText | None = None
+    address: Address | None = None
     route: Route | None = None
     tags: Tags | None = None
     timers: DeclaredTimers | None = None
@@ -52,10 +62,10 @@ class ServiceDeclaration(WireModel):
 class InstanceRegistration(WireModel):
     """`PUT /services/{name}/instances/{id}`: the whole registration, repeated every 30 s."""
 
-    address: FilledText | None = None
+    address: Address | None = None
     tags: Tags | None = None
     capacity: PositiveCount | None = None
-    description: Text | None = None
+    description: Description | None = None
     timers: DeclaredTimers | None = None
 
 
