@@ -217,6 +217,8 @@ class DaprHouse(Handles):
         for node in self.nodes.values():
             await node.host.stop(0)
         await self.database.close()
+        # Other tests may share the loop.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
 
 class EmbeddedHouse(House):
