@@ -20,6 +20,7 @@ from scheduler_service.api.parameters import check_length, read_query
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiRequest, Operation
 from scheduler_service.api.responses import ENCODER, ApiProblem, fail, invalid, refuse, store_problem
 from scheduler_service.api.routes import OPERATIONS
+from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.security.callers import Role
@@ -125,7 +126,7 @@ def _mount(prefix: str, app: ASGIApp) -> Iterable[BaseRoute]:
 def _description(document: Callable[[], dict[str, Any]]) -> Operation:
     async def show(request: ApiRequest) -> Response:
         """The API in OpenAPI 3.1; made at the first request, since that takes a while."""
-        return Response(ENCODER.encode(document()), media_type="application/json")
+        return Response(ENCODER.encode(await work_apart(document)), media_type="application/json")
 
     return Operation(
         route="GET /openapi.json",

@@ -29,6 +29,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.logs import stderr_log
+from scheduler_service.telemetry.loop_watch import watching
 from scheduler_service.telemetry.tally import Tally
 
 BACKLOG = 2048
@@ -151,9 +152,10 @@ async def serve(
         if await _start(service, signals, serving, breaking):
             freeze_memory()
             log("listening", url=served)
-            if began is not None:
-                await began(served)
-            await signals.wait_for_stop(serving, breaking)
+            with watching(log):
+                if began is not None:
+                    await began(served)
+                await signals.wait_for_stop(serving, breaking)
     finally:
         breaking.cancel()
         await _stop(service, server, serving, signals, settings)

@@ -46,6 +46,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.logs import stderr_log
+from scheduler_service.telemetry.loop_watch import RunningWatch
 
 DONE = rpc_methods.START.write_result(None)
 
@@ -118,6 +119,7 @@ class WorkerMain:
                 assert self._shard is not None, "opened before"
                 await self._shard.start()
                 freeze_memory()
+                RunningWatch(log=self._log)
             case rpc_methods.STOP.name:
                 self.is_stopped = True
                 if self._shard is not None:

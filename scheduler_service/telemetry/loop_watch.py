@@ -1,0 +1,105 @@
+"""Says what held the loop longer than it should be held: one line of the log (decision 28)."""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from scheduler_service.ports.log import Log
+
+HELD = 0.1
+"""Seconds. Whatever holds the loop longer is named: firings are late by as much."""
+
+BEAT = 0.1
+"""Seconds between two beats of the loop, and between two looks at it: next to no work."""
+
+QUIET = 10.0
+"""Seconds between two lines; what was not told in between is counted in the next one."""
+
+DEPTH = 6
+THREAD = "loop-watch"
+
+
+class LoopWatch:
+    """Watches one loop: its beats say for how long it was held, and a thread where it stood meanwhile.
+
+    `clock` counts in seconds, `stack` names the functions in which the loop stands, the innermost first.
+    Names of functions alone are written, never values.
+    """
+
+    def __init__(
+        self, *, log: Log, clock: Callable[[], float] = time.monotonic, stack: Callable[[], Sequence[str]]
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._stack = stack
+        self._last = clock()
+        self._told = self._last - QUIET
+        self._more = 0
+        self._seen: Sequence[str] = ()
+
+    def beat(self) -> None:
+        """The loop is free: if it was held since the last beat, that is told."""
+        now = self._clock()
+        held, self._last = now - self._last - BEAT, now
+        seen, self._seen = self._seen, ()
+        if held < HELD:
+            return
+        if now - self._told < QUIET:
+            self._more += 1
+            return
+        self._log("loop_stalled", ms=round(held * 1_000), functions=list(seen), more=self._more)
+        self._told, self._more = now, 0
+
+    def look(self) -> None:
+        """Called by another thread: notes where the loop stands, if it is late with its beat."""
+        if self._clock() - self._last > BEAT + HELD / 2:
+            self._seen = self._stack()
+
+
+@contextmanager
+def watching(log: Log) -> Iterator[None]:
+    """Watches the running loop within the block."""
+    watch = RunningWatch(log=log)
+    try:
+        yield
+    finally:
+        watch.stop()
+
+
+class RunningWatch:
+    """A watch over the running loop, from its making to `stop`, or to the end of the process."""
+
+    def __init__(self, *, log: Log) -> None:
+        thread = threading.get_ident()
+        self._watch = LoopWatch(log=log, stack=lambda: stack_of(thread))
+        self._loop = asyncio.get_running_loop()
+        self._ended = threading.Event()
+        self._timer = self._loop.call_later(BEAT, self._beat)
+        threading.Thread(target=self._look, name=THREAD, daemon=True).start()
+
+    def stop(self) -> None:
+        """Ends it; the thread ends at its next look."""
+        self._timer.cancel()
+        self._ended.set()
+
+    def _beat(self) -> None:
+        self._watch.beat()
+        self._timer = self._loop.call_later(BEAT, self._beat)
+
+    def _look(self) -> None:
+        while not self._ended.wait(BEAT / 2):
+            self._watch.look()
+
+
+def stack_of(thread: int) -> list[str]:
+    """The functions in which a thread stands, as `module.function`, the innermost first."""
+    found: list[str] = []
+    frame: FrameType | None = sys._current_frames().get(thread)
+    while frame is not None and len(found) < DEPTH:
+        found.append(f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}")
+        frame = frame.f_back
+    return found
