@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,14 +25,13 @@ from scheduler_service.app.builders import (
     open_writer,
     system_functions,
 )
-from scheduler_service.app.cluster_join import join_cluster, keep_app_id, node_id, node_wire, shared_url
-from scheduler_service.app.data_folder import history_address, keep_private
+from scheduler_service.app.cluster_join import keep_app_id, node_wire
 from scheduler_service.app.descriptors import current_limit, divide
+from scheduler_service.app.node_stores import make_services, open_stores
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import NAMES, install_patiently
-from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import SystemClock
@@ -43,6 +41,7 @@ from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.hosts.dapr.sidecar import Sidecar, SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
+from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -51,6 +50,7 @@ from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, Sha
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.logs import stderr_log
+from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 
 
@@ -154,71 +154,32 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     Raises StoreError where they cannot be used or a node of this name is running, SettingsError.
     """
     settings = loaded.settings
-    folder = Path(settings.store.data)
-    await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-    await asyncio.to_thread(keep_private, folder, log)
-    shared = await SharedDatabase.open(url=shared_url(settings.database.url, folder))
-    clock = SystemClock(skew=shared.clock_skew, on_step=_ignore_step)
+    stores = await open_stores(settings, served, log)
+    database, clock = stores.database, stores.clock
     client = SidecarClient(port=settings.dapr.grpc_port)
-    cluster = await join_cluster(shared, clock, node_id(settings, served), served, log)
-    database = await asyncio.to_thread(
-        HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
+    surroundings = msgspec.structs.replace(
+        make_surroundings(settings, served, judge_target=judge_of(loaded)), queues=False
     )
-    judged = make_surroundings(settings, served, judge_target=judge_of(loaded))
-    surroundings = msgspec.structs.replace(judged, queues=False)
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
     )
     # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log)
-    outbox, jobs = Outbox(), ClusterJobs(database=shared)
+    outbox, jobs = Outbox(), ClusterJobs(database=stores.shared)
     cleaner = make_cleanup(settings, jobs, writer, clock)
-    services = ServiceRegistry(
-        database=database,
-        settings=settings.services,
-        clock=clock,
-        tenant=DEFAULT_TENANT,
-        log=log,
-        knows_all=False,
-    )
-    directory = InvocationDirectory(known=services.directory, http_port=settings.dapr.http_port)
-    services.fall_back_to(directory.address)
+    services, directory = make_services(settings, stores, log)
     system = system_functions(cleaner, outbox, services)
-    sender = InvocationSender(
-        sender=make_sender(
-            loaded,
-            served,
-            directory=directory,
-            system=system,
-            clock=clock,
-            log=log,
-            listeners=LISTENERS,
-            sidecar=directory.base,
-        )
-    )
+    sender = _make_node_sender(loaded, served, directory, system, clock, log)
     host_parts = make_host_parts(
         settings, compiler, history=writer, sender=sender, router=services.router, clock=clock, log=log
     )
-    host = build_dapr_host(
-        DaprParts(
-            cluster=cluster,
-            sidecar=Sidecar(client=client),
-            owner_of=services.owner_of,
-            **msgspec.structs.asdict(host_parts),
-        )
-    )
+    host = _make_host(host_parts, stores.cluster, client, services)
     outbox.notifications = host.notifications
-    await services.attach(
-        deliver=host,
-        read_job=host.read,
-        catalogue=jobs.catalogue,
-        definition=host.store.definition,
-        compile_text=compiler.stored,
-    )
+    await _attach(services, host, jobs.catalogue, compiler)
     parts = NodeParts(
-        shared=shared,
+        shared=stores.shared,
         catalogue=jobs.catalogue,
-        cluster=cluster,
+        cluster=stores.cluster,
         database=database,
         writer=writer,
         reads=HistoryReads(database=database, system_jobs=frozenset(NAMES)),
@@ -235,8 +196,51 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     return NodeService(loaded=loaded, parts=parts, log=log)
 
 
-async def _ignore_step(skew: int) -> None:
-    """Steady time is the database's: each start reads anew how far this machine's clock is from it."""
+def _make_node_sender(
+    loaded: Loaded,
+    served: str,
+    directory: InvocationDirectory,
+    system: Mapping[str, SystemFunction],
+    clock: SystemClock,
+    log: Log,
+) -> InvocationSender:
+    """The sender of a node, which reaches services through its sidecar as well."""
+    sender = make_sender(
+        loaded,
+        served,
+        directory=directory,
+        system=system,
+        clock=clock,
+        log=log,
+        listeners=LISTENERS,
+        sidecar=directory.base,
+    )
+    return InvocationSender(sender=sender)
+
+
+def _make_host(
+    parts: HostParts, cluster: Cluster, client: SidecarClient, services: ServiceRegistry
+) -> DaprHost:
+    return build_dapr_host(
+        DaprParts(
+            cluster=cluster,
+            sidecar=Sidecar(client=client),
+            owner_of=services.owner_of,
+            **msgspec.structs.asdict(parts),
+        )
+    )
+
+
+async def _attach(
+    services: ServiceRegistry, host: DaprHost, catalogue: SharedCatalogue, compiler: Compiler
+) -> None:
+    await services.attach(
+        deliver=host,
+        read_job=host.read,
+        catalogue=catalogue,
+        definition=host.store.definition,
+        compile_text=compiler.stored,
+    )
 
 
 def _api_parts(loaded: Loaded, parts: NodeParts, log: Log) -> ApiDependencies:

@@ -154,14 +154,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         shard=config.shard,
         on_lost=log_lost_turns(log),
     )
-    surroundings = msgspec.structs.replace(
-        make_surroundings(settings.model_copy(update={"env_file": None}), config.served),
-        environment=config.environment,
-        judge_target=judge_of(loaded),
-    )
-    compiler = Compiler(
-        defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
-    )
+    compiler = _make_compiler(loaded, config)
     database = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
@@ -194,6 +187,19 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         clock=clock,
     )
     return OpenShard(host=host, store=store, clock=clock, sender=sender, database=database, service=service)
+
+
+def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:
+    """That of the service: the environment is as the service has read it."""
+    settings = loaded.settings
+    surroundings = msgspec.structs.replace(
+        make_surroundings(settings.model_copy(update={"env_file": None}), config.served),
+        environment=config.environment,
+        judge_target=judge_of(loaded),
+    )
+    return Compiler(
+        defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
+    )
 
 
 if __name__ == "__main__":

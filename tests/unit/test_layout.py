@@ -21,6 +21,9 @@ UNIT = TESTS / "unit"
 # at their place.
 LEAST_SHARE = 0.7
 LONG, DOING = 40, 10
+# So many lines a function has at most, from `def` on; by "FILE:NAME" those that have more, and why.
+MOST_LINES = 50
+LONG_FUNCTIONS: dict[str, str] = {}
 
 # Tests of something else than one module of the product, and what that is.
 OTHER_SUBJECTS = {
@@ -168,6 +171,20 @@ def test_most_modules_have_their_test_at_its_place() -> None:
     assert share >= LEAST_SHARE, f"{share:.0%} of {counted}; without a test at its place:\n" + "\n".join(
         missing
     )
+
+
+def long_functions() -> Iterator[str]:
+    """The functions of the product with more than MOST_LINES lines, as "FILE:NAME"."""
+    for module in modules():
+        for node in ast.walk(parse(ROOT / module)):
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if is_function and (node.end_lineno or node.lineno) - node.lineno >= MOST_LINES:
+                yield f"{module.as_posix()}:{node.name}"
+
+
+def test_functions_are_short() -> None:
+    """An exception is listed above with its reason; one that is short again leaves no line behind."""
+    assert sorted(long_functions()) == sorted(LONG_FUNCTIONS)
 
 
 def test_no_test_module_imports_another() -> None:

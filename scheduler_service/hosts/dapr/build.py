@@ -16,7 +16,7 @@ from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.dapr.turns import ClusterTurns, OwnerOf, no_owner
 from scheduler_service.hosts.effects import EffectHandlers
-from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.host_parts import Act, HostParts
 from scheduler_service.hosts.job_cache import JobCache, ProgramCache
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
@@ -66,30 +66,11 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     deactivation = Deactivation(node=node, local=local, redelivery=redelivery, tasks=tasks)
     send_guard = NodeSendGuard(node=node, store=store, deactivation=deactivation, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
-    turn = Turn(
-        parts,
-        store=store,
-        holder=node.holder,
-        boot=node.cluster.epoch,
-        alarms=alarms,
-        act=effects.act,
-        alive=local.calls_in_flight,
-        wait_until=TimedRelease(clock=node.clock).wait_until,
-        away=local.handovers.possible_from,
-    )
     components = HostComponents(
         client=client,
         local=local,
         store=store,
-        turns=ClusterTurns(
-            node=node,
-            local=local,
-            core=parts.core,
-            store=store,
-            turn=turn,
-            owner_of=parts.owner_of,
-            flush=parts.history.flush,
-        ),
+        turns=_make_turns(parts, node, local, store, effects.act),
         deactivation=deactivation,
         send_guard=send_guard,
         effects=effects,
@@ -98,3 +79,29 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         tasks=tasks,
     )
     return DaprHost(node=node, components=components)
+
+
+def _make_turns(
+    parts: DaprParts, node: NodeContext, local: LocalJobs, store: ActorStore, act: Act
+) -> ClusterTurns:
+    """The turns on this node's jobs; `act` starts their effects."""
+    turn = Turn(
+        parts,
+        store=store,
+        holder=node.holder,
+        boot=node.cluster.epoch,
+        alarms=local.alarms,
+        act=act,
+        alive=local.calls_in_flight,
+        wait_until=TimedRelease(clock=node.clock).wait_until,
+        away=local.handovers.possible_from,
+    )
+    return ClusterTurns(
+        node=node,
+        local=local,
+        core=parts.core,
+        store=store,
+        turn=turn,
+        owner_of=parts.owner_of,
+        flush=parts.history.flush,
+    )

@@ -8,7 +8,7 @@ from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedTurns
 from scheduler_service.hosts.embedded.prefetch import Prefetch
 from scheduler_service.hosts.embedded.recovery import Recovery
-from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.host_parts import HostLimits, HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.send_guard import OpenSendGuard
@@ -43,9 +43,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         log=parts.log,
         prefetch=lambda job_ids: prefetch.load(job_ids),
         ready=limits.ready,
-        early_commit=EarlyCommit(
-            usual=limits.early_commit, longest=limits.burst_lead, batch_window=limits.batch_window
-        ),
+        early_commit=_early_commit_of(limits),
     )
     turn = Turn(
         parts,
@@ -76,3 +74,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         ),
         release=release,
     )
+
+
+def _early_commit_of(limits: HostLimits) -> EarlyCommit:
+    return EarlyCommit(usual=limits.early_commit, longest=limits.burst_lead, batch_window=limits.batch_window)
