@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from scheduler_service.app.system_jobs import NAMES
+from scheduler_service.engine.snapshot import SnapshotError, decode
 from scheduler_service.persistence.history.database import count_executions, inspect, migrate
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
@@ -13,7 +14,7 @@ from scheduler_service.persistence.sqlite.folder import (
     name_files,
     narrow_files,
 )
-from scheduler_service.persistence.sqlite.journal_page import UNKNOWN, LostTurns, OnLostTurns
+from scheduler_service.persistence.sqlite.journal_page import UNKNOWN, LostTurns, OnDamage
 from scheduler_service.ports.errors import StoreDamaged
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
@@ -37,8 +38,8 @@ def keep_private(folder: Path, log: Log) -> None:
         log("files_narrowed", folder=str(folder), files=wide, note="other users could read them until now")
 
 
-def log_lost_turns(log: Log) -> OnLostTurns:
-    """Writes into the log what a damaged page of the journal has lost, and where its content is now."""
+def read_around_damage(log: Log) -> OnDamage:
+    """Reads around damaged pages of the journal; the log says what is lost, and where the page is now."""
 
     def write(lost: LostTurns) -> None:
         log(
@@ -50,7 +51,16 @@ def log_lost_turns(log: Log) -> OnLostTurns:
             note="a page of the journal is damaged: these jobs repeat what they did last",
         )
 
-    return write
+    return OnDamage(is_readable=is_readable, on_lost=write)
+
+
+def is_readable(document: bytes) -> bool:
+    """Whether the stored state of a job can be read."""
+    try:
+        decode(document)
+    except SnapshotError:
+        return False
+    return True
 
 
 def check_beginning(folder: Path, history: str) -> None:

@@ -3,22 +3,20 @@
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from scheduler_service.app.data_folder import IN_FILE
+from scheduler_service.app.data_folder import IN_FILE, is_readable
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.engine.snapshot import SnapshotError, decode
 from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.sqlite.damage import Saved, find_damage, replace_file, save_rows
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.database import open_reading, open_writing, translated
 from scheduler_service.persistence.sqlite.folder import FolderLock, find_shards, state_file, write_private
-from scheduler_service.persistence.sqlite.journal_page import read_intact_page
+from scheduler_service.persistence.sqlite.journal import unload
+from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage, Salvage, read_intact_page
 from scheduler_service.persistence.sqlite.schema import transaction
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreRefused
 
@@ -45,20 +43,31 @@ class Repair(msgspec.Struct, frozen=True):
         ]
 
 
-class RemovedJobs(msgspec.Struct, frozen=True):
-    """Jobs whose state could not be read, removed from the file `name`; `kept` has their definitions."""
+class RepairedJobs(msgspec.Struct, frozen=True):
+    """Jobs of the file `name` whose state could not be read: their definitions are in `kept`.
+
+    `lost`: turns that the journal has lost, which their jobs repeat.
+    """
 
     name: str
     job_ids: tuple[str, ...]
     kept: Path
+    lost: tuple[LostTurns, ...]
 
     def lines(self) -> list[str]:
         """What became of the jobs, for people."""
-        return [
-            f"{len(self.job_ids)} jobs of {self.name} could not be read and are removed: "
-            f"{', '.join(self.job_ids[:MAX_NAMED])}",
-            f"create them again from their definitions, with 'punctual jobs apply -f {self.kept}'",
+        lines = [
+            f"{self.name}: the last turn of {', '.join(one.job_ids) or 'some jobs'} is lost and will be "
+            f"repeated; the damaged page is kept as {one.copy.name}"
+            for one in self.lost
         ]
+        if self.job_ids:
+            lines += [
+                f"{len(self.job_ids)} jobs of {self.name} could not be read and are removed: "
+                f"{', '.join(self.job_ids[:MAX_NAMED])}",
+                f"create them again from their definitions, with 'punctual jobs apply -f {self.kept}'",
+            ]
+        return lines
 
 
 def find_folder_damage(folder: Path, history: str) -> list[str]:
@@ -73,7 +82,7 @@ def find_folder_damage(folder: Path, history: str) -> list[str]:
     return lines
 
 
-def repair_folder(folder: Path, history: str, *, now: int) -> list[Repair | RemovedJobs]:
+def repair_folder(folder: Path, history: str, *, now: int) -> list[Repair | RepairedJobs]:
     """Makes each damaged file anew from what can be read of it, then removes jobs that cannot be read.
 
     The damaged files and the definitions of the jobs stay in the folder. The service must not be running.
@@ -88,7 +97,7 @@ def repair_folder(folder: Path, history: str, *, now: int) -> list[Repair | Remo
             locks.callback(FolderLock.claim_shard(folder, shard).release)
         damaged = [place for place in _places(folder, history) if find_damage(place)]
         repairs = [_repair(place, _aside(place, stamp), is_state=place in states) for place in damaged]
-        return [*repairs, *(one for place in states if (one := _remove_unread(place, stamp)) is not None)]
+        return [*repairs, *(one for place in states if (one := _repair_jobs(place, stamp)) is not None)]
 
 
 def _aside(place: Path, stamp: str) -> Path:
@@ -139,42 +148,59 @@ def _check_room(place: Path) -> None:
 def _find_unread(place: Path) -> list[str]:
     """The jobs and pages of the journal that cannot be read, in a file whose own pages are whole."""
     with translated(str(place)), closing(open_reading(str(place))) as connection:
-        unread = [f"the state of job {job_id} cannot be read" for job_id in _unread_jobs(connection)]
-        read = partial(read_intact_page, 0)
-        pages = connection.execute("SELECT page, content FROM journal")
-        lost = [number for number, content in pages if not _is_readable(read, content)]
+        later, damaged = _read_journal(connection)
+        rows = connection.execute("SELECT job_id, sequence, document FROM jobs WHERE document IS NOT NULL")
+        unread = [
+            job_id
+            for job_id, sequence, document in rows
+            if later.get(job_id, 0) <= sequence and not is_readable(document)
+        ]
+    lines = [f"the state of job {job_id} cannot be read" for job_id in unread[:MAX_NAMED]]
     if len(unread) > MAX_NAMED:
-        unread[MAX_NAMED:] = [f"and {len(unread) - MAX_NAMED} more jobs"]
-    return unread + [
-        f"page {number} of the journal is damaged; the next start keeps the rest" for number in lost
+        lines.append(f"and {len(unread) - MAX_NAMED} more jobs")
+    return lines + [
+        f"page {page} of the journal is damaged; the next start keeps the rest" for page in damaged
     ]
 
 
-def _unread_jobs(connection: sqlite3.Connection) -> list[str]:
-    jobs = connection.execute("SELECT job_id, document FROM jobs WHERE document IS NOT NULL")
-    return [job_id for job_id, document in jobs if not _is_readable(decode, document)]
+def _read_journal(connection: sqlite3.Connection) -> tuple[dict[str, int], list[int]]:
+    """The sequence of each job's latest turn that can be read, and the pages that are damaged."""
+    later: dict[str, int] = {}
+    damaged: list[int] = []
+    for number, content in connection.execute("SELECT page, content FROM journal ORDER BY page"):
+        try:
+            turns = read_intact_page(number, content).turns
+        except sqlite3.DatabaseError:
+            damaged.append(number)
+            continue
+        readable = {
+            entry.job_id: sequence for entry, sequence, document, *_ in turns if is_readable(document)
+        }
+        later.update(readable)
+        if len(readable) < len({turn[0].job_id for turn in turns}):
+            damaged.append(number)
+    return later, damaged
 
 
-def _remove_unread(place: Path, stamp: str) -> RemovedJobs | None:
-    """Their definitions are durable in a file of their own before they are removed."""
+def _repair_jobs(place: Path, stamp: str) -> RepairedJobs | None:
+    """Moves the turns of the journal to their rows first: a job with a later turn can be read.
+
+    Definitions are durable in a file of their own before their jobs are removed.
+    """
+    kept = place.with_name(f"{place.name}.jobs-{stamp}.json")
+    lost: list[LostTurns] = []
+    salvage = Salvage(place=place, on_damage=OnDamage(is_readable=is_readable, on_lost=lost.append))
     with translated(str(place)), closing(open_writing(str(place), durability="full")) as connection:
-        job_ids = _unread_jobs(connection)
-        if not job_ids:
-            return None
-        kept = place.with_name(f"{place.name}.jobs-{stamp}.json")
-        texts = [text for job_id in job_ids for (text,) in connection.execute(_DEFINITION, (job_id,))]
-        write_private(kept, b"[" + b",\n".join(texts) + b"]\n")
         with transaction(connection):
-            connection.executemany("DELETE FROM jobs WHERE job_id = ?", [(job_id,) for job_id in job_ids])
-    return RemovedJobs(place.name, tuple(job_ids), kept)
-
-
-def _is_readable(read: Callable[[bytes], object], content: bytes) -> bool:
-    try:
-        read(content)
-    except (SnapshotError, sqlite3.DatabaseError):
-        return False
-    return True
+            unload(connection, salvage=salvage)
+        rows = connection.execute("SELECT job_id, document FROM jobs WHERE document IS NOT NULL")
+        job_ids = [job_id for job_id, document in rows if not is_readable(document)]
+        if job_ids:
+            texts = [text for job_id in job_ids for (text,) in connection.execute(_DEFINITION, (job_id,))]
+            write_private(kept, b"[" + b",\n".join(texts) + b"]\n")
+            with transaction(connection):
+                connection.executemany("DELETE FROM jobs WHERE job_id = ?", [(one,) for one in job_ids])
+    return RepairedJobs(place.name, tuple(job_ids), kept, tuple(lost)) if job_ids or lost else None
 
 
 def _places(folder: Path, history: str) -> list[Path]:

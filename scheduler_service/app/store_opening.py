@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from scheduler_service.app.data_folder import check_beginning, history_address, keep_private, log_lost_turns
+from scheduler_service.app.data_folder import (
+    check_beginning,
+    history_address,
+    keep_private,
+    read_around_damage,
+)
 from scheduler_service.hosts.processes.sharding import ShardOf
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.redis.address import read_address
@@ -82,7 +87,7 @@ async def open_store(
         durability=settings.store.durability,
         node_id=settings.node.id or "",
         faults=faults,
-        on_lost=log_lost_turns(log),
+        on_damage=read_around_damage(log),
     )
     if folder is None:
         return await opening()
@@ -97,7 +102,7 @@ async def open_store(
             shard_of=shard_of,
             durability=settings.store.durability,
             log=log,
-            on_lost=log_lost_turns(log),
+            on_damage=read_around_damage(log),
         )
         await asyncio.to_thread(reshard, plan)
         return await opening(shards=shards, lock=lock)

@@ -22,7 +22,7 @@ from scheduler_service.app.builders import (
     make_sender,
     open_writer,
 )
-from scheduler_service.app.data_folder import history_address, log_lost_turns
+from scheduler_service.app.data_folder import history_address, read_around_damage
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -152,7 +152,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         durability=settings.store.durability,
         node_id=config.node,
         shard=config.shard,
-        on_lost=log_lost_turns(log),
+        on_damage=read_around_damage(log),
     )
     compiler = _make_compiler(loaded, config)
     database = await asyncio.to_thread(

@@ -35,7 +35,7 @@ def find_damage(place: Path) -> list[str]:
     """
     try:
         with closing(_open(place)) as connection:
-            rows = connection.execute(f"PRAGMA quick_check({MAX_FINDINGS})").fetchall()
+            rows = connection.execute(f"PRAGMA integrity_check({MAX_FINDINGS})").fetchall()
     except sqlite3.DatabaseError as error:
         return [str(error)]
     return [] if rows == [("ok",)] else [str(text) for (text,) in rows]

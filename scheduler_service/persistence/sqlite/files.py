@@ -25,7 +25,7 @@ from scheduler_service.persistence.sqlite.folder import (
     state_file,
 )
 from scheduler_service.persistence.sqlite.journal import unload
-from scheduler_service.persistence.sqlite.journal_page import OnLostTurns, Salvage
+from scheduler_service.persistence.sqlite.journal_page import OnDamage, Salvage
 from scheduler_service.persistence.sqlite.schema import transaction
 
 PAUSE_SECONDS = 1.0
@@ -117,11 +117,11 @@ def open_shard(
     shards: int,
     lock: FolderLock | None,
     lock_wait: float,
-    on_lost: OnLostTurns | None,
+    on_damage: OnDamage | None,
 ) -> Files:
     """The files of a shard, under its lock, which is released on failure; see `SqliteStateStore.open`."""
     place = str(state_file(folder, shard))
-    salvage = None if on_lost is None else Salvage(place=Path(place), on_lost=on_lost)
+    salvage = None if on_damage is None else Salvage(place=Path(place), on_damage=on_damage)
     with translated(place), ExitStack() as undo:
         if lock is None and shard == 0:
             lock = FolderLock.claim(folder)

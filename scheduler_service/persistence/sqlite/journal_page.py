@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.writes import PackedBatch
@@ -51,8 +51,15 @@ class LostTurns(msgspec.Struct, frozen=True):
     is_whole: bool = False
 
 
-OnLostTurns = Callable[[LostTurns], None]
-"""Takes what was lost; called before the damaged page is removed."""
+class OnDamage(msgspec.Struct, frozen=True):
+    """How a damaged page is read around: whether the document of a turn `is_readable`, and who is told.
+
+    `on_lost` takes what was lost; it is called before the damaged page is removed.
+    """
+
+    is_readable: Callable[[bytes], bool]
+    on_lost: Callable[[LostTurns], None]
+
 
 UNKNOWN = "?"
 """In place of a job id that cannot be read."""
@@ -82,21 +89,27 @@ def read_intact_page(number: int, content: bytes) -> Page:
 
 
 class Salvage:
-    """Reads pages of the file at `place`: of a damaged one what can be read. `on_lost` takes the rest."""
+    """Reads pages of the file at `place`: of a damaged one what can be read."""
 
-    def __init__(self, *, place: Path, on_lost: OnLostTurns) -> None:
+    def __init__(self, *, place: Path, on_damage: OnDamage) -> None:
         self._place = place
-        self._on_lost = on_lost
+        self._on_damage = on_damage
 
     def read(self, number: int, content: bytes) -> Page:
         """The page, or what is left of it; then its content is beside the file, durably. Raises OSError."""
+        copy = self._place.with_name(f"{self._place.name}-page-{number}.damaged")
         try:
-            return read_intact_page(number, content)
+            page, lost = read_intact_page(number, content), LostTurns(copy)
         except sqlite3.DatabaseError:
-            copy = self._place.with_name(f"{self._place.name}-page-{number}.damaged")
-        write_private(copy, content)
-        page, lost = _read_parts(content, copy)
-        self._on_lost(lost)
+            page, lost = _read_parts(content, copy)
+        is_readable = self._on_damage.is_readable
+        unread = {entry.job_id for entry, _, document, *_ in page.turns if not is_readable(document)}
+        if unread:
+            page = Page([turn for turn in page.turns if is_readable(turn[2])], page.batches)
+            lost = replace(lost, job_ids=tuple(sorted({*lost.job_ids, *unread})))
+        if lost.job_ids or lost.records or lost.is_whole:
+            write_private(copy, content)
+            self._on_damage.on_lost(lost)
         return page
 
 

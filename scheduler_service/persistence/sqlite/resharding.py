@@ -31,7 +31,7 @@ from scheduler_service.persistence.sqlite.folder import (
     write_shards,
 )
 from scheduler_service.persistence.sqlite.journal import unload
-from scheduler_service.persistence.sqlite.journal_page import OnLostTurns, Salvage
+from scheduler_service.persistence.sqlite.journal_page import OnDamage, Salvage
 
 BATCH_SIZE = 20_000
 """Rows of a file that are read, and moved, in one round."""
@@ -49,7 +49,7 @@ class ReshardPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How a folder is resharded: each job goes to the file of its `shard_of`, a number below `shards`.
 
     `durability` is that of the store; a resharding is synced in any case. `lock_wait`: seconds to wait for
-    each shard that a worker process of an earlier service still has. `on_lost`: as for an open store.
+    each shard that a worker process of an earlier service still has. `on_damage`: as for an open store.
     """
 
     folder: Path
@@ -60,7 +60,7 @@ class ReshardPlan(msgspec.Struct, frozen=True, kw_only=True):
     lock_wait: float = LOCK_WAIT_SECONDS
     batch_size: int = BATCH_SIZE
     faults: FaultPoints | None = None
-    on_lost: OnLostTurns | None = None
+    on_damage: OnDamage | None = None
 
 
 def reshard(plan: ReshardPlan) -> None:
@@ -227,8 +227,8 @@ class _Resharding:
         return self._moved
 
     def _salvage(self, file: _File) -> Salvage | None:
-        on_lost = self._plan.on_lost
-        return None if on_lost is None else Salvage(place=Path(file.place), on_lost=on_lost)
+        on_damage = self._plan.on_damage
+        return None if on_damage is None else Salvage(place=Path(file.place), on_damage=on_damage)
 
     def _level_meta(self) -> None:
         """Brings values that the rows depend on to the same level in all files.

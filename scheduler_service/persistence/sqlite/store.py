@@ -13,7 +13,7 @@ from scheduler_service.persistence.sqlite.commit_group import Fold
 from scheduler_service.persistence.sqlite.files import Files, open_memory, open_shard
 from scheduler_service.persistence.sqlite.folder import LOCK_WAIT_SECONDS, FolderLock
 from scheduler_service.persistence.sqlite.journal import Journal
-from scheduler_service.persistence.sqlite.journal_page import OnLostTurns
+from scheduler_service.persistence.sqlite.journal_page import OnDamage
 from scheduler_service.persistence.sqlite.queues import SqliteQueues
 from scheduler_service.persistence.sqlite.reader import Reader
 from scheduler_service.persistence.sqlite.rows import read_batch, select
@@ -60,7 +60,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         shards: int = 1,
         lock: FolderLock | None = None,
         lock_wait: float = LOCK_WAIT_SECONDS,
-        on_lost: OnLostTurns | None = None,
+        on_damage: OnDamage | None = None,
     ) -> Self:
         """Opens the store in `folder`, making it where it is missing; None: memory, which keeps nothing.
 
@@ -72,8 +72,8 @@ class SqliteStateStore(StoreWrites[Writer]):
         `state-K.db` under a lock of its own; if a worker process of an earlier service has it, this waits up
         to `lock_wait` seconds.
 
-        Turns that an earlier process left in a page of the journal that is damaged now are given to
-        `on_lost`, and the store opens with the rest; None: it is refused.
+        Turns that an earlier process left in a page of the journal that is damaged now are lost:
+        `on_damage` is told, and the store opens with the rest; None: it is refused.
 
         Raises StoreRefused: StoreLocked, FolderUnusable, StoreDamaged, StoreTooNew.
         """
@@ -82,7 +82,7 @@ class SqliteStateStore(StoreWrites[Writer]):
         else:
             files = await asyncio.to_thread(
                 open_shard, folder, durability=durability, node_id=node_id, shard=shard, shards=shards,
-                lock=lock, lock_wait=lock_wait, on_lost=on_lost,
+                lock=lock, lock_wait=lock_wait, on_damage=on_damage,
             )  # fmt: skip
         return cls(files=files, size=size, faults=faults, loop=asyncio.get_running_loop())
 

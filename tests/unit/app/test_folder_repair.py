@@ -1,5 +1,6 @@
 """What `punctual db check` and `db repair` find and save."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -8,9 +9,13 @@ import pytest
 
 from scheduler_service.app.data_folder import HISTORY_FILE, STATE_FILE, history_address, migrate_folder
 from scheduler_service.app.folder_repair import Repair, find_folder_damage, repair_folder
+from scheduler_service.engine.snapshot import encode
 from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreLocked, StoreRefused
 from scheduler_service.settings import Settings
+from tests.unit.engine.rig import Rig
+from tests.unit.persistence.samples import commit
 
 PAGE = 4_096
 ROWS = 2_000
@@ -52,6 +57,39 @@ def test_a_damaged_history_is_saved(folder: Path) -> None:
     assert find_folder_damage(folder, history(folder)) == []
     assert repair_folder(folder, history(folder), now=1) == []
     assert sorted(place.name for place in folder.glob("*repaired*")) == []
+
+
+async def leave_journal(folder: Path) -> Path:
+    """What a crash leaves: `job`, whose row is damaged, and whose later turn is whole in the journal."""
+    (folder / "data").mkdir()
+    document = Rig(qos=1).create().document
+    assert document is not None
+    state = encode(document)
+    store = await SqliteStateStore.open(folder=folder / "data")
+    await store.commit(commit("job", document=state))
+    await store.commit(commit("job", expected=1, document=state, execute_number=1))
+    copy = folder / "copy"
+    copy.mkdir()
+    for name in (STATE_FILE, f"{STATE_FILE}-wal"):
+        shutil.copy(folder / "data" / name, copy / name)
+    await store.close()
+    with closing(sqlite3.connect(copy / STATE_FILE)) as connection, connection:
+        assert connection.execute("SELECT count(*) FROM journal").fetchone() == (1,)
+        connection.execute("UPDATE jobs SET document = x'c1c1' WHERE job_id = 'job'")
+    return copy
+
+
+@pytest.mark.anyio
+async def test_a_job_with_a_later_turn_in_the_journal_is_kept(tmp_path: Path) -> None:
+    """A start would read it, so a repair must not remove it."""
+    copy = await leave_journal(tmp_path)
+    assert find_folder_damage(copy, history(copy)) == []
+    assert repair_folder(copy, history(copy), now=0) == []
+    store = await SqliteStateStore.open(folder=copy)
+    found = await store.load("job")
+    assert found is not None
+    assert found.sequence == 2
+    await store.close()
 
 
 def test_a_folder_in_use_is_not_repaired(folder: Path) -> None:

@@ -13,7 +13,7 @@ from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.writes import Written
 from scheduler_service.persistence.sqlite.commit_group import MAX_SPENT_PAGES, Fold, Group, Write
 from scheduler_service.persistence.sqlite.journal import Journal, unload
-from scheduler_service.persistence.sqlite.journal_page import LostTurns
+from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
@@ -203,6 +203,11 @@ async def leave_page(folder: Path) -> Path:
     return copy
 
 
+def is_intact(document: bytes) -> bool:
+    """Whether a document of these tests is as it was written."""
+    return document in (b"doc", b"turned")
+
+
 async def test_a_damaged_page_is_refused_by_default(folder: Path) -> None:
     """It is an error, and nothing is skipped."""
     copy = await leave_page(folder)
@@ -224,7 +229,7 @@ async def test_a_damaged_turn_stops_one_job(folder: Path) -> None:
 
     damage(copy, change)
     lost: list[LostTurns] = []
-    store = await SqliteStateStore.open(folder=copy, on_lost=lost.append)
+    store = await SqliteStateStore.open(folder=copy, on_damage=OnDamage(is_intact, lost.append))
     assert [(one.job_ids, one.records, one.is_whole) for one in lost] == [(("other",), 0, False)]
     assert lost[0].copy.read_bytes() == damaged[0]
     assert lost[0].copy.stat().st_mode & 0o777 == 0o600
@@ -235,12 +240,25 @@ async def test_a_damaged_turn_stops_one_job(folder: Path) -> None:
     await (await SqliteStateStore.open(folder=copy)).close()
 
 
+async def test_a_damaged_document_in_a_page_leaves_the_row_as_it_was(folder: Path) -> None:
+    """The page decodes: its bytes are bytes, whatever they are. The older state is the better one."""
+    copy = await leave_page(folder)
+    damage(copy, lambda content: b"turmed".join(content.rsplit(b"turned", 1)))
+    lost: list[LostTurns] = []
+    store = await SqliteStateStore.open(folder=copy, on_damage=OnDamage(is_intact, lost.append))
+    assert [one.job_ids for one in lost] == [("other",)]
+    assert b"turmed" in lost[0].copy.read_bytes()
+    found = [await store.load(job_id) for job_id in ("job", "other")]
+    assert [one and (one.sequence, one.document) for one in found] == [(2, b"turned"), (1, b"doc")]
+    await store.close()
+
+
 async def test_a_page_of_which_nothing_can_be_read_stops_no_start(folder: Path) -> None:
     """All jobs go on from their rows, and it is said that any of them may have lost a turn."""
     copy = await leave_page(folder)
     damage(copy, lambda content: content[: len(content) // 2])
     lost: list[LostTurns] = []
-    store = await SqliteStateStore.open(folder=copy, on_lost=lost.append)
+    store = await SqliteStateStore.open(folder=copy, on_damage=OnDamage(is_intact, lost.append))
     assert [(one.job_ids, one.is_whole) for one in lost] == [((), True)]
     assert [one and one.sequence for one in [await store.load("job"), await store.load("other")]] == [1, 1]
     await store.close()
