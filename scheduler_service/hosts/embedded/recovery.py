@@ -6,7 +6,6 @@ from itertools import compress
 
 from scheduler_service.domain.document import Calling, Checking, Document, PartsOpen, Resolving
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.engine.snapshot import SnapshotError
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.ports.history import History
 from scheduler_service.ports.state import StateStore
@@ -54,7 +53,8 @@ class Recovery:
     async def wake_waiting(self) -> None:
         """Wakes the open jobs that `run` has left. Never raises."""
         waiting, self._waiting = self._waiting, []
-        await self._wake_all(waiting, WAITING_AT_ONCE)
+        for start in range(0, len(waiting), PAGE):
+            await self._wake_all(waiting[start : start + PAGE], WAITING_AT_ONCE)
 
     async def _hand_over_batches(self) -> None:
         after = ("", 0)
@@ -91,20 +91,21 @@ class Recovery:
             after = page[-1]
 
     async def _has_calls(self, job_id: str) -> bool:
-        stored = await self._store.load(job_id)
-        if stored is None or stored.document is None:
-            return False
         try:
+            stored = await self._store.load(job_id)
+            if stored is None or stored.document is None:
+                return False
             contexts = self._decode(stored.document).contexts
-        except SnapshotError:
-            return False  # whoever wakes it says so
+        except Exception:  # noqa: BLE001 - one job that cannot be read must not end the start
+            return True  # it may have; `wake` meets the same error, and says so
         return any(isinstance(context.phase, IN_FLIGHT) for context in contexts.values())
 
     async def _wake_all(self, job_ids: Iterable[str], at_once: int) -> None:
-        places = asyncio.Semaphore(at_once)
+        """Wakes them in order, never with more than `at_once` tasks: each takes the next when one is done."""
+        rest = iter(job_ids)
 
-        async def wake(job_id: str) -> None:
-            async with places:
+        async def wake_rest() -> None:
+            for job_id in rest:
                 await self._wake(job_id)
 
-        await asyncio.gather(*map(wake, job_ids))
+        await asyncio.gather(*(wake_rest() for _ in range(at_once)))

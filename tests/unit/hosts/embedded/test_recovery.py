@@ -1,11 +1,18 @@
 """After a start: what an earlier process left undone (SPEC section 8)."""
 
+import asyncio
+
 import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
+from scheduler_service.engine.snapshot import decode
+from scheduler_service.hosts.embedded.recovery import WAITING_AT_ONCE, Recovery
 from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable
+from scheduler_service.ports.state import StoredJob
 from tests.unit.hosts.house import House, asynchronous, until
+from tests.unit.hosts.memory_store import Disk, MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +97,67 @@ async def test_calls_in_flight_do_not_wait_for_jobs_that_wait() -> None:
     assert house.order("commit") == [("commit", "z")]
     await until(lambda: len(house.order("commit")) == 601)
     assert house.sender.urls() == [URL]
+
+
+class OpenJobs(MemoryStore):
+    """A store of so many open jobs, none of which has a call in flight; loading some fails with `faults`."""
+
+    def __init__(self, count: int, faults: dict[str, StoreError] | None = None) -> None:
+        super().__init__(Disk(), [])
+        self.ids = [f"job{number:05}" for number in range(count)]
+        self._faults = faults or {}
+
+    async def open_jobs(self, after: str, limit: int) -> list[str]:
+        return [job_id for job_id in self.ids if job_id > after][:limit]
+
+    async def load(self, job_id: str) -> StoredJob | None:
+        if job_id in self._faults:
+            raise self._faults[job_id]
+        return None
+
+
+class Woken:
+    """What a recovery over `store` wakes, in order, and how many tasks there were then at most."""
+
+    def __init__(self, store: OpenJobs) -> None:
+        house = House()
+        self.ids: list[str] = []
+        self.most_tasks = 0
+        self.recovery = Recovery(
+            store=store,
+            history=house.history,
+            notifications=house.host.notifications,
+            decode=decode,
+            wake=self._wake,
+        )
+
+    async def _wake(self, job_id: str) -> None:
+        self.ids.append(job_id)
+        self.most_tasks = max(self.most_tasks, len(asyncio.all_tasks()))
+        await asyncio.sleep(0)
+
+
+async def test_jobs_that_wait_do_not_have_a_task_each() -> None:
+    """Firings have begun by then: hundreds of thousands of tasks would hold the loop for seconds."""
+    store = OpenJobs(2_000)
+    woken = Woken(store)
+    others = len(asyncio.all_tasks())
+    await woken.recovery.run()
+    assert woken.ids == []
+    await woken.recovery.wake_waiting()
+    assert woken.ids == store.ids
+    assert woken.most_tasks <= others + WAITING_AT_ONCE
+
+
+async def test_a_job_that_cannot_be_loaded_does_not_end_the_start() -> None:
+    """It is woken with those in flight: that says what is wrong with it, and looks again later."""
+    unreadable, away = StateUnreadable("damaged by script"), StoreUnavailable("busy by script")
+    store = OpenJobs(4, {"job00001": unreadable, "job00002": away})
+    woken = Woken(store)
+    await woken.recovery.run()
+    assert woken.ids == ["job00001", "job00002"]
+    await woken.recovery.wake_waiting()
+    assert woken.ids[2:] == ["job00000", "job00003"]
 
 
 async def test_batches_without_confirmation_reach_the_history_after_a_crash() -> None:
