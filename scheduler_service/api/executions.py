@@ -241,7 +241,7 @@ def _no_response(index: int, what: str) -> ApiProblem:
 def _not_found(execution_id: str, behind: Sequence[Flaw]) -> Exception:
     """A 404, or a 503 where it may be that the history lacks an execution which is there."""
     if behind and parse_execution_id(execution_id) is not None:
-        return StoreUnavailable(behind[0].message)
+        return StoreUnavailable(behind[0].message, is_public=True)
     return _no_execution(execution_id)
 
 

@@ -168,7 +168,8 @@ async def read_definition(request: ApiRequest, entry: CatalogueEntry) -> bytes:
     """The text of the job's present definition. Raises StoreUnavailable."""
     text = await request.deps.store.definition(entry.uid, entry.revision)
     if text is None:
-        raise StoreUnavailable(f"revision {entry.revision} of the job {entry.job_id!r} is not in the store")
+        missing = f"revision {entry.revision} of the job {entry.job_id!r} is not in the store"
+        raise StoreUnavailable(missing, is_public=True)
     return text
 
 

@@ -61,7 +61,9 @@ async def destroy_family(request: ApiRequest) -> Response:
 
 def half_done(error: StoreUnavailable, done: Sequence[str]) -> StoreError:
     """The error of a store that failed midway; if jobs are destroyed, it does not say that none was."""
-    return StoreUncertain(f"{len(done)} jobs are destroyed; then {error}") if done else error
+    if not done:
+        return error
+    return StoreUncertain(f"{len(done)} jobs are destroyed; then {error}", is_public=error.is_public)
 
 
 async def _show_children(

@@ -1,6 +1,5 @@
 """Answers: the envelope of a success (SPEC section 10), and the problem of a refusal (RFC 9457)."""
 
-import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -26,7 +25,6 @@ STATUSES: Mapping[RefusalCode, HTTPStatus] = {
 }
 
 HIDDEN_FAULT = "the store cannot be used now; the log of the service says why"
-PLACE = re.compile(r"/|\\|\.db\b|://")
 MOST_ERRORS = 100
 """The number of errors that an answer lists; the detail says how many more there are."""
 
@@ -142,9 +140,8 @@ def refused(refusal: Refusal) -> ApiProblem:
 
 
 def explain_fault(error: StoreError) -> str:
-    """What the store said, for callers: nothing that names a file, an address or a database."""
-    text = str(error)
-    return HIDDEN_FAULT if PLACE.search(text) else text
+    """The text of a public error; what a database said may name files, addresses and users."""
+    return str(error) if error.is_public else HIDDEN_FAULT
 
 
 def store_problem(error: StoreError, *, is_read: bool = False) -> ApiProblem:

@@ -128,7 +128,7 @@ class WorkerMain:
                 pass
             case _:
                 if self._shard is None:
-                    raise StoreUnavailable("this worker process is not open")
+                    raise StoreUnavailable("this worker process is not open", is_public=True)
                 return await self._shard.service.serve(method, argument)
         return DONE
 

@@ -66,7 +66,9 @@ class Cleanup:
         try:
             forgotten = [await self._store.forget(entry.job_id) for entry in buried]
         except StoreUnavailable as error:
-            raise StoreUncertain(f"the history was cleaned; then {error}; ask again") from error
+            raise StoreUncertain(
+                f"the history was cleaned; then {error}; ask again", is_public=error.is_public
+            ) from error
         return {**removed, "jobs": sum(forgotten)}
 
     async def sweep(self) -> Mapping[str, int]:

@@ -235,7 +235,8 @@ class ProgramCache:
         text = await self._read(uid, revision)
         if text is None:
             raise StoreUnavailable(
-                f"definition {revision} of job life {uid} is missing in the store: create the job again"
+                f"definition {revision} of job life {uid} is missing in the store: create the job again",
+                is_public=True,
             )
         program = await self._compile(text)
         self.keep(uid, revision, program)

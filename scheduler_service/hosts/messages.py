@@ -93,12 +93,13 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReadReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the job says: a reply, the whole document, or the name and text of a StoreError."""
+    """What the job says: a reply, the whole document, or a StoreError: its name, text and `is_public`."""
 
     reply: AnyReply | None = None
     document: bytes | None = None
     error: str = ""
     text: str = ""
+    is_public: bool = False
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -172,7 +173,7 @@ def write_document(document: Document | None) -> bytes:
 def write_error(error: StoreError) -> bytes:
     """What kept the turn from being taken."""
     name = next((name for name, kind in _ERRORS.items() if isinstance(error, kind)), "unavailable")
-    return _ENCODER.encode(ReadReply(error=name, text=str(error)))
+    return _ENCODER.encode(ReadReply(error=name, text=str(error), is_public=error.is_public))
 
 
 def read_reply(message: bytes) -> ReadReply:
@@ -182,5 +183,5 @@ def read_reply(message: bytes) -> ReadReply:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUncertain(f"another node's answer cannot be read: {error}") from error
     if told.error:
-        raise _ERRORS.get(told.error, StoreUnavailable)(told.text)
+        raise _ERRORS.get(told.error, StoreUnavailable)(told.text, is_public=told.is_public)
     return told

@@ -289,7 +289,9 @@ class Turn:
             return self._core.decode(stored)
         except SnapshotError as error:
             raise StateUnreadable(
-                f"job {job_id}: {error}; stop the service, run 'punctual db repair', and create the job again"
+                f"job {job_id}: {error}; stop the service, run 'punctual db repair', "
+                "and create the job again",
+                is_public=True,
             ) from error
 
     async def _load(self, cached: CachedJob) -> None:

@@ -16,7 +16,15 @@ from scheduler_service.domain.errors import PunctualError
 
 
 class StoreError(PunctualError):
-    """The root of what a store may raise."""
+    """The root of what a store may raise.
+
+    `is_public`: the text is meant for callers, and names no place or database. The texts of a database and of
+    the operating system never are: callers learn only that the store failed.
+    """
+
+    def __init__(self, *text: object, is_public: bool = False) -> None:
+        super().__init__(*text)
+        self.is_public = is_public
 
 
 class StoreUnavailable(StoreError):

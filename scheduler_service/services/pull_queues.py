@@ -118,7 +118,7 @@ class PullQueues:
     ) -> tuple[Leased, ...]:
         """Up to `most` parts for the instance; waits up to `wait` ms for the first. Raises StoreError."""
         if not self._has_started:
-            raise StoreUnavailable("the queues are not open yet; ask again in a moment")
+            raise StoreUnavailable("the queues are not open yet; ask again in a moment", is_public=True)
         end = self._clock.now().steady + wait
         while not self._is_stopping:
             wakeups = self._wakeups

@@ -129,7 +129,7 @@ class ActorStore:
         job_id = commit.entry.job_id
         state = self._states.get(job_id)
         if state is None:
-            raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again")
+            raise StoreConflict(f"the job {job_id!r} left the memory of this node; ask again", is_public=True)
         self._check_age(state)
         raw = write_actor_document(state.document_of(commit, self._holder))
         claim = TurnClaim(
@@ -229,7 +229,9 @@ class ActorStore:
             job_id, commit.sequence
         ):
             self._states.pop(job_id, None)
-            raise StoreUncertain(f"another node went on with the job {job_id!r}; read it before you repeat")
+            raise StoreUncertain(
+                f"another node went on with the job {job_id!r}; read it before you repeat", is_public=True
+            )
         state.raw, state.sequence = raw, commit.sequence
         state.checked_at = self._clock.now().steady
 

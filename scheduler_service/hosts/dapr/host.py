@@ -121,7 +121,7 @@ class DaprHost:
         """The job's reminder rang. Raises StoreUnavailable while the node stops: another one takes it."""
         self.alarms.rang(job_id)
         if self._is_draining and not self._cache.is_live(job_id):
-            raise StoreUnavailable("this node is stopping; ask again in a moment")
+            raise StoreUnavailable("this node is stopping; ask again in a moment", is_public=True)
         await asyncio.shield(self._tasks.start(self._turns.look(job_id)))
 
     async def report_missing(self, missing: Sequence[str]) -> None:

@@ -109,7 +109,7 @@ class ClusterTurns:
         except Exception as error:  # noqa: BLE001 - one broken job must not look like a broken node
             self._log("turn_failed", jobId=job_id, error=repr(error))
             self._alarms.again(job_id, MINUTE)
-            return write_error(StoreUnavailable(f"the turn broke: {type(error).__name__}"))
+            return write_error(StoreUnavailable(f"the turn broke: {type(error).__name__}", is_public=True))
 
     async def look(self, job_id: str) -> None:
         """The turn of a reminder; after an error the job rings again in a second. Never raises."""
@@ -132,7 +132,7 @@ class ClusterTurns:
     async def _take(self, job_id: str, event: Event, ask: Ask) -> Reply:
         """Tries again where another node was first: then the job is loaded anew."""
         if self._is_stopping and isinstance(event, (*STARTING, Adopted)):
-            raise StoreUnavailable(STOPPING)
+            raise StoreUnavailable(STOPPING, is_public=True)
         definition = None
         if ask.definition is not None:
             definition = Definition(ask.definition, await self._core.compile(ask.definition))
@@ -205,7 +205,9 @@ class ClusterTurns:
         assert cached.document is not None
         if not self._handovers.is_overdue(cached.job_id, self._clock.now().steady):
             self._alarms.again(cached.job_id)
-            raise StoreUnavailable("the job is moving from one node to another; ask again in a moment")
+            raise StoreUnavailable(
+                "the job is moving from one node to another; ask again in a moment", is_public=True
+            )
         self._log("handover_missed", jobId=cached.job_id)
         self._handovers.give_up(cached.job_id, cached.document)
         cached.cut_off = True

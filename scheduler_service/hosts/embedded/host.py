@@ -152,7 +152,7 @@ class EmbeddedHost:
         A turn that has begun is completed, also when the caller is cancelled.
         """
         if self._is_draining and isinstance(command.event, STARTING):
-            raise StoreUnavailable(STOPPING)
+            raise StoreUnavailable(STOPPING, is_public=True)
         event, definition = command.event, command.definition
         if isinstance(event, Created) and not event.uid and definition and command.remembered is None:
             return await self._to_its_end(self._creation.take(definition, event))
@@ -165,7 +165,7 @@ class EmbeddedHost:
         Never raises StoreError.
         """
         if self._is_draining:
-            return [StoreUnavailable(STOPPING)] * len(definitions)
+            return [StoreUnavailable(STOPPING, is_public=True)] * len(definitions)
         return await self._to_its_end(self._creation.run(definitions, Created(uid="", key=b"", owner=owner)))
 
     @property

@@ -222,7 +222,8 @@ async def _in_time(sweeping: Awaitable[Swept], number: int) -> Swept:
         async with asyncio.timeout(SWEEP_SECONDS):
             return await sweeping
     except TimeoutError:
-        raise StoreUncertain(f"shard {number} was not swept within {SWEEP_SECONDS:g} s") from None
+        late = f"shard {number} was not swept within {SWEEP_SECONDS:g} s"
+        raise StoreUncertain(late, is_public=True) from None
 
 
 async def _all_ended(shard: Queues) -> list[EndedPart]:

@@ -96,7 +96,7 @@ class RemoteShard:
         try:
             return await self._worker.call(method, request)
         except OtherProcessFault as fault:
-            raise StoreUncertain(str(fault)) from fault
+            raise StoreUncertain(str(fault), is_public=True) from fault
 
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well."""

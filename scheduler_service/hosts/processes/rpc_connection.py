@@ -12,7 +12,13 @@ import msgspec
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.persistence.common.pagination import CursorError
-from scheduler_service.ports.errors import StoreConflict, StoreRefused, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.errors import (
+    StoreConflict,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+    StoreUncertain,
+)
 from scheduler_service.ports.log import Log
 
 LENGTH_BYTES = 4
@@ -58,11 +64,15 @@ class RpcAnswer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="a")
 
 
 class RpcFailure(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="f"):
-    """A call raised `error`, one of the names in `ERRORS` or `FAULT`; `text` is its message."""
+    """A call raised `error`, one of the names in `ERRORS` or `FAULT`; `text` is its message.
+
+    `is_public` is that of a StoreError.
+    """
 
     number: int
     error: str
     text: str
+    is_public: bool = False
 
 
 Frame = RpcCall | RpcNotice | RpcAnswer | RpcFailure
@@ -142,7 +152,7 @@ class RpcConnection(asyncio.Protocol):
         """
         answer: asyncio.Future[bytes] = self._loop.create_future()
         if self._transport is None:
-            answer.set_exception(StoreUnavailable(NOT_CONNECTED))
+            answer.set_exception(StoreUnavailable(NOT_CONNECTED, is_public=True))
             return answer
         self._last_number += 1
         number = self._last_number
@@ -178,7 +188,7 @@ class RpcConnection(asyncio.Protocol):
         pending, self._pending = self._pending, {}
         for answer in pending.values():
             if not answer.done():
-                answer.set_exception(StoreUncertain(CUT_OFF))
+                answer.set_exception(StoreUncertain(CUT_OFF, is_public=True))
         for task in self._tasks:
             task.cancel()
         self._on_lost()
@@ -196,17 +206,18 @@ class RpcConnection(asyncio.Protocol):
                 answer = self._pending.get(number)
                 if answer is not None and not answer.done():
                     answer.set_result(result)
-            case RpcFailure(number, error, text):
+            case RpcFailure(number):
                 answer = self._pending.get(number)
                 if answer is not None and not answer.done():
-                    answer.set_exception(ERRORS.get(error, OtherProcessFault)(text))
+                    answer.set_exception(_read_error(frame))
 
     async def _answer(self, call: RpcCall) -> None:
         try:
             result = await self._serve(call.method, call.argument)
         except tuple(ERRORS.values()) as error:
             name = next(name for name, kind in ERRORS.items() if isinstance(error, kind))
-            self._send(RpcFailure(call.number, name, str(error)))
+            is_public = isinstance(error, StoreError) and error.is_public
+            self._send(RpcFailure(call.number, name, str(error), is_public))
         except Exception as error:  # noqa: BLE001 - the caller needs an answer; the fault itself is in our log
             self._log("call_failed", method=call.method, error=repr(error))
             self._send(
@@ -224,3 +235,10 @@ class RpcConnection(asyncio.Protocol):
         outgoing, self._outgoing = self._outgoing, []
         if self._transport is not None and outgoing:
             self._transport.write(b"".join(outgoing))
+
+
+def _read_error(failure: RpcFailure) -> Exception:
+    error = ERRORS.get(failure.error, OtherProcessFault)(failure.text)
+    if isinstance(error, StoreError):
+        error.is_public = failure.is_public
+    return error

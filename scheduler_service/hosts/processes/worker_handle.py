@@ -74,11 +74,14 @@ class WorkerHandle:
         if self._connection is None:
             raise StoreUnavailable(
                 f"worker process {self.shard}, which has the shard of this job, is starting; "
-                "ask again in a moment"
+                "ask again in a moment",
+                is_public=True,
             )
         if self.is_silent:
             raise self._still()
         return self._connection
 
     def _still(self) -> StoreError:
-        return StoreUnavailable(f"worker process {self.shard} does not answer; ask again in a moment")
+        return StoreUnavailable(
+            f"worker process {self.shard} does not answer; ask again in a moment", is_public=True
+        )

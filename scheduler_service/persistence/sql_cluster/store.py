@@ -51,7 +51,8 @@ class SharedStore:
         def work(connection: sa.Connection) -> StoreConflict | None:
             if not self._take(connection, claim, row):
                 return StoreConflict(
-                    f"another node takes a turn of the job {entry.job_id!r}; ask again in a moment"
+                    f"another node takes a turn of the job {entry.job_id!r}; ask again in a moment",
+                    is_public=True,
                 )
             if claim.definition is not None:
                 key = {"uid": entry.uid, "revision": entry.revision, "job_id": entry.job_id}

@@ -94,6 +94,10 @@ def _is_bounded(schema: dict[str, Any]) -> bool:
         StoreUnavailable("The store /srv/data/state.db cannot be read: disk I/O error."),
         StoreUnavailable("Nothing was written to data/state.db: database or disk is full."),
         StoreUncertain("Whether redis://store:6379/0 holds the write is unknown: reset."),
+        StoreUnavailable(
+            "the history in PostgreSQL at store.corp:6379 cannot be reached: connection failed: "
+            'password authentication failed for user "punctual"'
+        ),
     ],
 )
 async def test_no_answer_names_a_file(world: World, fault: StoreError) -> None:
@@ -106,4 +110,13 @@ async def test_no_answer_names_a_file(world: World, fault: StoreError) -> None:
         assert HIDDEN_FAULT in answer.text
         assert "state.db" not in answer.text
         assert "6379" not in answer.text
+        assert "punctual" not in answer.text
     assert ("store_failed", {"requests": 1, "error": str(fault)}) in world.logged
+
+
+async def test_an_answer_has_the_text_of_a_public_fault(world: World) -> None:
+    """What the service words for callers says when to ask again."""
+    world.fault = StoreUnavailable("worker process 1 does not answer; ask again", is_public=True)
+    async with world.client() as client:
+        answer = await client.post("/jobs/j1", json=definition())
+    assert answer.json()["detail"] == "nothing was done: worker process 1 does not answer; ask again"

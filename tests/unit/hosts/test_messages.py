@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.events import FeedbackArrived, Triggered
-from scheduler_service.hosts.messages import event_of, read_ask, write_ask
+from scheduler_service.hosts.messages import event_of, read_ask, read_reply, write_ask, write_error
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 
@@ -51,3 +51,12 @@ def test_a_member_of_a_newer_program_is_left_out() -> None:
     ask = msgspec.msgpack.decode(write_ask(Command(Triggered(params=b"7", planned_at=None))))
     ask["event"]["colour"] = ask["shade"] = "blue"
     assert event_of(read_ask(msgspec.msgpack.encode(ask))) == Triggered(params=b"7", planned_at=None)
+
+
+@pytest.mark.parametrize("is_public", [False, True])
+def test_an_error_stays_public_or_not(is_public: bool) -> None:
+    """What another node's database said is not for callers here either."""
+    told = write_error(StoreUnavailable("no", is_public=is_public))
+    with pytest.raises(StoreUnavailable, match="no") as caught:
+        read_reply(told)
+    assert caught.value.is_public == is_public

@@ -56,6 +56,7 @@ async def echo(method: str, argument: bytes) -> bytes:
         "conflict": StoreConflict("first"),
         "uncertain": StoreUncertain("perhaps"),
         "unavailable": StoreUnavailable("not now"),
+        "public": StoreUnavailable("starting", is_public=True),
         "cursor": CursorError("of another list"),
         "fault": ZeroDivisionError("a secret"),
     }
@@ -99,15 +100,17 @@ async def test_a_large_argument_arrives_whole() -> None:
         ("conflict", StoreConflict),
         ("uncertain", StoreUncertain),
         ("unavailable", StoreUnavailable),
+        ("public", StoreUnavailable),
         ("cursor", CursorError),
     ],
 )
 async def test_an_error_is_raised_where_it_was_asked(method: str, kind: type[Exception]) -> None:
-    """With its kind and its text; the connection goes on."""
+    """With its kind and its text, public or not; the connection goes on."""
     async with connected() as (ours, theirs):
         with pytest.raises(kind) as caught:
             await ours.connection.call(method, b"")
         assert str(caught.value) == str(await _raised(method))
+        assert getattr(caught.value, "is_public", False) == (method == "public")
         assert await ours.connection.call("echo", b"on") == b"on"
         assert theirs.log == []
 
