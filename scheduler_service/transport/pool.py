@@ -215,7 +215,7 @@ class Pool:
 
     async def _open(self, limit: ConnectionLimit, deadline: float) -> HttpConnection:
         is_short = False
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 while True:
                     with suppress(Exhausted):
@@ -223,8 +223,8 @@ class Pool:
                     is_short = True
                     self.budget.note_exhausted("connect")
                     await asyncio.sleep(_EXHAUSTED_SECONDS)
-        except TimeoutError:
-            raise unreached(limit.route.site.origin, is_short=is_short) from None
+        # Outside of the block: else it would keep the error of the timeout, which refers to this task.
+        raise unreached(limit.route.site.origin, is_short=is_short)
 
     async def _reach(self, limit: ConnectionLimit) -> HttpConnection:
         """Tries the admitted addresses in turn. Raises RefusedTarget, Exhausted, or the last Unreached."""

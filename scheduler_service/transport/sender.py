@@ -4,6 +4,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 
 from scheduler_service import __version__
@@ -176,11 +177,10 @@ class HttpSender:
             raise NoInstance(
                 f"{request.url[:80]!r} is not a system function: use one of {sorted(self._system)}."
             )
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 return await _run_system(request.url, function)
-        except TimeoutError:
-            raise TimedOut(f"{request.url} did not end in time") from None
+        raise TimedOut(f"{request.url} did not end in time")  # outside of the block, as in the pool
 
     def _read(self, url: str) -> Target:
         """Reads a URL and caches its target."""

@@ -2,12 +2,13 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 
-from scheduler_service.domain.wire import Fault, OutboundRequest
+from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
+from scheduler_service.transport.addresses import Address
 from tests.unit.transport.servers import Handler, Peer, Stage
 
 pytestmark = pytest.mark.anyio
@@ -27,6 +28,14 @@ async def cut(peer: Peer) -> None:
     """Closes in the middle of its answer."""
     await peer.read()
     await peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n" + b"x" * 60_000)
+
+
+class Silent:
+    """A resolver that never answers."""
+
+    async def resolve(self, host: str) -> Sequence[Address]:
+        """Waits until the call's time is up."""
+        return await asyncio.get_running_loop().create_future()
 
 
 def post(url: str, timeout: int) -> OutboundRequest:
@@ -82,3 +91,13 @@ async def test_a_call_that_ran_out_of_time_in_line_leaves_none(stage: Stage) -> 
         for _ in range(CALLS):
             assert isinstance(await sender.send(post(url, SHORT)), Fault)
     first.cancel()
+
+
+async def test_a_call_that_ran_out_of_time_while_a_connection_opened_leaves_none(stage: Stage) -> None:
+    """The same where no address was known yet."""
+    sender = stage.sender(resolver=Silent())
+    with leaving_no_circles():
+        for _ in range(CALLS):
+            outcome = await sender.send(post("http://localhost:1", SHORT))
+            assert isinstance(outcome, Fault)
+            assert outcome.kind is FaultKind.TIMEOUT
