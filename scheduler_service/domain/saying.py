@@ -2,12 +2,13 @@
 
 A longer text is cut to the limit, in characters, and its last one is `MARK`. What is kept of an execution has
 so a size of its own, whoever its target is. Tokens of feedback URLs in it are masked: these texts are shown
-in lists, notifications and logs.
+in lists, notifications and logs. Half of a surrogate pair, which no store can hold, becomes U+FFFD.
 """
 
 from typing import overload
 
 from scheduler_service.domain.feedback_tokens import mask_tokens
+from scheduler_service.domain.texts import scrub
 
 ERROR_CHARACTERS, PROGRESS_CHARACTERS, MESSAGE_CHARACTERS = 256, 64, 4_096
 STATUS_CHARACTERS = 80
@@ -45,5 +46,5 @@ def cut_message(text: str | None) -> str | None:
 def _cut(text: str | None, limit: int) -> str | None:
     if text is None:
         return None
-    kept = mask_tokens(text if len(text) <= limit else text[: limit - 1] + MARK)
+    kept = mask_tokens(scrub(text if len(text) <= limit else text[: limit - 1] + MARK))
     return kept if len(kept) <= limit else kept[: limit - 1] + MARK

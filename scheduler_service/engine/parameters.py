@@ -12,10 +12,10 @@ from referencing.jsonschema import DRAFT202012
 
 from client_sdk.models.problems import write_pointer
 from scheduler_service.domain.errors import Problem
+from scheduler_service.domain.texts import scrub
 from scheduler_service.engine.effort import VISITS_A_CHECK
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.iregexp import compile_re2
-from scheduler_service.language.values import scrub
 
 PROBLEMS_MAX = 20
 CHECKS_MAX = 50_000

@@ -10,6 +10,7 @@ import msgspec
 from scheduler_service.domain.document import Context, Kept, Open
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import SECOND, rfc3339
+from scheduler_service.domain.texts import scrub
 from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
 from scheduler_service.engine.ownership import OWN, OWN_BEHIND
 from scheduler_service.engine.program import Prerendered, Program, Target
@@ -17,7 +18,7 @@ from scheduler_service.engine.scope import scope_for
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, names_service, resolve_whole
-from scheduler_service.language.values import as_json, as_text, scrub
+from scheduler_service.language.values import as_json, as_text
 
 AS_JSON: Headers = (("Content-Type", "application/json"),)
 FORM = "application/x-www-form-urlencoded"

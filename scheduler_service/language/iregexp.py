@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import re2
 
-from scheduler_service.language.values import scrub
+from scheduler_service.domain.texts import scrub
 
 CHARACTERS_MAX = 1_000
 """How many characters a pattern may have; a longer one matches nothing."""

@@ -5,7 +5,7 @@ from enum import StrEnum
 from urllib.parse import quote
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.language.values import scrub
+from scheduler_service.domain.texts import scrub
 
 SCHEMES = ("http", "https", "service", "queue", "system")
 """The schemes of SPEC section 9, and that of system jobs."""

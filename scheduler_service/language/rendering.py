@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from scheduler_service.domain.texts import scrub
 from scheduler_service.language.compiled import (
     UNREAD,
     ArrayNode,
@@ -23,7 +24,7 @@ from scheduler_service.language.expression import Environment, Expression, Name,
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, TooMuch, evaluate
 from scheduler_service.language.places import Place, encode_value, place_after
-from scheduler_service.language.values import as_json, as_text, find_control, parse_json, scrub
+from scheduler_service.language.values import as_json, as_text, find_control, parse_json
 
 RAW = frozenset({Place.START, Place.AUTHORITY, Place.JOINT})
 ENCODED = frozenset({Place.PATH, Place.QUERY, Place.FRAGMENT})

@@ -6,8 +6,8 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.texts import scrub
 from scheduler_service.language.compiled import UrlTemplate
-from scheduler_service.language.values import scrub
 
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*")

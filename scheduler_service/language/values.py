@@ -60,15 +60,6 @@ def as_json(value: object) -> bytes:
         return _spell(value).encode()
 
 
-def scrub(text: str) -> str:
-    """The text with each lone surrogate replaced by U+FFFD, so that it can be encoded in UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def find_control(text: str) -> int | None:
     """The position of the first control character (C0, DEL or C1: Unicode category Cc), or None."""
     found = _CONTROL.search(text)

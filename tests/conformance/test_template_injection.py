@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
+from scheduler_service.domain.texts import scrub
 from scheduler_service.language.expression import Names
 from scheduler_service.language.rendering import (
     Rendered,
@@ -17,7 +18,7 @@ from scheduler_service.language.rendering import (
     render_url,
 )
 from scheduler_service.language.template import compile_json, compile_text, compile_url
-from scheduler_service.language.values import find_control, parse_json, scrub
+from scheduler_service.language.values import find_control, parse_json
 
 NAMES = Names()
 BODY = compile_json({"text": "<${v}>", "value": "${$.v}|json"}, names=NAMES)

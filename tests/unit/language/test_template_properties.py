@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
+from scheduler_service.domain.texts import scrub
 from scheduler_service.language.expression import Names
 from scheduler_service.language.rendering import (
     Rendered,
@@ -17,7 +18,7 @@ from scheduler_service.language.rendering import (
     render_url,
 )
 from scheduler_service.language.template import compile_json, compile_text, compile_url
-from scheduler_service.language.values import as_json, scrub
+from scheduler_service.language.values import as_json
 
 NAMES = Names(environment=frozenset({"BASE"}))
 ANY = st.text(st.characters(), max_size=40) | st.sampled_from(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.language.values import as_json, as_text, find_control, parse_json, scrub
+from scheduler_service.domain.texts import scrub
+from scheduler_service.language.values import as_json, as_text, find_control, parse_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -1,0 +1,13 @@
+"""Texts that come from outside, and can be stored."""
+
+
+def scrub(text: str) -> str:
+    """The text with each lone surrogate replaced by U+FFFD, so that it can be encoded in UTF-8.
+
+    JSON may have one as an escape (RFC 8259, section 8.2); no store, no request and no log can.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
