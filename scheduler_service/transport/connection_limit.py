@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
-from scheduler_service.transport.errors import TimedOut
+from scheduler_service.transport.errors import TimedOut, TransportError
 from scheduler_service.transport.resolver import Route
 
 # Per route at the same time. Opening a connection costs several times what an exchange does: when hundreds of
@@ -23,7 +23,7 @@ _BUSY_SECONDS = 0.005
 
 
 class Waiter:
-    """A place in the queue. `given` resolves to a connection, None (one may be opened) or TimedOut.
+    """A place in the queue. `given` resolves to a connection, None (one may be opened) or the call's error.
 
     `is_short`: it has waited for a descriptor.
     """
@@ -31,7 +31,7 @@ class Waiter:
     __slots__ = ("_origin", "given", "is_short")
 
     def __init__(self, origin: str, loop: asyncio.AbstractEventLoop) -> None:
-        self.given: asyncio.Future[HttpConnection | TimedOut | None] = loop.create_future()
+        self.given: asyncio.Future[HttpConnection | TransportError | None] = loop.create_future()
         self._origin = origin
         self.is_short = False
 
@@ -44,8 +44,12 @@ class Waiter:
 
     def expire(self) -> None:
         """The call's time is up (called by Deadlines)."""
+        self.fail(unreached(self._origin, is_short=self.is_short))
+
+    def fail(self, error: TransportError) -> None:
+        """The call ends with `error`, unless it waits no longer."""
         if not self.given.done():
-            self.given.set_result(unreached(self._origin, is_short=self.is_short))
+            self.given.set_result(error)
 
 
 class ConnectionLimit:

@@ -13,7 +13,7 @@ from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.connection import Deadlines, HttpConnection, make_prober
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
-from scheduler_service.transport.errors import ConnectFailed, Exhausted, TimedOut, Unreached
+from scheduler_service.transport.errors import ConnectFailed, Exhausted, TransportError, Unreached
 from scheduler_service.transport.exhaustion import is_exhausted
 from scheduler_service.transport.resolver import Guard, Route
 
@@ -60,11 +60,17 @@ class Pool:
         self._limits: dict[tuple[str, bool], ConnectionLimit] = {}
         self._limit_of: dict[HttpConnection, ConnectionLimit] = {}
         self._sweep: asyncio.TimerHandle | None = None
+        self._refusal: str | None = None
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
         """Cached: `get_running_loop` makes a system call each time."""
         return asyncio.get_running_loop()
+
+    @property
+    def routes(self) -> int:
+        """How many have a connection, or a call that waits for one."""
+        return len(self._limits)
 
     def take(self, site: Site, trusted: bool) -> HttpConnection | None:
         """The most recently used idle connection that this machine has not seen closed; or None."""
@@ -82,9 +88,11 @@ class Pool:
     async def get(self, route: Route, deadline: float) -> HttpConnection:
         """A connection to an admitted address, by `deadline`; may wait in the queue. Raises TransportError.
 
+        Once the pool is closed, ConnectFailed with the reason of `close`.
         A call waits without a task and a timer of its own: in a burst, most calls wait.
         """
-        key = (route.site.origin, route.trusted)
+        self._check_open()
+        key = _key(route)
         limit = self._limits.get(key)
         if limit is None:
             limit = self._limits[key] = ConnectionLimit(
@@ -141,16 +149,23 @@ class Pool:
         self._pass_on(limit)
 
     def close(self, reason: str) -> None:
-        """Closes every connection; exchanges in flight end with `reason`."""
+        """Closes every connection; exchanges in flight and calls that wait in line end with `reason`."""
+        self._refusal = reason
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
+        for limit in self._limits.values():  # first: a connection that fails makes room for who waits
+            while limit.waiting:
+                limit.waiting.popleft().fail(ConnectFailed(reason))
         for connection in tuple(self._limit_of):
             connection.fail(reason)
         self.budget.close()
 
     async def _queue(self, limit: ConnectionLimit, deadline: float) -> HttpConnection | None:
-        """A live connection; None: the caller may open one, already counted in `opening`. Raises TimedOut."""
+        """A live connection; None: the caller may open one, already counted in `opening`.
+
+        Raises TimedOut, and ConnectFailed where the pool is closed meanwhile.
+        """
         waiter = Waiter(limit.route.site.origin, self._loop)
         limit.waiting.append(waiter)
         limit.note_delays()
@@ -162,7 +177,7 @@ class Pool:
             raise
         finally:
             bucket.discard(waiter)
-        if isinstance(given, TimedOut):
+        if isinstance(given, TransportError):
             self._leave(limit, waiter)
             try:
                 raise given
@@ -171,6 +186,7 @@ class Pool:
         if given is not None and not given.is_alive():
             given.abandon()
             limit.begin_opening()
+            self._limits.setdefault(_key(limit.route), limit)  # forgotten, if that was its last connection
             return None
         return given
 
@@ -185,6 +201,7 @@ class Pool:
             elif given is None:
                 limit.end_opening()
                 self._pass_on(limit)
+        self._forget(limit)
 
     def _pass_on(self, limit: ConnectionLimit) -> None:
         """Lets waiting calls open connections while there is room; forgets a route that is not used."""
@@ -194,8 +211,16 @@ class Pool:
             self._share()
         else:
             _serve(limit)
-        if limit.is_empty():
-            self._limits.pop((limit.route.site.origin, limit.route.trusted), None)
+        self._forget(limit)
+
+    def _forget(self, limit: ConnectionLimit) -> None:
+        """Removes a route that is not used; without a call in line, it waits for no descriptor either."""
+        if limit.waiting:
+            return
+        self.budget.blocked.pop(limit, None)
+        key = _key(limit.route)
+        if limit.is_empty() and self._limits.get(key) is limit:
+            del self._limits[key]
 
     def _share(self) -> None:
         """Lets routes that wait for a descriptor have those that are free, the neediest first."""
@@ -218,6 +243,7 @@ class Pool:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 while True:
+                    self._check_open()
                     with suppress(Exhausted):
                         return await self._reach(limit)
                     is_short = True
@@ -270,10 +296,17 @@ class Pool:
             )
         else:
             await self._loop.create_connection(lambda: connection, sock=raw)
+        if self._refusal is not None:
+            connection.abandon()
+            self._check_open()
         if not connection.is_closed:
             limit.add(connection)
             self._limit_of[connection] = limit
         return connection
+
+    def _check_open(self) -> None:
+        if self._refusal is not None:
+            raise ConnectFailed(self._refusal)
 
     def _schedule(self) -> None:
         self._sweep = self._loop.call_later(self._idle_seconds, self._close_idle)
@@ -286,6 +319,10 @@ class Pool:
                 limit.idle.pop(0).abandon()
         if any(limit.idle for limit in self._limits.values()):
             self._schedule()
+
+
+def _key(route: Route) -> tuple[str, bool]:
+    return route.site.origin, route.trusted
 
 
 def _serve(limit: ConnectionLimit) -> None:

@@ -122,7 +122,7 @@ class Stage:
         self._stack.push_async_callback(sender.close)
         return sender
 
-    def pool(self, *, connections: int) -> Pool:
+    def pool(self, *, connections: int, descriptors: int = 16_384) -> Pool:
         pool = Pool(
             guard=Guard(policy=LOOPBACK, resolver=SystemResolver()),
             deadlines=Deadlines(),
@@ -131,7 +131,7 @@ class Stage:
             connections=connections,
             idle_seconds=1.5,
             age_seconds=60.0,
-            descriptors=16_384,
+            descriptors=descriptors,
             log=lambda event, **keys: None,
         )
         self._stack.callback(pool.close, "the test is over")

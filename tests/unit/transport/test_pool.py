@@ -1,12 +1,15 @@
 """Connections that are kept, shared, waited for and closed (SPEC section 9)."""
 
 import asyncio
+from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
-from scheduler_service.transport.addresses import read_url
+from scheduler_service.transport.addresses import Address, read_url
+from scheduler_service.transport.errors import TimedOut
 from scheduler_service.transport.resolver import Route
 from tests.unit.transport.exchanges import OK, request
 from tests.unit.transport.servers import Peer, Stage, repeating
@@ -282,3 +285,64 @@ async def test_a_crowd_that_gets_no_answers_any_more_gets_a_connection_each(stag
     outcomes = await asyncio.gather(*quick, *slow)
     assert all(isinstance(outcome, Answer) for outcome in outcomes)
     assert server.connections >= 200
+
+
+async def test_a_route_whose_calls_ran_out_of_time_is_forgotten(stage: Stage) -> None:
+    """It had no connection, and nobody waits for one any more."""
+    server = await stage.server(repeating(OK))
+    pool = stage.pool(connections=1, descriptors=1)
+    loop = asyncio.get_running_loop()
+    holder = await pool.get(Route(read_url(server.url).site, False), loop.time() + 60)
+    for number in range(1, 6):
+        route = Route(read_url(f"http://127.0.0.1:{number}").site, False)
+        with pytest.raises(TimedOut, match="raise LimitNOFILE"):
+            await pool.get(route, loop.time() + 0.03)
+    assert pool.routes == 1
+    assert not pool.budget.blocked
+    assert holder.is_alive()
+
+
+async def test_close_ends_calls_in_line_unsent(stage: Stage) -> None:
+    """Those in flight make room as they end, but nothing is sent over it any more."""
+    came = asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        await peer.read()
+        came.set()
+        await peer.reader.read()
+
+    server = await stage.server(handle)
+    sender = stage.sender(connections=1)
+    calls = [asyncio.create_task(sender.send(request(server.url, timeout=60_000))) for _ in range(6)]
+    await came.wait()
+    await sender.close()
+    outcomes = await asyncio.gather(*calls, sender.send(request(server.url)))
+    assert all(isinstance(one, Fault) and one.kind is FaultKind.CONNECT for one in outcomes)
+    assert all("stopping" in one.message for one in outcomes if isinstance(one, Fault))
+    assert len(server.requests) == server.connections == 1
+
+
+async def test_a_connection_that_opens_after_close_is_not_used(stage: Stage) -> None:
+    """Its call ends as those that were in line."""
+    asked, found = asyncio.Event(), asyncio.Event()
+
+    class Late:
+        """A resolver that answers after the close."""
+
+        async def resolve(self, host: str) -> Sequence[Address]:
+            """Loopback."""
+            asked.set()
+            await found.wait()
+            return [ip_address("127.0.0.1")]
+
+    server = await stage.server(repeating(OK))
+    sender = stage.sender(resolver=Late())
+    url = server.url.replace("127.0.0.1", "localhost")
+    call = asyncio.create_task(sender.send(request(url, timeout=60_000)))
+    await asked.wait()
+    await sender.close()
+    found.set()
+    outcome = await call
+    assert isinstance(outcome, Fault)
+    assert "stopping" in outcome.message
+    assert server.requests == []
