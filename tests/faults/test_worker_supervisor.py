@@ -21,6 +21,7 @@ from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings import Loaded, Settings
+from tests.faults.processes import LOOK, PATIENCE
 from tests.manual_clock import ManualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -122,6 +123,24 @@ async def test_one_that_stands_still_while_it_works(tmp_path: Path) -> None:
         assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
         assert one.exits == [-signal.SIGKILL]
         assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0
+
+
+async def test_one_that_is_silent_when_it_is_told_to_stop(tmp_path: Path) -> None:
+    """It takes calls again in its drain: what still runs is waiting for feedback."""
+    async with supervised(tmp_path) as one:
+        await one.supervisor.open()
+        await one.supervisor.start()
+        one.limits.silent = SHORT
+        os.kill(one.process.pid, signal.SIGSTOP)
+        async with asyncio.timeout(PATIENCE):
+            while not one.worker.is_silent:  # noqa: ASYNC110 - it is about another process
+                await asyncio.sleep(LOOK)
+        stopping = asyncio.create_task(one.supervisor.stop(60_000))
+        await asyncio.sleep(0)
+        os.kill(one.process.pid, signal.SIGCONT)
+        await stopping
+        assert not one.worker.is_silent
+        assert one.log == []
 
 
 async def test_one_that_stands_still_while_it_is_stopped(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.hosts.processes.worker_handle import WorkerHandle
 from scheduler_service.hosts.processes.worker_process import EXIT_TIMEOUT_SECONDS, WorkerProcess
+from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 
@@ -94,6 +95,14 @@ async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def longest_stop(grace: int) -> float:
+    """The seconds within which a process that may drain for `grace` ms has stopped.
+
+    Its history may hang: then it waits for it after the drain, and says so in the log.
+    """
+    return (grace + LEAST_PATIENCE_MS) / SECOND + EXIT_TIMEOUT_SECONDS
+
+
 class WorkerDied(Exception):
     """The process has ended before it answered."""
 
@@ -156,7 +165,7 @@ class WorkerSupervisor:
 
     async def _drain(self, connection: RpcConnection, grace: int) -> None:
         """Raises StoreError, and TimeoutError where the process does not answer in time."""
-        async with asyncio.timeout(grace / SECOND + EXIT_TIMEOUT_SECONDS):
+        async with asyncio.timeout(longest_stop(grace)):
             draining = asyncio.ensure_future(rpc_methods.STOP.call(connection, grace))
             try:
                 await asyncio.wait({draining}, timeout=grace / SECOND)
@@ -259,7 +268,10 @@ class WorkerSupervisor:
             task.cancel()
 
     async def _ping(self) -> None:
-        """Returns with the answer, or when a process that does not answer has been killed."""
+        """Returns with the answer, or when a process that does not answer has been killed.
+
+        Cancelled, it leaves the process as one that takes calls: nobody would say so later.
+        """
         assert self._connection is not None, "opened before"
         silent, hangs = self._limits.silent, self._limits.hangs
         answer = asyncio.ensure_future(rpc_methods.PING.call(self._connection, None))
@@ -271,6 +283,9 @@ class WorkerSupervisor:
                 self._worker.is_silent = False
                 answer.exception()  # the process has died: the connection reports it
                 return
+        except asyncio.CancelledError:
+            self._worker.is_silent = False
+            raise
         finally:
             answer.cancel()
         self._log("worker_stuck", worker=self._worker.shard, seconds=hangs)

@@ -1,0 +1,14 @@
+"""How long a worker process may take to stop (SPEC section 14.5)."""
+
+import pytest
+
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.processes.worker_process import EXIT_TIMEOUT_SECONDS
+from scheduler_service.hosts.processes.worker_supervisor import longest_stop
+from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
+
+
+@pytest.mark.parametrize("grace", [0, 20_000])
+def test_a_process_whose_history_hangs_is_not_killed(grace: int) -> None:
+    """It gives up by itself five seconds after its drain, and has time left to say so and to close."""
+    assert longest_stop(grace) >= (grace + LEAST_PATIENCE_MS) / SECOND + EXIT_TIMEOUT_SECONDS
