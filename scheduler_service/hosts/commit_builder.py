@@ -1,6 +1,7 @@
 """The durable writes of a turn, its catalogue entry included, made from its decision; nothing here waits."""
 
 from collections.abc import Callable, Mapping
+from copy import copy
 
 import msgspec
 
@@ -99,6 +100,16 @@ class CommitBuilder:
             may_wait=turn.may_wait,
         )
         return PendingCommit(commit, turn.decision, programs, turn.until)
+
+    def detach(self, cached: CachedJob) -> CachedJob:
+        """A copy from which `prepare` or `batch` makes the writes of one turn in another thread.
+
+        Their sequence is used up at once: a turn that is cancelled meanwhile gives the job's lock back, and
+        the next turn must not use it again.
+        """
+        detached = copy(cached)
+        cached.sequence = max(cached.sequence + 1, self._first)
+        return detached
 
     def delay(self, pending: PendingCommit, by: int) -> PendingCommit:
         """`pending`, which was decided ahead of its moment, as it is where its effects start `by` ms late.

@@ -193,7 +193,7 @@ class Turn:
             return await self._take(cached, command)
         if self._writes.must_be_durable(cached, turn):
             if has_large_bodies(decision):  # masking them takes long
-                pending = await work_apart(partial(self._writes.prepare, cached, turn))
+                pending = await work_apart(partial(self._writes.prepare, self._writes.detach(cached), turn))
             else:
                 pending = self._writes.prepare(cached, turn)
             await self._commit(cached, pending)
@@ -245,7 +245,7 @@ class Turn:
         if turn.until is not None:
             await self._wait_until(turn.until.steady)
         if has_large_bodies(turn.decision):
-            batch = await work_apart(partial(self._writes.batch, cached, turn))
+            batch = await work_apart(partial(self._writes.batch, self._writes.detach(cached), turn))
         else:
             batch = self._writes.batch(cached, turn)
         cached.document = turn.decision.document

@@ -15,6 +15,7 @@ from scheduler_service.domain.replies import Recalled, Refusal, Started, Taken
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.effort import LARGE_BYTES
 from scheduler_service.engine.machine import decide
+from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
 from tests.unit.hosts.house import CORE, SKEW, START
@@ -85,6 +86,41 @@ async def test_large_answers_are_decided_beside_the_loop() -> None:
     await bench.run(Triggered())
     assert watched.seen == [APART, APART, APART, ON_THE_LOOP]
     assert [call.request.body for call in bench.calls()[1:3]] == [f'"{text}"'.encode()] * 2
+
+
+class GuardedJob(CachedJob):
+    """A job that notes in which threads its sequence is changed; its copies do not."""
+
+    def __init__(self, job_id: str) -> None:
+        self.changed_by: set[int] = set()
+        self._original = id(self)
+        super().__init__(job_id)
+
+    @property
+    def sequence(self) -> int:
+        return self._sequence
+
+    @sequence.setter
+    def sequence(self, value: int) -> None:
+        if id(self) == self._original:
+            self.changed_by.add(threading.get_ident())
+        self._sequence = value
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_only_the_loop_changes_the_job(qos: int) -> None:
+    """A cancelled turn gives its lock back while the thread goes on: the next one takes another sequence."""
+    bench = Bench()
+    bench.cached = job = GuardedJob("job")
+    await bench.create(qos=qos, request=[{"url": URL}, {"url": URL}])
+    await bench.run(Triggered())
+    before = job.sequence
+    await bench.answer(body=b'"%s"' % (b"x" * LARGE_BYTES))
+    await bench.answer()
+    assert job.sequence == before + 2
+    assert job.changed_by == {threading.get_ident()}
+    used = [batch.sequence for batch, _ in bench.history.batches]
+    assert used == sorted(set(used))
 
 
 @pytest.mark.parametrize(
