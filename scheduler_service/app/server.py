@@ -300,17 +300,28 @@ async def _stop(
     signals: Signals,
     settings: Settings,
 ) -> None:
-    """Readiness goes first, the API last: feedback of what still runs is taken while it may end.
-
-    Callers that neither send nor read hold it up to the deadline of the drain at most.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + settings.server.drain_seconds
-    draining = asyncio.create_task(service.stop(round(settings.server.drain_seconds * SECOND)))
+    """Drains and ends; a second signal exits at once with 1, whatever is waited for. Raises StoreError."""
+    ending = asyncio.create_task(_drain(service, server, serving, seconds=settings.server.drain_seconds))
     hurry = asyncio.create_task(signals.hurry.wait())
-    await asyncio.wait({draining, hurry}, return_when=asyncio.FIRST_COMPLETED)
-    if not draining.done():
+    await asyncio.wait({ending, hurry}, return_when=asyncio.FIRST_COMPLETED)
+    if not ending.done():
         sys.exit(1)
     hurry.cancel()
-    await draining
+    await ending
+
+
+async def _drain(
+    service: RunningService, server: Server, serving: "asyncio.Task[None]", *, seconds: float
+) -> None:
+    """Readiness goes first, the API last: feedback of what still runs is taken while it may end.
+
+    Callers that neither send nor read hold it up to the deadline of the drain at most. The API ends also
+    where the drain raises.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    # No `finally`: at a second signal this is cancelled, and waits for nobody any more.
+    (fault,) = await asyncio.gather(service.stop(round(seconds * SECOND)), return_exceptions=True)
     await server.end(serving, seconds=max(deadline - loop.time(), LAST_ANSWERS_SECONDS))
+    if fault is not None:
+        raise fault

@@ -1,6 +1,7 @@
 """The life of a service from its socket to its drain."""
 
 import asyncio
+import contextlib
 import os
 import signal
 
@@ -8,10 +9,12 @@ import pytest
 from fastapi import FastAPI
 
 from scheduler_service.app.server import serve
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, load_settings
 
 pytestmark = pytest.mark.anyio
+PATIENCE = 30
 
 
 class EndlessStart:
@@ -48,3 +51,87 @@ async def test_a_signal_ends_a_start() -> None:
     await serve(loaded, log=lambda event, /, **keys: None, opening=opening, began=begin)
     assert service.stopped
     assert began == []
+
+
+class Held:
+    """A service with a request that is not answered before `release`; it is told to stop when that has come."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.fault = fault
+        self.held = asyncio.Event()
+        self.release = asyncio.Event()
+        self.api = FastAPI()
+        self.api.add_api_route("/held", self.hold)
+
+    async def hold(self) -> str:
+        self.held.set()
+        await self.release.wait()
+        return "ok"
+
+    async def start(self) -> None:
+        pass
+
+    async def breaks(self) -> str:
+        await asyncio.get_running_loop().create_future()
+        return ""
+
+    async def stop(self, grace: int) -> None:
+        if self.fault is not None:
+            self.release.set()
+            raise self.fault
+
+    async def open(self, loaded: Loaded, *, served: str, log: Log) -> "Held":
+        return self
+
+    async def serve(self) -> None:
+        """Asks, then stops."""
+        loaded = load_settings(
+            {"server.port": 0, "server.drain_seconds": 600, "limits.head_seconds": 600}, {}
+        )
+        await serve(loaded, log=lambda event, /, **keys: None, opening=self.open, began=self.begin)
+
+    async def begin(self, served: str) -> None:
+        port = int(served.rpartition(":")[2])
+        self.idle, self.other = await asyncio.open_connection("127.0.0.1", port)
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", port)
+        self.writer.write(b"GET /held HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await self.held.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    async def close(self) -> None:
+        """Closes the connections of its callers."""
+        for writer in (self.writer, self.other):
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+async def test_a_second_signal_ends_the_waiting_for_callers() -> None:
+    """Also after the drain, while an answer is waited for."""
+    service = Held()
+
+    async def hurry() -> None:
+        await service.held.wait()
+        assert await service.idle.read() == b"", "the API has begun to end"
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    others = asyncio.all_tasks()
+    hurrying = asyncio.create_task(hurry())
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(SystemExit) as caught:
+            await service.serve()
+        assert caught.value.code == 1
+        await hurrying
+        service.release.set()
+        await asyncio.gather(*(asyncio.all_tasks() - others), return_exceptions=True)
+    await service.close()
+
+
+async def test_a_drain_that_fails_ends_the_api_too() -> None:
+    """What it raised is raised when the last caller has gone."""
+    service = Held(StoreUnavailable("the history is away"))
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(StoreUnavailable, match="is away"):
+            await service.serve()
+        assert (await service.reader.read()).startswith(b"HTTP/1.1 200"), "and then its connection ends"
+    await service.close()
