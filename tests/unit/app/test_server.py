@@ -54,7 +54,7 @@ async def test_a_signal_ends_a_start() -> None:
 
 
 class Held:
-    """A service with a request that is not answered before `release`; it is told to stop when that has come."""
+    """A service with a request that waits for `release`; it is told to stop when that has come."""
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
