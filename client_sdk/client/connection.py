@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
+from client_sdk.client.address import read_url
 from client_sdk.client.answering import Envelope, read_envelope, unreadable
 from client_sdk.client.retrying import (
     MAY_HAVE_ARRIVED,
@@ -47,7 +48,7 @@ class Connection:
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ValueError("key has characters that a header cannot have: does it end with a line break?")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        address = _read_url(url)
+        address = read_url(url)
         # Without TLS the certificates of authorities need not be loaded, which takes 30 ms.
         self._transport = transport or httpx.AsyncHTTPTransport(
             trust_env=False, verify=address.scheme == "https"
@@ -140,6 +141,14 @@ class Connection:
             return await _read_whole(answer), None
         except httpx.TransportError as error:
             return None, error
+        except ExceptionGroup as error:  # of the addresses of a host, which are tried at the same time
+            failure = httpx.TransportError(str(_innermost(error)))
+            failure.__cause__ = error
+            return None, failure
+
+
+def _innermost(error: Exception) -> Exception:
+    return _innermost(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 async def _read_whole(answer: httpx.Response) -> httpx.Response:
@@ -185,18 +194,3 @@ def _write_query(query: Mapping[str, Any]) -> httpx.QueryParams:
         elif value is not None:
             pairs.append((name, str(value).lower() if isinstance(value, bool) else str(value)))
     return httpx.QueryParams(tuple(pairs))
-
-
-def _read_url(url: str) -> httpx.URL:
-    """The address of a service. Raises ValueError if it is invalid."""
-    try:
-        read = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise _invalid_address(url) from error
-    if read.scheme not in ("http", "https") or not read.host:
-        raise _invalid_address(url)
-    return read
-
-
-def _invalid_address(url: str) -> ValueError:
-    return ValueError(f"url {url!r} is not the address of a service: write http://HOST:PORT")

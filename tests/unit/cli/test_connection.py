@@ -129,6 +129,20 @@ def test_a_service_that_cannot_be_reached_ends_with_3(
     assert "punctual serve" in err
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://127.0.0.1:0", "http://a b", "nowhere"])
+def test_an_address_that_no_connection_can_reach_ends_with_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """Exit code 2 before anything is sent, from the option and from the environment (16)."""
+    expected = f"punctual: url {url!r} is not the address of a service: write http://HOST:PORT"
+    monkeypatch.setenv("PUNCTUAL_URL", url)
+    for arguments in ((), ("--url", url)):
+        code, out, err = ended(capsys, "jobs", "list", *arguments)
+        assert (code, out) == (2, "")
+        assert err.startswith(expected)
+        assert err.count("\n") == 1
+
+
 def test_the_environment_names_the_service(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,23 +1,14 @@
-"""One service over HTTP: addresses, keys and what is not tried again."""
+"""One service over HTTP: keys and what is not tried again."""
 
 import httpx
 import pytest
 
 from client_sdk import Client
-from client_sdk.client.connection import Connection
-from client_sdk.client.retrying import Patience
 from client_sdk.errors import Unreachable
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.wire.service import definition
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.mark.parametrize("url", ["nowhere", "", "ftp://x", "http://", "http://h:x"])
-def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
-    """A slip of the program, told as Python tells it: ValueError, whatever is wrong with it."""
-    with pytest.raises(ValueError, match="not the address of a service: write http"):
-        Connection(url=url, key=None, timeout=1, patience=Patience(), transport=None)
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", "a\r\n", "schlüssel", "x" * 256])
