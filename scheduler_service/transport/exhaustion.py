@@ -14,11 +14,12 @@ def is_exhausted(error: OSError) -> bool:
     descriptor now.
     """
     if isinstance(error, socket.gaierror):
-        return not _has_descriptor()
+        return not has_descriptor()
     return error.errno in EXHAUSTED
 
 
-def _has_descriptor() -> bool:
+def has_descriptor() -> bool:
+    """Whether a file could be opened now."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:

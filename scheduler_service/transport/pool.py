@@ -1,24 +1,21 @@
 """Kept-alive connections by origin, the most recently used one first; over the limit, calls queue."""
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from ipaddress import IPv4Address
 
 from scheduler_service.ports.log import Log
-from scheduler_service.transport.addresses import Address, Site
-from scheduler_service.transport.connection import Deadlines, HttpConnection, make_prober
+from scheduler_service.transport.addresses import Site
+from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
+from scheduler_service.transport.connector import Connector
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
-from scheduler_service.transport.errors import ConnectFailed, Exhausted, TransportError, Unreached
-from scheduler_service.transport.exhaustion import is_exhausted
+from scheduler_service.transport.errors import ConnectFailed, Exhausted, TransportError
 from scheduler_service.transport.resolver import Guard, Route
 
 _EXHAUSTED_SECONDS = 0.05  # until a connection is tried again for which this machine had no descriptor
-_CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
 
 
 class Pool:
@@ -45,12 +42,10 @@ class Pool:
         descriptors: int,
         log: Log,
     ) -> None:
-        self._guard = guard
+        self._connector = Connector(
+            guard=guard, deadlines=deadlines, trust=trust, response_bytes=response_bytes
+        )
         self._deadlines = deadlines
-        self._trust = trust
-        self._context: ssl.SSLContext | None = None
-        self._make_probe = make_prober()
-        self._response_bytes = response_bytes
         self._connections = connections
         self._idle_seconds = idle_seconds
         self._age_seconds = age_seconds
@@ -245,57 +240,15 @@ class Pool:
                 while True:
                     self._check_open()
                     with suppress(Exhausted):
-                        return await self._reach(limit)
+                        return self._adopt(limit, await self._connector.connect(limit.route, self))
                     is_short = True
                     self.budget.note_exhausted("connect")
                     await asyncio.sleep(_EXHAUSTED_SECONDS)
         # Outside of the block: else it would keep the error of the timeout, which refers to this task.
         raise unreached(limit.route.site.origin, is_short=is_short)
 
-    async def _reach(self, limit: ConnectionLimit) -> HttpConnection:
-        """Tries the admitted addresses in turn. Raises RefusedTarget, Exhausted, or the last Unreached."""
-        addresses = await self._guard.admit(limit.route)
-        for address in addresses[:-1]:
-            try:
-                async with asyncio.timeout(_CONNECT_SECONDS):
-                    return await self._connect(limit, address)
-            except Exhausted:
-                raise
-            except (ConnectFailed, TimeoutError):
-                continue
-        return await self._connect(limit, addresses[-1])
-
-    async def _connect(self, limit: ConnectionLimit, address: Address) -> HttpConnection:
-        site = limit.route.site
-        family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
-        raw = _make_socket(family, site)
-        try:
-            await self._loop.sock_connect(raw, (str(address), site.port))
-            return await self._adopt(limit, raw)
-        except OSError as error:
-            raw.close()
-            raise Unreached(f"{site.origin} cannot be reached: {_reason(error)}. Is it up?") from error
-        except BaseException:
-            raw.close()
-            raise
-
-    async def _adopt(self, limit: ConnectionLimit, raw: socket.socket) -> HttpConnection:
-        """Attaches the protocol to a connected socket; a certificate must match the URL's host."""
-        site = limit.route.site
-        connection = HttpConnection(
-            origin=site.origin,
-            owner=self,
-            deadlines=self._deadlines,
-            limit=self._response_bytes,
-            is_silent=self._make_probe(raw),
-        )
-        if site.scheme == "https":
-            self._context = self._context or self._trust()
-            await self._loop.create_connection(
-                lambda: connection, sock=raw, ssl=self._context, server_hostname=site.host
-            )
-        else:
-            await self._loop.create_connection(lambda: connection, sock=raw)
+    def _adopt(self, limit: ConnectionLimit, connection: HttpConnection) -> HttpConnection:
+        """`connection`, now one of the route. Raises ConnectFailed where the pool was closed meanwhile."""
         if self._refusal is not None:
             connection.abandon()
             self._check_open()
@@ -331,20 +284,3 @@ def _serve(limit: ConnectionLimit) -> None:
         if limit.waiting.popleft().give(None):
             limit.begin_opening()
     limit.note_delays()
-
-
-def _make_socket(family: socket.AddressFamily, site: Site) -> socket.socket:
-    """A socket that does not block. Raises Exhausted, Unreached."""
-    try:
-        raw = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        kind = Exhausted if is_exhausted(error) else Unreached
-        raise kind(f"{site.origin} cannot be reached: {_reason(error)}. Raise LimitNOFILE.") from error
-    raw.setblocking(False)
-    return raw
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({error.verify_message})"
-    return error.strerror or str(error) or type(error).__name__

@@ -1,0 +1,118 @@
+"""Opens connections: the guard admits their addresses, and over TLS a certificate matches the URL's host."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from ipaddress import IPv4Address
+
+from scheduler_service.transport.addresses import Address, Site
+from scheduler_service.transport.connection import ConnectionOwner, Deadlines, HttpConnection, make_prober
+from scheduler_service.transport.errors import ConnectFailed, Exhausted, Unreached
+from scheduler_service.transport.exhaustion import has_descriptor, is_exhausted
+from scheduler_service.transport.resolver import Guard, Route
+
+_CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
+
+
+class Connector:
+    """Opens connections that read at most `response_bytes` of an answer.
+
+    `trust` makes the TLS context; it is called at the first connection that needs one, and once more where
+    its certificates could not be read.
+    """
+
+    def __init__(
+        self, *, guard: Guard, deadlines: Deadlines, trust: Callable[[], ssl.SSLContext], response_bytes: int
+    ) -> None:
+        self._guard = guard
+        self._deadlines = deadlines
+        self._trust = trust
+        self._context: ssl.SSLContext | None = None
+        self._response_bytes = response_bytes
+        self._make_probe = make_prober()
+
+    async def connect(self, route: Route, owner: ConnectionOwner) -> HttpConnection:
+        """A new connection of `owner`; the admitted addresses are tried in turn.
+
+        Raises RefusedTarget, Exhausted, or the last Unreached.
+        """
+        addresses = await self._guard.admit(route)
+        for address in addresses[:-1]:
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    return await self._connect(route.site, address, owner)
+            except Exhausted:
+                raise
+            except (ConnectFailed, TimeoutError):
+                continue
+        return await self._connect(route.site, addresses[-1], owner)
+
+    async def _connect(self, site: Site, address: Address, owner: ConnectionOwner) -> HttpConnection:
+        family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+        raw = _make_socket(family, site)
+        try:
+            await asyncio.get_running_loop().sock_connect(raw, (str(address), site.port))
+            return await self._attach(site, raw, owner)
+        except OSError as error:
+            raw.close()
+            raise Unreached(f"{site.origin} cannot be reached: {_reason(error)}. Is it up?") from error
+        except BaseException:
+            raw.close()
+            raise
+
+    async def _attach(self, site: Site, raw: socket.socket, owner: ConnectionOwner) -> HttpConnection:
+        """Attaches the protocol to a connected socket."""
+        connection = HttpConnection(
+            origin=site.origin,
+            owner=owner,
+            deadlines=self._deadlines,
+            limit=self._response_bytes,
+            is_silent=self._make_probe(raw),
+        )
+        loop = asyncio.get_running_loop()
+        if site.scheme == "https":
+            context = self._context or self._read_trust(site)
+            await loop.create_connection(lambda: connection, sock=raw, ssl=context, server_hostname=site.host)
+        else:
+            await loop.create_connection(lambda: connection, sock=raw)
+        return connection
+
+    def _read_trust(self, site: Site) -> ssl.SSLContext:
+        """A context, kept if it has certificates. Raises Exhausted, OSError.
+
+        OpenSSL reports no error when it cannot open its file of certificates.
+        It reads those of a folder later.
+        """
+        try:
+            context = self._trust()
+        except OSError as error:
+            if is_exhausted(error):
+                raise _exhausted(site, _reason(error)) from error
+            raise
+        if context.cert_store_stats()["x509_ca"]:
+            self._context = context
+        elif not has_descriptor():
+            raise _exhausted(site, "no certificates could be read")
+        return context
+
+
+def _make_socket(family: socket.AddressFamily, site: Site) -> socket.socket:
+    """A socket that does not block. Raises Exhausted, Unreached."""
+    try:
+        raw = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        kind = Exhausted if is_exhausted(error) else Unreached
+        raise kind(f"{site.origin} cannot be reached: {_reason(error)}. Raise LimitNOFILE.") from error
+    raw.setblocking(False)
+    return raw
+
+
+def _exhausted(site: Site, cause: str) -> Exhausted:
+    return Exhausted(f"{site.origin} cannot be reached: {cause}. Raise LimitNOFILE.")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    return error.strerror or str(error) or type(error).__name__
