@@ -11,8 +11,8 @@ from starlette.types import Receive, Scope
 from client_sdk.models import ModelError, WireModel, parse_model
 from scheduler_service.api.array_items import NOT_AN_ARRAY, locate, split_array, too_many_items
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, refuse
-from scheduler_service.hosts.large_work import LARGE_BYTES, work_by_size
-from scheduler_service.language.values import is_shallow
+from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.language.values import LARGE_BYTES, is_shallow
 
 MAX_DEPTH = 64
 _DECODER = msgspec.json.Decoder()

@@ -17,7 +17,8 @@ from scheduler_service.engine.compile_cache import (
     posted_active,
     read_members,
 )
-from scheduler_service.hosts.large_work import LARGE_BYTES, work_apart
+from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Definition
 
 

@@ -15,7 +15,8 @@ from scheduler_service.engine.compile import Compiled, compile_definition, compi
 from scheduler_service.engine.compile_cache import CompileCache, posted_active, read_members
 from scheduler_service.engine.posting import find_refused
 from scheduler_service.engine.program import Program, Surroundings
-from scheduler_service.hosts.large_work import LARGE_BYTES, work_apart
+from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.settings import Settings
 from scheduler_service.settings.model import Defaults
 from scheduler_service.settings.sources import read_env_file

@@ -5,8 +5,8 @@ from scheduler_service.domain.events import CallEnded, Event, Triggered
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.decision import Job
 from scheduler_service.language.filters import Budget
+from scheduler_service.language.values import LARGE_BYTES
 
-LARGE_BYTES = 32_768
 TRIAL_VISITS = 5_000
 """So many values may be visited by the JSONPaths of a turn on the loop: 5 ms."""
 

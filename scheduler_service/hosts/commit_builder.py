@@ -27,7 +27,7 @@ from scheduler_service.engine.program import Program
 from scheduler_service.engine.status import Summary, revisions
 from scheduler_service.hosts.host_parts import Core, Redact
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
-from scheduler_service.hosts.large_work import LARGE_BYTES
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered, StoredJob

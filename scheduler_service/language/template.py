@@ -31,12 +31,10 @@ from scheduler_service.language.expression import (
     scan,
 )
 from scheduler_service.language.places import Place, check_start, encode_literal, place_after
-from scheduler_service.language.values import DEPTH_MAX, as_json, find_control, is_shallow
+from scheduler_service.language.values import DEPTH_MAX, LARGE_BYTES, as_json, find_control, is_shallow
 
 PROBLEMS_MAX = 100
 OPENING = b"${"
-LARGE_BYTES = 32_768
-"""A body whose JSON is longer takes long to render."""
 
 
 def compile_text(text: str, *, names: Names) -> TextTemplate:

@@ -9,6 +9,9 @@ import msgspec
 DEPTH_MAX = 64
 """How deep arrays and objects may nest; a deeper text is not read as JSON (SPEC section 10)."""
 
+LARGE_BYTES = 32_768
+"""A JSON text that is longer takes long to read and to render: it is done beside the loop (decision 28)."""
+
 _BOM = b"\xef\xbb\xbf"
 _INTEGER_DIGITS_MAX = 4_000  # Python refuses to convert longer ones
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

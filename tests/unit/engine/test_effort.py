@@ -6,10 +6,11 @@ import pytest
 
 from scheduler_service.domain.events import AlarmRang, CallEnded, Event, Triggered
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token
-from scheduler_service.engine.effort import LARGE_BYTES, begin_trial, is_large
+from scheduler_service.engine.effort import begin_trial, is_large
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.parameters import check_parameters
 from scheduler_service.language.filters import Unfinished
+from scheduler_service.language.values import LARGE_BYTES
 from tests.unit.engine.rig import Rig
 
 TEXT = "x" * LARGE_BYTES

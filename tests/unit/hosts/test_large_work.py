@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from scheduler_service.hosts.large_work import LARGE_BYTES, SLICE_BYTES, SLICE_ITEMS, Slices, work_by_size
+from scheduler_service.hosts.large_work import SLICE_BYTES, SLICE_ITEMS, Slices, work_by_size
+from scheduler_service.language.values import LARGE_BYTES
 
 pytestmark = pytest.mark.anyio
 

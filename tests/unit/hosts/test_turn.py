@@ -13,9 +13,9 @@ from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.replies import Recalled, Refusal, Started, Taken
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.effort import LARGE_BYTES
 from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.job_cache import CachedJob
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
 from tests.unit.hosts.house import CORE, SKEW, START
