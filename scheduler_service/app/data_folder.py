@@ -9,6 +9,7 @@ from scheduler_service.persistence.sqlite.database import inspect as inspect_sta
 from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
     FolderLock,
+    check_files,
     count_shards,
     has_state,
     name_files,
@@ -73,9 +74,9 @@ def check_beginning(folder: Path, history: str) -> None:
         return
     if found := count_executions(url=history, but_of=NAMES):
         raise StoreDamaged(
-            f"The data folder {folder} has no {STATE_FILE}, and the history {place} has {found} executions: "
-            f"the jobs are missing. Put {STATE_FILE} back, restore a backup into an empty folder "
-            "('punctual db restore'), or start once with --new-state to begin without jobs."
+            f"The data folder {folder} has no {STATE_FILE}, or an empty one, and the history {place} has "
+            f"{found} executions: the jobs are missing. Put {STATE_FILE} back, restore a backup into an "
+            "empty folder ('punctual db restore'), or start once with --new-state to begin without jobs."
         )
 
 
@@ -83,6 +84,7 @@ def migrate_folder(folder: Path, history: str) -> None:
     """Brings all files of the jobs' state and the history up to date. Raises StoreError."""
     lock = FolderLock.claim(folder)
     try:
+        check_beginning(folder, history)
         upgrade_folder(folder)
         migrate(url=history)
     finally:
@@ -100,7 +102,11 @@ def migrate_history(folder: Path, history: str) -> None:
 
 def check_folder(folder: Path, history: str) -> list[str]:
     """What differs from this version's formats; changes nothing. Raises StoreError: damaged, or too new."""
-    names = name_files(folder, count_shards(folder))
+    shards = count_shards(folder)
+    check_beginning(folder, history)
+    if has_state(folder):
+        check_files(folder, shards)
+    names = name_files(folder, shards)
     missing = [line for name in names for line in _missing(folder / name)] + _missing_history(history)
     wrong = [line for name in names if not missing for line in _check_state(folder / name)]
     return missing or [*wrong, *_check_history(history)]

@@ -14,7 +14,15 @@ from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.sqlite.damage import Saved, find_damage, replace_file, save_rows
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.database import open_reading, open_writing, translated
-from scheduler_service.persistence.sqlite.folder import FolderLock, find_shards, state_file, write_private
+from scheduler_service.persistence.sqlite.folder import (
+    FolderLock,
+    check_files,
+    count_shards,
+    find_shards,
+    has_state,
+    state_file,
+    write_private,
+)
 from scheduler_service.persistence.sqlite.journal import unload
 from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage, Salvage, read_intact_page
 from scheduler_service.persistence.sqlite.schema import transaction
@@ -96,6 +104,8 @@ def repair_folder(folder: Path, history: str, *, now: int) -> list[Repair | Repa
         for shard in find_shards(folder):
             locks.callback(FolderLock.claim_shard(folder, shard).release)
         damaged = [place for place in _places(folder, history) if find_damage(place)]
+        if states[0] not in damaged:
+            check_files(folder, count_shards(folder))
         repairs = [_repair(place, _aside(place, stamp), is_state=place in states) for place in damaged]
         return [*repairs, *(one for place in states if (one := _repair_jobs(place, stamp)) is not None)]
 
@@ -210,8 +220,10 @@ def _places(folder: Path, history: str) -> list[Path]:
 
 def _state_places(folder: Path) -> list[Path]:
     """All that are there: a damaged `state.db` cannot say how many there should be."""
-    if not state_file(folder, 0).is_file():
-        raise StoreDamaged(f"{state_file(folder, 0)} is missing. Restore a backup ('punctual db restore').")
+    if not has_state(folder):
+        raise StoreDamaged(
+            f"{state_file(folder, 0)} is missing or empty. Restore a backup ('punctual db restore')."
+        )
     return [state_file(folder, shard) for shard in (0, *find_shards(folder))]
 
 

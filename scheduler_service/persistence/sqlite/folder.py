@@ -190,7 +190,7 @@ def count_shards(folder: Path) -> int:
     Raises StoreRefused where `state.db` is damaged, too new, or missing beside other shards.
     """
     place = str(state_file(folder, 0))
-    if not Path(place).is_file():  # opening it would make it
+    if not has_state(folder):  # opening it would make it
         _check_none_is_left(folder)
         return 1
     with translated(place), closing(open_reading(place)) as connection:
@@ -198,8 +198,13 @@ def count_shards(folder: Path) -> int:
 
 
 def has_state(folder: Path) -> bool:
-    """Whether `folder` holds the state of jobs: `state.db` is there."""
-    return state_file(folder, 0).is_file()
+    """Whether `folder` holds the state of jobs: `state.db` is there, with something in it."""
+    return _has_content(state_file(folder, 0))
+
+
+def _has_content(place: Path) -> bool:
+    """A file of no bytes is what a copy that broke off leaves, or a first start that was killed."""
+    return place.is_file() and place.stat().st_size > 0
 
 
 def _check_none_is_left(folder: Path) -> None:
@@ -207,8 +212,8 @@ def _check_none_is_left(folder: Path) -> None:
     left = [state_file(folder, shard).name for shard in find_shards(folder)] if folder.is_dir() else []
     if left:
         raise StoreDamaged(
-            f"The data folder {folder} has {', '.join(left)}, and state.db is missing: its jobs would "
-            "be lost silently. Put the file back, or copies of all files that were made together."
+            f"The data folder {folder} has {', '.join(left)}, and state.db is missing or empty: its jobs "
+            "would be lost silently. Put the file back, or copies of all files that were made together."
         )
 
 
@@ -240,11 +245,11 @@ def check_shards(connection: sqlite3.Connection, folder: Path, shards: int) -> N
 
 def check_files(folder: Path, shards: int) -> None:
     """Raises StoreDamaged where a file of the `shards` is missing: its jobs would be lost silently."""
-    missing = [name for name in name_files(folder, shards)[1:] if not (folder / name).is_file()]
+    missing = [name for name in name_files(folder, shards)[1:] if not _has_content(folder / name)]
     if missing:
         raise StoreDamaged(
-            f"The data folder {folder} is divided into {shards} shards, and {', '.join(missing)} is missing. "
-            "Put the file back, or copies of all files of the folder that were made together."
+            f"The data folder {folder} is divided into {shards} shards, and {', '.join(missing)} is missing "
+            "or empty. Put the file back, or copies of all files of the folder that were made together."
         )
 
 

@@ -96,7 +96,8 @@ def test_all_files_of_a_divided_folder_count(tmp_path: Path) -> None:
     migrate_folder(tmp_path, beside(tmp_path))
     assert check_folder(tmp_path, beside(tmp_path)) == []
     (tmp_path / "state-1.db").unlink()
-    assert check_folder(tmp_path, beside(tmp_path)) == [f"{tmp_path / 'state-1.db'} is missing"]
+    with pytest.raises(StoreDamaged, match=r"state-1\.db is missing"):
+        check_folder(tmp_path, beside(tmp_path))
     with pytest.raises(StoreError, match=r"state-1\.db is missing"):
         migrate_folder(tmp_path, beside(tmp_path))
 
@@ -123,8 +124,20 @@ def test_a_history_without_its_jobs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreDamaged, match=r"no state\.db.*has 1 executions.*--new-state"):
         check_beginning(tmp_path, beside(tmp_path))
     check_beginning(tmp_path, "postgresql://elsewhere/history")
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_no_command_makes_a_state_beside_a_history(tmp_path: Path, is_empty: bool) -> None:
+    """`db check` does not advise to migrate, and `db migrate` does not do what a start refuses."""
     migrate_folder(tmp_path, beside(tmp_path))
-    check_beginning(tmp_path, beside(tmp_path))
+    put_execution(tmp_path, "orders")
+    (tmp_path / STATE_FILE).unlink()
+    if is_empty:
+        (tmp_path / STATE_FILE).touch()
+    for command in (check_folder, migrate_folder):
+        with pytest.raises(StoreDamaged, match="--new-state"):
+            command(tmp_path, beside(tmp_path))
+    assert not is_empty or (tmp_path / STATE_FILE).stat().st_size == 0
 
 
 def test_files_that_others_could_read_are_named_and_closed(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreLocked, StoreRefused
 from scheduler_service.settings import Settings
 from tests.unit.engine.rig import Rig
+from tests.unit.persistence.folders import split
 from tests.unit.persistence.samples import commit
 
 PAGE = 4_096
@@ -108,6 +109,15 @@ def test_a_file_of_another_format_is_not_repaired(folder: Path) -> None:
     with pytest.raises(StoreRefused, match="has format v0001"):
         repair_folder(folder, history(folder), now=0)
     assert sorted(place.name for place in folder.iterdir()) == before
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    """What is not there cannot be repaired."""
+    migrate_folder(tmp_path, history(tmp_path))
+    split(tmp_path, 2)
+    (tmp_path / "state-1.db").unlink()
+    with pytest.raises(StoreDamaged, match=r"state-1\.db is missing"):
+        repair_folder(tmp_path, history(tmp_path), now=0)
 
 
 def test_without_a_state_there_is_nothing_to_repair(folder: Path) -> None:

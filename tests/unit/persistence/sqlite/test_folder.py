@@ -70,12 +70,24 @@ async def test_a_folder_without_rights_is_named(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_a_first_file_that_is_missing_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_first_file_that_is_missing_is_named(tmp_path: Path, is_empty: bool) -> None:
     """A new `state.db` beside `state-1.db` would serve a part of the jobs and say nothing."""
     split(tmp_path, 2)
     (tmp_path / "state.db").unlink()
-    with pytest.raises(StoreDamaged, match=r"state-1\.db, and state\.db is missing"):
+    if is_empty:  # as a copy leaves it that broke off
+        (tmp_path / "state.db").touch()
+    with pytest.raises(StoreDamaged, match=r"state-1\.db, and state\.db is missing or empty"):
         count_shards(tmp_path)
     with pytest.raises(StoreDamaged, match=r"state\.db is missing"):
         split(tmp_path, 1)
-    assert not (tmp_path / "state.db").exists()
+    assert not (tmp_path / "state.db").exists() or (tmp_path / "state.db").stat().st_size == 0
+
+
+def test_a_shard_of_no_bytes_is_named(tmp_path: Path) -> None:
+    """It is not taken for a new one: its jobs would be lost silently."""
+    split(tmp_path, 2)
+    (tmp_path / "state-1.db").write_bytes(b"")
+    with pytest.raises(StoreDamaged, match=r"state-1\.db is missing or empty"):
+        split(tmp_path, 2)
+    assert (tmp_path / "state-1.db").stat().st_size == 0
