@@ -148,17 +148,19 @@ async def serve(
     )
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     signals, breaking = Signals(), asyncio.create_task(service.breaks())
+    watched = contextlib.ExitStack()  # from the start to the end of the drain
     try:
         if await _start(service, signals, serving, breaking):
             freeze_memory()
             log("listening", url=served)
-            with watching(log):
-                if began is not None:
-                    await began(served)
-                await signals.wait_for_stop(serving, breaking)
+            watched.enter_context(watching(log))
+            if began is not None:
+                await began(served)
+            await signals.wait_for_stop(serving, breaking)
     finally:
         breaking.cancel()
-        await _stop(service, server, serving, signals, settings)
+        with watched:
+            await _stop(service, server, serving, signals, settings)
     if not breaking.cancelled():
         raise StoreUnavailable(breaking.result())
 

@@ -103,6 +103,7 @@ class WorkerMain:
     connection: RpcConnection
     is_stopped = False
     _shard: OpenShard | None = None
+    _watch: RunningWatch | None = None
 
     def __init__(self, *, log: Log) -> None:
         self._log = log
@@ -119,11 +120,13 @@ class WorkerMain:
                 assert self._shard is not None, "opened before"
                 await self._shard.start()
                 freeze_memory()
-                RunningWatch(log=self._log)
+                self._watch = RunningWatch(log=self._log)
             case rpc_methods.STOP.name:
                 self.is_stopped = True
                 if self._shard is not None:
                     await self._shard.stop(rpc_methods.STOP.read_argument(argument))
+                if self._watch is not None:
+                    self._watch.stop()
             case rpc_methods.PING.name:
                 pass
             case _:

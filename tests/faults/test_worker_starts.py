@@ -49,7 +49,9 @@ def worker_process() -> int:
 def kill(pid: int) -> None:
     """Returns when it is dead; its exit code is left to who waits for it."""
     os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + PATIENCE
     while _runs(pid):
+        assert time.monotonic() < end, f"process {pid} is still there {PATIENCE} s after its SIGKILL"
         time.sleep(0.001)
 
 
@@ -160,7 +162,7 @@ def test_the_worker_process_has_the_job() -> None:
 
 
 async def test_killed_at_each_stage_of_its_own_start(tmp_path: Path) -> None:
-    """Before it is opened, between its opening and its start, and while it recovers."""
+    """Before it is opened, between its opening and its start, and the next one as soon as it is there."""
     async with opened(tmp_path, when_opening=lambda: kill(worker_process())) as service:
         kill(worker_process())
         starting = asyncio.create_task(service.start())

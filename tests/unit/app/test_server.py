@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
+import threading
+from collections.abc import Iterator
 
 import pytest
 from fastapi import FastAPI
@@ -12,6 +15,7 @@ from scheduler_service.app.server import serve
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, load_settings
+from scheduler_service.telemetry.loop_watch import THREAD
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 30
@@ -135,3 +139,49 @@ async def test_a_drain_that_fails_ends_the_api_too() -> None:
             await service.serve()
         assert (await service.reader.read()).startswith(b"HTTP/1.1 200"), "and then its connection ends"
     await service.close()
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """The collector of this process as it was: a service that has started freezes its own."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+def watches() -> set[threading.Thread]:
+    """The threads that look after a loop."""
+    return {thread for thread in threading.enumerate() if thread.name == THREAD}
+
+
+class WatchedDrain(EndlessStart):
+    """A service that starts, and notes who watches the loop while it drains."""
+
+    watched: set[threading.Thread]
+
+    async def start(self) -> None:
+        """Has started."""
+
+    async def stop(self, grace: int) -> None:
+        for watch in watches():
+            await asyncio.to_thread(watch.join, 0.2)  # one that was told to end does so at once
+        self.watched = watches()
+
+
+@pytest.mark.usefixtures("collector")
+async def test_the_loop_is_watched_until_the_drain_has_ended() -> None:
+    """What holds the loop then is named like anything else."""
+    service, before = WatchedDrain(), watches()
+
+    async def opening(loaded: Loaded, *, served: str, log: Log) -> WatchedDrain:
+        return service
+
+    async def begin(served: str) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    loaded = load_settings({"server.port": 0}, {})
+    await serve(loaded, log=lambda event, /, **keys: None, opening=opening, began=begin)
+    [watch] = service.watched - before
+    await asyncio.to_thread(watch.join, 30)
+    assert not watch.is_alive()
