@@ -124,9 +124,14 @@ def _mount(prefix: str, app: ASGIApp) -> Iterable[BaseRoute]:
 
 
 def _description(document: Callable[[], dict[str, Any]]) -> Operation:
+    written: list[bytes] = []
+
     async def show(request: ApiRequest) -> Response:
-        """The API in OpenAPI 3.1; made at the first request, since that takes a while."""
-        return Response(ENCODER.encode(await work_apart(document)), media_type="application/json")
+        """The API in OpenAPI 3.1; made at the first request, since that takes a while, and then kept."""
+        if not written:
+            body = await work_apart(lambda: ENCODER.encode(document()))
+            written[:] = [body]
+        return Response(written[0], media_type="application/json")
 
     return Operation(
         route="GET /openapi.json",

@@ -1,6 +1,8 @@
 """The description of the API says what the API does (SPEC section 10)."""
 
+import asyncio
 import re
+import threading
 from typing import Any
 
 import httpx
@@ -8,6 +10,7 @@ import jsonschema
 import pytest
 
 from scheduler_service.api.routes import OPERATIONS
+from scheduler_service.hosts.large_work import work_apart
 from tests.unit.api.world import World, definition
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +32,26 @@ async def test_every_operation_is_described(document: Any) -> None:
     }
     assert described == {one.name: (one.method, one.path) for one in OPERATIONS}
     assert len({one.name for one in OPERATIONS}) == len(OPERATIONS)
+
+
+async def test_it_is_written_once(client: httpx.AsyncClient) -> None:
+    """A later reader needs nothing of the thread for large work: it is answered while that is occupied."""
+    first = await client.get("/openapi.json")
+    release, is_occupied, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+    def occupy() -> None:
+        loop.call_soon_threadsafe(is_occupied.set)
+        release.wait()
+
+    occupied = asyncio.ensure_future(work_apart(occupy))
+    await is_occupied.wait()
+    try:
+        async with asyncio.timeout(30):
+            again = await client.get("/openapi.json")
+    finally:
+        release.set()
+        await occupied
+    assert again.content == first.content
 
 
 async def test_references_lead_somewhere(document: Any) -> None:
