@@ -6,9 +6,10 @@ from http import HTTPStatus
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from scheduler_service.api.responses import ENCODER, refuse
+from scheduler_service.app.answering_protocol import AnsweringProtocol
 from scheduler_service.telemetry.tally import Tally
 
 HEAD_BYTES = 65_536
@@ -43,14 +44,15 @@ _OF_UPGRADES = (b"connection", b"upgrade", b"http2-settings")
 _Headers = list[tuple[bytes, bytes]]
 
 
-class LimitedProtocol(HttpToolsProtocol):
+class LimitedProtocol(AnsweringProtocol):
     """One connection of a caller.
 
     A head of more than 64 KiB or 200 lines is 431, as soon as its bytes have come; what is not HTTP/1.1, or
     could be read in two ways, is 400. `malformed` counts both. After such an answer nothing is parsed any
     more: what still comes is dropped, for 5 s, so that the caller can read the answer. Trailers are dropped,
     and a wish for another protocol is ignored. The connection is cut where nothing of a body comes, or
-    nothing of an answer is read, for `stall_seconds`.
+    nothing of an answer is read, for `stall_seconds`. A caller that ends its side gets the answers to what it
+    has asked.
     """
 
     def __init__(self, *, malformed: Tally, stall_seconds: float = STALL_SECONDS, **given: Any) -> None:
@@ -93,6 +95,24 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self._unparsed += data  # each answer lets in one more read
             self.flow.pause_reading()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The caller sends nothing more (asyncio); False: nothing is to be answered, so it ends."""
+        self._has_input_end = True
+        return bool(self._unparsed) or self._end_requests()
+
+    def _end_requests(self) -> bool:
+        """The connection is to end after the last whole request; whether one is still to be answered."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return False
+        if self._is_between:
+            cycle.keep_alive = False
+            if self._current is not None:
+                self._current.message_event.set()  # whoever waits for more has all of it
+            return True
+        self._leave(cycle)  # half a request is never begun
+        return cycle is not self._current
 
     def shutdown(self) -> None:
         """Ends the connection after its answer, or at once if its request is not complete (uvicorn)."""
@@ -155,6 +175,8 @@ class LimitedProtocol(HttpToolsProtocol):
         data, self._unparsed = self._unparsed, b""
         if not self._is_over:
             self._parse(data)
+            if self._has_input_end and not self._unparsed and not self._end_requests():
+                self.transport.close()
 
     def _parse(self, data: bytes) -> None:
         """Parses piece by piece, and stops while too many requests wait for their answers."""

@@ -65,16 +65,24 @@ class OpenService(Protocol):
 class Server(uvicorn.Server):
     """Uvicorn, whose end is decided by the service and not by the signal itself.
 
-    Its listeners accept by `Acceptor`, and `connections` are limited; `malformed` counts refused requests.
+    Its listeners accept by `Acceptor`, and `connections` are limited; `malformed` counts refused requests,
+    `faults` failed ones.
     """
 
     def __init__(
-        self, config: uvicorn.Config, *, connections: Connections, exhausted: Tally, malformed: Tally
+        self,
+        config: uvicorn.Config,
+        *,
+        connections: Connections,
+        exhausted: Tally,
+        malformed: Tally,
+        faults: Tally,
     ) -> None:
         super().__init__(config)
         self._open_connections = connections
         self._exhausted = exhausted
         self._malformed = malformed
+        self._faults = faults
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accepts from `sockets`."""
@@ -82,6 +90,7 @@ class Server(uvicorn.Server):
             ApiProtocol,
             open_connections=self._open_connections,
             malformed=self._malformed,
+            faults=self._faults,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
@@ -106,6 +115,7 @@ class Server(uvicorn.Server):
         self.force_exit = True  # what hangs now is no connection
         await serving
         self._malformed.flush()
+        self._faults.flush()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -248,6 +258,7 @@ def make_server(
         connections=limited,
         exhausted=Tally("descriptors_exhausted", log=log),
         malformed=Tally("requests_malformed", log=log, line_seconds=MALFORMED_SECONDS),
+        faults=Tally("requests_failed", log=log),
     )
 
 

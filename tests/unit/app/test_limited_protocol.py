@@ -47,7 +47,11 @@ class App:
         self.headers.append(scope["headers"])
         if scope["path"] == "/later":
             await self.gate.wait()
+        if scope["path"] == "/fault":
+            raise KeyError("a fault\nof two lines")
         body = b"" if scope["path"] == "/unread" else await self._read(receive)
+        if body is not None and scope["path"] == "/waiting":
+            body = await self._read(receive)
         if body is None:
             self.gone.set()
             return
@@ -78,6 +82,7 @@ class Stage:
         self.connections: set[Any] = set()
         self.lines: list[tuple[str, dict[str, object]]] = []
         self.tally = Tally("requests_malformed", log=self.log)
+        self.faults = Tally("requests_failed", log=self.log)
 
     def log(self, event: str, /, **keys: object) -> None:
         self.lines.append((event, keys))
@@ -113,6 +118,7 @@ async def served(stall_seconds: float = 30.0) -> AsyncIterator[Stage]:
     protocol = partial(
         LimitedProtocol,
         malformed=stage.tally,
+        faults=stage.faults,
         stall_seconds=stall_seconds,
         config=config,
         server_state=state,
@@ -350,6 +356,95 @@ async def test_an_answer_that_is_not_read_ends_after_a_time() -> None:
         await stage.until(lambda: bool(stage.app.seen))
         await stage.until(lambda: not stage.connections)
         writer.close()
+
+
+async def test_an_answer_that_is_not_read_begins_no_other() -> None:
+    """Of 40 pipelined requests the second begins when the first has been read; then all are answered."""
+    count = 40
+    async with served() as stage:
+        reader, writer = await stage.connect()
+        writer.write(get("/large") * (count - 1) + LAST.replace(b"/last", b"/end"))
+        await stage.until(lambda: any(one.flow.write_paused for one in stage.connections))
+        await reader.readexactly(1_000)
+        assert stage.app.seen == ["GET /large"]
+        await reader.readexactly(32 << 20)
+        await stage.until(lambda: len(stage.app.seen) == 2)
+        writer.transport.abort()
+
+
+async def test_what_is_written_to_a_caller_that_has_gone_is_dropped() -> None:
+    """Whichever of its requests is being answered: nothing is logged, and no further one begins."""
+    async with served() as stage:
+        _, writer = await stage.connect()
+        writer.write(get("/later") * 3)
+        await stage.until(lambda: bool(stage.app.seen))
+        for connection in stage.connections:
+            connection.cut()
+        stage.app.gate.set()
+        await stage.until(lambda: not stage.connections)
+        writer.close()
+    assert stage.lines == []
+    assert stage.app.seen == ["GET /later"]
+
+
+async def test_a_fault_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with served() as stage:
+        answer = await stage.exchange(get("/fault"))
+    assert statuses(answer) == [500]
+    ((event, keys),) = stage.lines
+    assert (event, keys["failed"]) == ("requests_failed", 1)
+    assert str(keys["error"]).startswith("KeyError")
+    assert "test_limited_protocol.py" in str(keys["where"])
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("before", [0, 2, 40])
+async def test_a_caller_that_ends_its_side_gets_its_answers(before: int) -> None:
+    """All of them, whenever they come, and then the end."""
+    posted = b"POST /echo HTTP/1.1\r\n" + HOST + b"Content-Length: 4\r\n\r\nbody"
+    async with served() as stage:
+        reader, writer = await stage.connect()
+        writer.write(get("/later") * before + posted)
+        writer.write_eof()
+        await stage.until(lambda: bool(stage.app.seen))
+        stage.app.gate.set()
+        answer = await read_all(reader)
+        writer.close()
+    assert statuses(answer) == [200] * (before + 1)
+    assert answer.endswith(b"POST /echo body")
+
+
+@pytest.mark.parametrize(
+    "half", [b"", b"GET / HT", b"POST /half HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1"]
+)
+async def test_half_a_request_of_one_that_ends_its_side_is_dropped(half: bytes) -> None:
+    """Alone it ends the connection at once; after whole ones it is never begun."""
+    async with served() as stage:
+        answers = []
+        for whole in (b"", get("/later")):
+            reader, writer = await stage.connect()
+            writer.write(whole + half)
+            writer.write_eof()
+            if whole:
+                await stage.until(lambda: "GET /later" in stage.app.seen)
+                stage.app.gate.set()
+            answers.append(statuses(await read_all(reader)))
+            writer.close()
+    assert answers == [[], [200]]
+    assert stage.lines == []
+
+
+async def test_a_caller_that_ends_its_side_while_it_is_to_wait_has_gone() -> None:
+    """For one that waits for a disconnect, as a claim does: it cannot be told from one that has closed."""
+    async with served() as stage:
+        reader, writer = await stage.connect()
+        writer.write(get("/waiting"))
+        await stage.until(lambda: bool(stage.app.seen))
+        writer.write_eof()
+        await stage.app.gone.wait()
+        assert await read_all(reader) == b""
+        writer.close()
+    assert stage.lines == []
 
 
 async def test_refusals_are_summed_up_in_the_log() -> None:

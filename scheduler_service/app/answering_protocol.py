@@ -1,0 +1,123 @@
+"""HTTP/1.1 towards callers: one answer at a time, to a caller that reads it; a fault is a line of the log."""
+
+import traceback
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from scheduler_service.telemetry.tally import Tally
+
+LONGEST_FAULT = 300
+"""Characters of the text of a fault in the log."""
+
+FRAMES = 6
+"""Of a fault's traceback, the innermost."""
+
+
+class AnsweringProtocol(HttpToolsProtocol):
+    """One connection whose requests are answered one after the other.
+
+    A pipelined request is begun when the answer before it has been read, up to what the transport buffers.
+    What is written after the caller has gone is dropped without a word. `faults` counts what the application
+    raises; the caller gets 500 where no answer has begun, or else the connection ends.
+    """
+
+    def __init__(self, *, faults: Tally, **given: Any) -> None:
+        super().__init__(**given)
+        self._faults = faults
+        self._current: RequestResponseCycle | None = None
+        self._held: Any = None
+        self._has_input_end = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed (asyncio)."""
+        self._held = None
+        if self._current is not None:  # uvicorn tells the last one alone
+            self._leave(self._current)
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        """The caller has read (asyncio)."""
+        super().resume_writing()
+        if self._held is not None:
+            app, self._held = self._held, None
+            self._start_asgi_task(self._current, app)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """Begins an answer (uvicorn), or keeps it until the one before is read."""
+        self._current = cycle
+        if cycle.disconnected:
+            self.transport.close()
+        elif self.flow.write_paused:
+            self._held = app
+            self.flow.pause_reading()
+        else:
+            task = self.loop.create_task(self._answer(cycle, app))
+            task.add_done_callback(self.tasks.discard)
+            self.tasks.add(task)
+
+    async def _answer(self, cycle: RequestResponseCycle, app: Any) -> None:
+        try:
+            await app(cycle.scope, self._receiver(cycle), cycle.send)
+            if not (cycle.response_complete or cycle.disconnected or self.transport.is_closing()):
+                await self._end_without_answer(cycle)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next request is answered
+            if self.transport.is_closing():
+                self._leave(cycle)  # uvloop raises for what is written then
+                return
+            text = f"{type(error).__name__}: {error}"
+            self._faults.count("failed", error=text[:LONGEST_FAULT], where=_place(error))
+            await self._end_with_fault(cycle)
+        finally:
+            cycle.on_response = _do_nothing  # which ends the cycle of references
+
+    async def _end_without_answer(self, cycle: RequestResponseCycle) -> None:
+        """A caller that sends nothing more was taken for one that has gone; else it is a fault."""
+        if self._has_input_end and not cycle.response_started:
+            self.transport.close()
+            return
+        self._faults.count(
+            "failed", error="a request has no whole answer", where=str(cycle.scope["path"])[:200]
+        )
+        await self._end_with_fault(cycle)
+
+    async def _end_with_fault(self, cycle: RequestResponseCycle) -> None:
+        if cycle.response_started:
+            self.transport.close()
+            return
+        await cycle.send_500_response()
+
+    def _receiver(self, cycle: RequestResponseCycle) -> Any:
+        """`receive` of ASGI, for which one that has sent all and ended its side is gone while it waits."""
+        has_all = False
+
+        async def receive() -> Any:
+            nonlocal has_all
+            if has_all and self._has_input_end:
+                return {"type": "http.disconnect"}
+            message: Any = await cycle.receive()
+            if has_all and self._has_input_end:
+                return {"type": "http.disconnect"}
+            has_all = not message.get("more_body", False)
+            return message
+
+        return receive
+
+    @staticmethod
+    def _leave(cycle: RequestResponseCycle) -> None:
+        """Tells the application that the caller of `cycle` has gone."""
+        if not cycle.response_complete:
+            cycle.disconnected = True
+        cycle.message_event.set()
+
+
+def _place(error: Exception) -> str:
+    """Where it was raised: the innermost frames, the last one first."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    return " < ".join(
+        f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in reversed(frames)
+    )
+
+
+def _do_nothing() -> None:
+    pass
