@@ -1,11 +1,11 @@
 """`client.deliveries`: notifications, on their way and in the outbox (SPEC sections 7, 10)."""
 
 from collections.abc import AsyncIterator
-from urllib.parse import quote
 
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.jobs import new_key
 from client_sdk.client.paging import PAGE, iterate
+from client_sdk.client.paths import quote_name
 from client_sdk.models import answers
 
 SomeDelivery = str | answers.DeliveryLine
@@ -38,8 +38,8 @@ class Deliveries:
         return await self._post(delivery, "dismiss")
 
     async def _post(self, delivery: SomeDelivery, what: str) -> answers.DeliveryRef:
-        name = delivery if isinstance(delivery, str) else delivery.delivery_id
-        path = f"/deliveries/{quote(name, safe='')}/{what}"
+        name = delivery.delivery_id if isinstance(delivery, answers.DeliveryLine) else delivery
+        path = f"/deliveries/{quote_name('delivery', name)}/{what}"
         headers = {"Idempotency-Key": new_key()}
         envelope = await self._connection.send("POST", path, body={}, headers=headers)
         return parse(answers.DeliveryRef, envelope.data)

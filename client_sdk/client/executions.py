@@ -4,11 +4,11 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
 
 from client_sdk.client.connection import Answer, Connection, parse
 from client_sdk.client.jobs import new_key, write_moment
 from client_sdk.client.paging import PAGE, iterate
+from client_sdk.client.paths import quote_name
 from client_sdk.errors import Absent, WaitTimedOut
 from client_sdk.models import answers
 
@@ -116,8 +116,9 @@ class Executions:
 
 
 def _id_of(execution: SomeExecution) -> str:
-    return execution if isinstance(execution, str) else execution.execution_id
+    known = answers.Triggered | answers.Execution
+    return execution.execution_id if isinstance(execution, known) else execution
 
 
 def _path(execution: SomeExecution) -> str:
-    return f"/executions/{quote(_id_of(execution), safe='')}"
+    return f"/executions/{quote_name('execution', _id_of(execution))}"

@@ -4,11 +4,11 @@ import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
-from urllib.parse import quote
 
 from client_sdk.client.answering import Envelope
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.paging import PAGE, iterate
+from client_sdk.client.paths import quote_name
 from client_sdk.models import JobDefinition, answers
 from client_sdk.models.services import check_name
 
@@ -47,7 +47,7 @@ class Jobs:
         if not name:
             raise ValueError("the definition has no jobId: write one, or give job_id")
         headers = {"Idempotency-Key": write_key(idempotency_key), **self._owner}
-        return _posted(await self._connection.send("POST", _path(str(name)), body=body, headers=headers))
+        return _posted(await self._connection.send("POST", _path(name), body=body, headers=headers))
 
     async def create_many(
         self, definitions: Sequence[Definition], *, on_existing: Literal["update"] | None = None
@@ -120,7 +120,7 @@ class Jobs:
             "POST",
             f"{_path(job_id)}/trigger",
             query={"delaySeconds": delay_seconds, "at": write_moment(at), "reset": reset},
-            body=dict(params or {}),
+            body=_write_params(params),
             headers={"Idempotency-Key": write_key(idempotency_key)},
         )
         return parse(answers.Triggered, envelope.data)
@@ -196,6 +196,14 @@ def write_key(given: str | None) -> str:
     return given
 
 
+def _write_params(params: object) -> dict[str, Any]:
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping):
+        raise TypeError(f"params is of type {type(params).__name__}: give a mapping, as its JSON object is")
+    return dict(params)
+
+
 def new_key() -> str:
     """A new, unique Idempotency-Key."""
     return uuid.uuid4().hex
@@ -229,4 +237,4 @@ def write_moment(moment: datetime | None) -> str | None:
 
 
 def _path(job_id: str) -> str:
-    return f"/jobs/{quote(job_id, safe=':')}"
+    return f"/jobs/{quote_name('job', job_id)}"

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.paging import PAGE, iterate
+from client_sdk.client.paths import quote_name
 from client_sdk.client.retrying import Patience, Repeat
 from client_sdk.client.services import write_wire
 from client_sdk.models import Claim, Completion, Renewal, answers
@@ -68,7 +69,7 @@ class Queues:
 
 
 def _queue(name: str) -> str:
-    return f"/queues/{quote(name, safe='')}"
+    return f"/queues/{quote_name('queue', name)}"
 
 
 def _lease(lease: str) -> str:

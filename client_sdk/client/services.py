@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.paging import PAGE, iterate
+from client_sdk.client.paths import quote_name
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, WireModel, answers
 
 
@@ -31,17 +31,17 @@ class Services:
         self, name: str, declaration: ServiceDeclaration | Mapping[str, Any], *, force: bool | None = None
     ) -> RegisteredService:
         """Registers the service with its declared jobs; `force` applies the declaration at once."""
-        path, body = f"/services/{_quote(name)}", write_wire(declaration)
+        path, body = _service(name), write_wire(declaration)
         envelope = await self._connection.send("PUT", path, query={"force": force}, body=body)
         return parse(RegisteredService, {**envelope.data, "warnings": envelope.warnings})
 
     async def get(self, name: str) -> answers.Service:
         """The service, its declared jobs and its instances."""
-        return await self._connection.read(answers.Service, f"/services/{_quote(name)}")
+        return await self._connection.read(answers.Service, _service(name))
 
     async def remove(self, name: str) -> None:
         """Removes the service; its jobs are destroyed after its grace period."""
-        await self._connection.send("DELETE", f"/services/{_quote(name)}")
+        await self._connection.send("DELETE", _service(name))
 
     def list(self, *, page: int = PAGE) -> AsyncIterator[answers.ServiceLine]:
         """All services."""
@@ -49,7 +49,7 @@ class Services:
 
     def drift(self, name: str, *, page: int = PAGE) -> AsyncIterator[answers.Drift]:
         """The jobs that differ from their declaration, and how."""
-        return iterate(self._connection, answers.Drift, f"/services/{_quote(name)}/drift", page=page)
+        return iterate(self._connection, answers.Drift, f"{_service(name)}/drift", page=page)
 
     async def register(
         self, name: str, instance_id: str, registration: InstanceRegistration | Mapping[str, Any]
@@ -79,8 +79,8 @@ def write_wire(value: WireModel | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _instance(name: str, instance_id: str) -> str:
-    return f"/services/{_quote(name)}/instances/{_quote(instance_id)}"
+    return f"{_service(name)}/instances/{quote_name('instance', instance_id)}"
 
 
-def _quote(text: str) -> str:
-    return quote(text, safe=":")
+def _service(name: str) -> str:
+    return f"/services/{quote_name('service', name)}"

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from client_sdk import names
 from client_sdk.models.fields import (
     LARGEST,
     Address,
@@ -18,7 +19,7 @@ from client_sdk.models.fields import (
 )
 from client_sdk.models.step import Route
 
-SERVICE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+SERVICE_NAME = names.SERVICE_NAME
 
 _NAME = re.compile(SERVICE_NAME[1:-1])
 _FORM_OF_NAME = "use 1 to 128 of letters, digits, '.', '_' and '-', the first a letter or digit"

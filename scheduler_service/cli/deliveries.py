@@ -1,13 +1,12 @@
 """`punctual deliveries …`: notifications on their way and in the outbox."""
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.execution_page import last_try, reference_by_id
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, quote_argument
 from scheduler_service.cli.output import Column, Format, at, note, show_page
 
 app = typer.Typer(no_args_is_help=True, help="List notifications, send them again, or give them up.")
@@ -72,4 +71,4 @@ def dismiss(delivery_id: DeliveryId, url: Url = None, key: Key = None) -> None:
 
 def path_of(delivery_id: str) -> str:
     """The path of a delivery."""
-    return f"/deliveries/{quote(delivery_id, safe='')}"
+    return f"/deliveries/{quote_argument('delivery', 'DELIVERY_ID', delivery_id)}"

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
@@ -23,6 +22,7 @@ from scheduler_service.cli.options import (
     Until,
     Url,
     Wait,
+    quote_argument,
     read_ago,
     read_pairs,
 )
@@ -253,7 +253,7 @@ def _explain_absent(connection: ApiConnection, given: str) -> str:
 
 def path_of(connection: ApiConnection, given: str) -> str:
     """The path of an execution. Raises CommandError."""
-    return f"/executions/{quote(find_id(connection, given), safe='')}"
+    return f"/executions/{quote_argument('execution', 'EXECUTION', find_id(connection, given))}"
 
 
 def _poll(connection: ApiConnection, execution_id: str) -> Iterator[dict[str, Any] | None]:

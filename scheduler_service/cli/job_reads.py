@@ -1,13 +1,22 @@
 """The commands of `punctual jobs` that show jobs, their firings, revisions and retries."""
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.job_page import show_job
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Since, Until, Url, read_ago
+from scheduler_service.cli.options import (
+    Cursor,
+    Key,
+    Limit,
+    Output,
+    Since,
+    Until,
+    Url,
+    quote_argument,
+    read_ago,
+)
 from scheduler_service.cli.output import (
     Column,
     Format,
@@ -184,7 +193,7 @@ def show_coming(preview: dict[str, Any], output: Format) -> None:
 
 def path_of(job_id: str) -> str:
     """The path of a job."""
-    return f"/jobs/{quote(job_id, safe=':')}"
+    return f"/jobs/{quote_argument('job', 'JOB_ID', job_id)}"
 
 
 def _number_in(execution_id: str | None) -> str | None:

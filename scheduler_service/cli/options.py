@@ -85,6 +85,17 @@ def _moment_away(given: str | None, direction: int) -> str | None:
         raise CommandError(f"{given!r} leads out of the calendar; give a shorter one", Exit.USAGE) from error
 
 
+def quote_argument(kind: str, argument: str, given: str) -> str:
+    """A name from the command line as a segment of a path. Raises CommandError for what nothing can have."""
+    from client_sdk.client.paths import quote_name
+
+    try:
+        return quote_name(kind, given)
+    except ValueError as error:
+        _, _, reason = str(error).partition(" ")
+        raise CommandError(f"{argument} {reason}", Exit.USAGE) from error
+
+
 def read_pairs(pairs: list[str]) -> dict[str, Any]:
     """`name=value` pairs as an object; a value that is valid JSON is read as JSON."""
     found: dict[str, Any] = {}
@@ -92,6 +103,8 @@ def read_pairs(pairs: list[str]) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise CommandError(f"{pair!r} is not NAME=VALUE", Exit.USAGE)
+        if name in found:
+            raise CommandError(f"NAME {name!r} is given twice; give each parameter once", Exit.USAGE)
         try:
             found[name] = json.loads(value)
         except ValueError:

@@ -1,13 +1,12 @@
 """`punctual queues …`: what waits in pull queues, and who holds what."""
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from scheduler_service.cli.connection import connect
 from scheduler_service.cli.execution_page import reference_by_id
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url
+from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, quote_argument
 from scheduler_service.cli.output import Column, Format, at, moment_text, show, show_fields, show_page
 
 app = typer.Typer(no_args_is_help=True, help="What waits in pull queues, and who holds what.")
@@ -53,7 +52,9 @@ def get_queue(
 
     Example: punctual queues get images
     """
-    queue = connect(url, key).get(f"/queues/{quote(name, safe='')}", limit=limit, cursor=cursor)
+    queue = connect(url, key).get(
+        f"/queues/{quote_argument('queue', 'NAME', name)}", limit=limit, cursor=cursor
+    )
     if output is not Format.TABLE:
         show(queue, output)
         return

@@ -1,7 +1,6 @@
 """`punctual services …`: register, read and compare what services declare."""
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
@@ -10,7 +9,17 @@ from scheduler_service.cli.connection import ApiConnection, connect
 from scheduler_service.cli.declarations import point_to_timers, read_declaration
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import check_success, wait_for
-from scheduler_service.cli.options import Cursor, Key, Limit, Output, Source, Timeout, Url, Wait
+from scheduler_service.cli.options import (
+    Cursor,
+    Key,
+    Limit,
+    Output,
+    Source,
+    Timeout,
+    Url,
+    Wait,
+    quote_argument,
+)
 from scheduler_service.cli.output import (
     Column,
     Format,
@@ -169,4 +178,4 @@ def _complete(connection: ApiConnection, name: str, given: Any) -> dict[str, Any
 
 def path_of(name: str) -> str:
     """The path of a service."""
-    return f"/services/{quote(name, safe='')}"
+    return f"/services/{quote_argument('service', 'NAME', name)}"

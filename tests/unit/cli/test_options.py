@@ -60,3 +60,31 @@ def test_a_moment_may_be_a_duration_away() -> None:
 def test_parameters_are_json_or_text() -> None:
     """A value that is valid JSON is sent as JSON (16)."""
     assert read_pairs(["a=3", "b=x y", "c=[1]", "d="]) == {"a": 3, "b": "x y", "c": [1], "d": ""}
+
+
+def test_a_parameter_that_is_given_twice_is_refused() -> None:
+    """Which of the two is meant is not to be guessed (16)."""
+    with pytest.raises(CommandError, match="NAME 'a' is given twice") as caught:
+        read_pairs(["a=1", "b=1", "a=2"])
+    assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("jobs", "get", ""), "JOB_ID '' is no id of a job; use 1 to 128 of letters"),
+        (("jobs", "get", "../settings"), "JOB_ID '../settings' is no id of a job; use 1 to 128 of letters"),
+        (("jobs", "trigger", "a/b"), "JOB_ID 'a/b' is no id of a job; use 1 to 128 of letters"),
+        (("executions", "get", ".."), "EXECUTION '..' is no id of an execution; use the id"),
+        (("deliveries", "resend", ""), "DELIVERY_ID '' is no id of a delivery; use the id"),
+        (("queues", "get", "a/b"), "NAME 'a/b' is no name of a queue; use 1 to 128 of letters"),
+        (("services", "get", "."), "NAME '.' is no name of a service; use 1 to 128 of letters"),
+    ],
+)
+def test_a_name_that_nothing_can_have_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], text: str
+) -> None:
+    """Exit code 2, before anything is sent: no service is at the address (16)."""
+    code, out, err = ended(capsys, *arguments, "--url", "http://127.0.0.1:1")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"punctual: {text}")
