@@ -13,7 +13,7 @@ _BEFORE = rf"[?&;]|%{_DEEPER}(?:3F|26|3B)|u00(?:3f|26|3b)"
 _EQUALS = rf"=|%{_DEEPER}3D|\\{{1,8}}u003d|&\#(?:61|x3d);"
 # A token of ours (an HMAC in hex) ends where it ends, any other value where the parameter does.
 _VALUE = r"(?:[0-9a-f]{64}(?![0-9a-z])|[^&\"'\s<>#%\\]+)"
-_PATTERN = f"(?i)((?:{_BEFORE})token(?:{_EQUALS})){_VALUE}"
+_PATTERN = f"(?i)((?:{_BEFORE})(?-i:[tT]oken|TOKEN)(?:{_EQUALS})){_VALUE}"
 _TEXT = re.compile(_PATTERN)
 _BYTES = re.compile(_PATTERN.encode())
 

@@ -1,6 +1,7 @@
 """Tokens of feedback URLs are found wherever a URL can stand."""
 
 import html
+import itertools
 import json
 from urllib.parse import quote
 
@@ -45,3 +46,11 @@ def test_what_has_none_is_itself(text: str) -> None:
     assert mask_tokens(text) is text
     body = text.encode()
     assert mask_tokens_in(body) is body
+
+
+@pytest.mark.parametrize("letters", list(itertools.product(*zip("token", "TOKEN", strict=True))))
+def test_what_is_a_token_is_so_in_any_text(letters: tuple[str, ...]) -> None:
+    """Whatever else is in the text: the quick look misses nothing that is masked."""
+    text = f"?{''.join(letters)}={TOKEN}"
+    assert (mask_tokens(text) == text) == (mask_tokens(f"oken {text}") == f"oken {text}")
+    assert mask_tokens_in(text.encode()) == mask_tokens(text).encode()
