@@ -75,4 +75,4 @@ async def test_it_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path) -
         texts += [shown(service, "executions", "log", "path#1"), Path(service.run.order.log).read_text()]
         for text in texts:
             assert TOKEN.findall(text) == []
-        assert "token%3D***" in texts[3] + texts[5]
+        assert any("token%3D***" in text for text in texts)

@@ -69,10 +69,11 @@ def test_a_pipe_is_read_to_its_end(capsys: pytest.CaptureFixture[str], tmp_path:
     """As `lint <(command)` gives one."""
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=('{"jobId": 1}',))
+    writer = threading.Thread(target=pipe.write_text, args=('{"jobId": 1}',), daemon=True)
     writer.start()
     check(capsys, "lint", str(pipe))
-    writer.join()
+    writer.join(timeout=30)
+    assert not writer.is_alive()
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "endless", "deep", "binary", "path"])
