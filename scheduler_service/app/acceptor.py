@@ -1,6 +1,7 @@
 """Accepts the connections of a listening socket, and goes on where there is no descriptor for one."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
 
@@ -13,12 +14,16 @@ MOST_AT_ONCE = 32
 
 PAUSE_SECONDS = 0.05
 
+# Faults of the listening socket itself: it stays readable, and the next accept fails in the same way.
+LISTENER_FAULTS = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
+
 
 class Acceptor:
     """Hands each connection of `listener` to a protocol of `make_protocol`, until `close`.
 
     Where there is no descriptor, the server of uvloop accepts what waits and drops it without a word. Here it
-    goes on waiting, the oldest connection without a request gives way, and accepting goes on 50 ms later.
+    goes on waiting, the oldest connection without a request gives way, and accepting goes on 50 ms later, as
+    after a fault of the listening socket itself.
     """
 
     def __init__(
@@ -67,18 +72,20 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if not is_exhausted(error):
-                    return  # the fault of one connection, which is gone with it (accept(2))
-                self._wait(error)
-                return
+                if is_exhausted(error):
+                    self._exhausted.count("accept", error=error.strerror)
+                    self._connections.shed("noDescriptor")
+                    self._wait()
+                elif error.errno in LISTENER_FAULTS:
+                    self._exhausted.count("listener", error=error.strerror)
+                    self._wait()
+                return  # else it is the fault of one connection, which is gone with it (accept(2))
             accepted.setblocking(False)
             attaching = self._loop.create_task(self._attach(accepted))
             self._attaching.add(attaching)
             attaching.add_done_callback(self._attaching.discard)
 
-    def _wait(self, error: OSError) -> None:
-        self._exhausted.count("accept", error=error.strerror)
-        self._connections.shed("noDescriptor")
+    def _wait(self) -> None:
         self._loop.remove_reader(self._listener.fileno())
         self._pause = self._loop.call_later(PAUSE_SECONDS, self._resume)
 

@@ -7,9 +7,6 @@ from typing import Protocol
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Tally
 
-# The time in which the head of a request mostly comes once its connection is open.
-ARRIVING_SECONDS = 1.0
-
 
 class Connection(Protocol):
     """A connection of a caller."""
@@ -21,10 +18,11 @@ class Connection(Protocol):
 class Connections:
     """The open connections of one listener, `most` at the same time.
 
-    Beyond `most` the oldest one without a request is cut: first one that has sent no whole head for a second,
-    then one that waits for its next request. So a caller gets in, however many others say nothing; only where
-    `most` requests are being answered a further connection is refused. One whose head is not complete within
-    `head_seconds` is cut; after a request it has `idle_seconds` more. `clock` returns seconds.
+    Beyond `most` one without a request is cut: the oldest that has sent no whole head yet, and only where
+    there is none, the one that waits for its next request for longest. So a caller gets in, however many
+    others say nothing, and these end no caller that has asked; only where `most` requests are being answered
+    a further connection is refused. One whose head is not complete within `head_seconds` is cut; after a
+    request it has `idle_seconds` more. `clock` returns seconds.
     """
 
     def __init__(
@@ -74,11 +72,9 @@ class Connections:
         self._idle.pop(connection, None)
 
     def shed(self, reason: str) -> bool:
-        """Cuts the oldest connection without a request; False: there is none."""
-        silent_since = next(iter(self._silent.values()), None)
-        is_slow = silent_since is not None and self._now() - silent_since >= ARRIVING_SECONDS
-        # The head of a new one is on its way: two callers that come together do not end each other.
-        waiting = self._silent if is_slow or not self._idle else self._idle
+        """Cuts the oldest silent connection, else the one that is idle for longest; False: there is none."""
+        # However new: else a flood of silent ones would end the callers that ask again and again.
+        waiting = self._silent or self._idle
         if not waiting:
             return False
         self._cut(waiting, next(iter(waiting)), reason)

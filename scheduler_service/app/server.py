@@ -116,6 +116,7 @@ class Server(uvicorn.Server):
         await serving
         self._malformed.flush()
         self._faults.flush()
+        self._exhausted.flush()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

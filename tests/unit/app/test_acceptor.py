@@ -43,7 +43,9 @@ class Silent:
         self.is_cut = True
 
 
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPROTO])
+@pytest.mark.parametrize(
+    "number", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPROTO, errno.EBADF, errno.EINVAL]
+)
 async def test_accepting_goes_on(number: int) -> None:
     """The connection waits in the listener's queue; the oldest silent one gives way where that may help."""
     lines: list[str] = []
@@ -79,5 +81,7 @@ async def test_accepting_goes_on(number: int) -> None:
             await acceptor.wait_closed()
     is_short = number in (errno.EMFILE, errno.ENFILE)
     assert silent.is_cut is is_short
-    assert exhausted.counts == ({"accept": 2} if is_short else {})
-    assert sorted(set(lines)) == (["connections_closed", "descriptors_exhausted"] if is_short else [])
+    is_broken = number in (errno.EBADF, errno.EINVAL)
+    assert exhausted.counts == ({"accept": 2} if is_short else {"listener": 2} if is_broken else {})
+    assert ("connections_closed" in lines) is is_short
+    assert ("descriptors_exhausted" in lines) is (is_short or is_broken)

@@ -74,16 +74,15 @@ async def test_one_that_waits_for_its_next_request_gives_way_after_the_silent_on
     assert known.is_cut
 
 
-async def test_callers_that_come_together_do_not_end_each_other() -> None:
-    """The head of one that came within the last second is on its way."""
+async def test_a_flood_of_silent_ones_ends_no_caller_that_has_asked() -> None:
+    """However many come within a second, they end each other."""
     bench = Bench()
     known = bench.admitted()
     bench.connections.begin(known)
     bench.connections.finish(known)
-    bench.admitted()
-    bench.seconds = 0.9
-    new = bench.admitted()
-    assert (known.is_cut, new.is_cut) == (True, False)
+    strangers = [bench.admitted() for _ in range(20)]
+    assert not known.is_cut
+    assert [one.is_cut for one in strangers] == [True] * 19 + [False]
 
 
 async def test_requests_are_not_disturbed() -> None:
