@@ -9,7 +9,8 @@ LONGEST_SHOWN = 140
 _OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 _OF_NAME = "use 1 to 128 of letters, digits, '.', '_' and '-', the first a letter or digit"
 _OF_GIVEN = "use the id that the scheduler gave"
-_GIVEN_ID = r"^(?!\.{1,2}$)[!-~]{1,256}$"
+_GIVEN_ID = r"^(?!\.{1,2}$)[!\"$&-.0->@-~]{1,256}$"
+"""Printable ASCII without what ends or changes a segment: `/`, `?`, `#` and `%`."""
 
 FORMS = {
     "job": ("job_id", JOB_ID, _OF_ID),

@@ -30,7 +30,7 @@ CALLS: dict[str, Callable[[Line, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a\n", "é", "x" * 257])
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a\n", "é", "x" * 257, "../a", "a%2fb", "a?b#"])
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_name_that_nothing_can_have_is_refused_at_once(call: str, name: str) -> None:
     """With the argument, its value and the form; nothing is sent."""
