@@ -32,6 +32,16 @@ class ApiProtocol(LimitedProtocol):
         self._open_connections.forget(self)
         super().connection_lost(exc)
 
+    def pause_writing(self) -> None:
+        """More is to be sent than the caller reads (asyncio)."""
+        super().pause_writing()
+        self._open_connections.block(self)
+
+    def resume_writing(self) -> None:
+        """The caller has read (asyncio)."""
+        self._open_connections.unblock(self)
+        super().resume_writing()
+
     def on_headers_complete(self) -> None:
         """The head of a request is complete (httptools)."""
         self._open_connections.begin(self)

@@ -7,6 +7,9 @@ from typing import Protocol
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Tally
 
+UNREAD_SECONDS = 1.0
+"""So long an answer may wait to be read before its connection gives way to a new one."""
+
 
 class Connection(Protocol):
     """A connection of a caller."""
@@ -18,11 +21,11 @@ class Connection(Protocol):
 class Connections:
     """The open connections of one listener, `most` at the same time.
 
-    Beyond `most` one without a request is cut: the oldest that has sent no whole head yet, and only where
-    there is none, the one that waits for its next request for longest. So a caller gets in, however many
-    others say nothing, and these end no caller that has asked; only where `most` requests are being answered
-    a further connection is refused. One whose head is not complete within `head_seconds` is cut; after a
-    request it has `idle_seconds` more. `clock` returns seconds.
+    Beyond `most` one gives way: the oldest that has sent no whole head yet, then one whose answer is not read
+    for a second, then the one that waits for its next request for longest. So a caller gets in, however many
+    others say or read nothing, and these end no caller that has asked; only where `most` requests are being
+    answered a further connection is refused. One whose head is not complete within `head_seconds` is cut;
+    after a request it has `idle_seconds` more. `clock` returns seconds.
     """
 
     def __init__(
@@ -40,9 +43,10 @@ class Connections:
         self._head_seconds = head_seconds
         self._again_seconds = idle_seconds + head_seconds
         self._clock = clock
-        # Both by the moment at which the wait began, the longest first.
+        # All by the moment at which the wait began, the longest first.
         self._silent: dict[Connection, float] = {}
         self._idle: dict[Connection, float] = {}
+        self._unread: dict[Connection, float] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     def admit(self, connection: Connection) -> bool:
@@ -65,20 +69,33 @@ class Connections:
         self._idle[connection] = self._now()
         self._schedule()
 
+    def block(self, connection: Connection) -> None:
+        """Notes that more of its answer waits than is buffered: the caller does not read."""
+        self._unread.setdefault(connection, self._now())
+
+    def unblock(self, connection: Connection) -> None:
+        """Notes that the caller has read."""
+        self._unread.pop(connection, None)
+
     def forget(self, connection: Connection) -> None:
         """Notes that it is closed."""
         self.count -= 1
         self._silent.pop(connection, None)
         self._idle.pop(connection, None)
+        self._unread.pop(connection, None)
 
     def shed(self, reason: str) -> bool:
-        """Cuts the oldest silent connection, else the one that is idle for longest; False: there is none."""
+        """Cuts the oldest silent connection, else one that does not read, else an idle one; False: none."""
         # However new: else a flood of silent ones would end the callers that ask again and again.
-        waiting = self._silent or self._idle
+        waiting = self._silent or (self._unread if self._has_unread() else self._idle)
         if not waiting:
             return False
         self._cut(waiting, next(iter(waiting)), reason)
         return True
+
+    def _has_unread(self) -> bool:
+        since = next(iter(self._unread.values()), None)
+        return since is not None and self._now() - since >= UNREAD_SECONDS
 
     def sweep(self) -> None:
         """Cuts those whose time is up."""
@@ -102,6 +119,8 @@ class Connections:
 
     def _cut(self, waiting: dict[Connection, float], connection: Connection, reason: str) -> None:
         del waiting[connection]
+        self._idle.pop(connection, None)
+        self._unread.pop(connection, None)
         self.events.count(reason, limit=self.most)
         connection.cut()
 

@@ -1,6 +1,7 @@
 """The limit of connections and the time of a head, as callers see them."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -36,8 +37,10 @@ class Front:
         if scope["path"] == "/held":
             self.held.set()
             await self.release.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"ok"})
+        body = b"ok" if scope["path"] != "/large" else b"x" * (32 << 20)
+        length = (b"content-length", b"%d" % len(body))
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": body})
 
     async def connect(self, data: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection that has said `data`."""
@@ -129,3 +132,18 @@ async def test_requests_that_come_together_are_answered_together() -> None:
         assert await status(reader) == 200
         for one in (writer, other):
             one.close()
+
+
+async def test_answers_that_nobody_reads_keep_nobody_out() -> None:
+    """However many are asked for on each connection: a new caller is refused for a second at most."""
+    async with serving(connections=3) as front:
+        deaf = [await front.connect(GET.replace(b"/ ", b"/large ") * 40) for _ in range(3)]
+        found = 0
+        while found != 200:
+            asking, asked = await front.connect(GET)
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                found = await status(asking)
+            asked.close()
+            await asyncio.sleep(0.01)
+        for _, one in deaf:
+            one.transport.abort()

@@ -101,6 +101,24 @@ async def test_requests_are_not_disturbed() -> None:
     assert busy[0].is_cut
 
 
+async def test_an_answer_that_is_not_read_gives_way_after_a_second() -> None:
+    """Before a new caller is refused, and before one that waits for its next request; not if it is read."""
+    bench = Bench()
+    read, unread = bench.admitted(), bench.admitted()
+    for one in (read, unread):
+        bench.connections.begin(one)
+        bench.connections.block(one)
+    bench.connections.unblock(read)
+    bench.seconds = 0.9
+    refused, is_admitted = bench.come()
+    assert not is_admitted
+    bench.connections.forget(refused)
+    bench.connections.finish(read)
+    bench.seconds = 1
+    bench.admitted()
+    assert (read.is_cut, unread.is_cut) == (False, True)
+
+
 async def test_a_head_has_its_time() -> None:
     """10 s for the first one, counted from the connection; idle time more for each further one."""
     bench = Bench(most=9)
