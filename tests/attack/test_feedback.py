@@ -42,3 +42,17 @@ async def test_reports_without_a_token(fleet: Fleet, tmp_path: Path, workers: in
         assert service.peak_memory() < 300
     # The connection may end before all of a body has left: then the answer may be lost with it.
     assert set().union(*found) <= {403, 404, 0}
+
+
+@pytest.mark.parametrize(("job", "status"), [(JOB, 403), ("none", 404)])
+async def test_a_wrong_token_is_answered_before_the_body(
+    fleet: Fleet, tmp_path: Path, job: str, status: int
+) -> None:
+    """Of the 1 MiB that the head announces no byte has left."""
+    async with (
+        open_service(fleet, tmp_path / "data") as service,
+        open_bystander(service),
+        open_client(service.url) as client,
+    ):
+        await client.say(post(f"/jobs/{job}/feedback/1?token=x", b"", length=1 << 20))
+        assert (await client.answer())[0] == status

@@ -61,6 +61,17 @@ async def test_heads_without_an_end(fleet: Fleet, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nX: ", b"GET /"], ids=["a value", "a URL"])
+async def test_a_head_beyond_the_limit_is_answered(fleet: Fleet, tmp_path: Path, start: bytes) -> None:
+    """431, to a caller that stops a little behind the limit and reads."""
+    async with (
+        open_service(fleet, tmp_path / "data", settings=KEY) as service,
+        open_client(service.url) as client,
+    ):
+        await client.say(start + b"x" * 66_000)
+        assert (await client.answer())[0] == 431
+
+
 async def test_the_log_is_not_filled_by_strangers(fleet: Fleet, tmp_path: Path) -> None:
     """Hundreds of requests that are none: one line at once, the others as a count."""
     async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
