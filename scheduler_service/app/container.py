@@ -24,6 +24,7 @@ from scheduler_service.app.sharding import worker_configs
 from scheduler_service.app.store_opening import StoreWatch
 from scheduler_service.app.surroundings import Compiler
 from scheduler_service.app.system_jobs import NAMES
+from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
@@ -43,7 +44,6 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import OpenStore
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Loaded
-from scheduler_service.telemetry.decorators import PortDecorators
 from scheduler_service.transport.sender import HttpSender
 
 
@@ -60,7 +60,7 @@ class ContainerBase(msgspec.Struct, frozen=True, kw_only=True):
     store: OpenStore
     database: HistoryDatabase
     clock: Timekeeper
-    decorators: PortDecorators
+    telemetry: Telemetry
 
 
 class Container:
@@ -126,7 +126,7 @@ class Container:
             clock=base.clock,
             log=base.log,
             wake_claimers=self.services.wake_claimers,
-            decorators=base.decorators,
+            decorators=base.telemetry.decorators,
         )
         return make_embedded_host(parts, self.store)
 

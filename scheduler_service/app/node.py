@@ -32,6 +32,7 @@ from scheduler_service.app.server import LAST_ANSWERS_SECONDS, Server, listen, m
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import NAMES, install_patiently
+from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.cleanup import Cleanup
 from scheduler_service.hosts.clock import SystemClock
@@ -72,6 +73,7 @@ class NodeParts(msgspec.Struct, frozen=True):
     services: ServiceRegistry
     cleaner: Cleanup
     surroundings: Surroundings
+    telemetry: Telemetry
 
     async def close(self) -> None:
         """Closes all, after the host has stopped."""
@@ -81,6 +83,7 @@ class NodeParts(msgspec.Struct, frozen=True):
         await self.services.close()
         self.database.close()
         await self.shared.close()
+        self.telemetry.close()
 
 
 class ClusterJobs:
@@ -153,16 +156,12 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
 
     Raises StoreError where they cannot be used or a node of this name is running, SettingsError.
     """
-    settings = loaded.settings
-    stores = await open_stores(settings, served, log)
+    settings, telemetry = loaded.settings, Telemetry(settings=loaded.settings, log=log)
+    log, stores = telemetry.log, await open_stores(settings, served, telemetry.log)
     database, clock = stores.database, stores.clock
+    telemetry.follow(clock)
     client = SidecarClient(port=settings.dapr.grpc_port)
-    surroundings = msgspec.structs.replace(
-        make_surroundings(settings, served, judge_target=judge_of(loaded)), queues=False
-    )
-    compiler = Compiler(
-        defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
-    )
+    surroundings, compiler = _make_compiler(loaded, served)
     # The host is built on the writer, which confirms what it has written to the host's store.
     writer = open_writer(lambda keys: host.store.written(keys), database, log)
     outbox, jobs = Outbox(), ClusterJobs(database=stores.shared)
@@ -171,7 +170,14 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
     system = system_functions(cleaner, outbox, services)
     sender = _make_node_sender(loaded, served, directory, system, clock, log)
     host_parts = make_host_parts(
-        settings, compiler, history=writer, sender=sender, router=services.router, clock=clock, log=log
+        settings,
+        compiler,
+        history=writer,
+        sender=sender,
+        router=services.router,
+        clock=clock,
+        log=log,
+        decorators=telemetry.decorators,
     )
     host = _make_host(host_parts, stores.cluster, client, services)
     outbox.notifications = host.notifications
@@ -192,8 +198,20 @@ async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:
         services=services,
         cleaner=cleaner,
         surroundings=surroundings,
+        telemetry=telemetry,
     )
     return NodeService(loaded=loaded, parts=parts, log=log)
+
+
+def _make_compiler(loaded: Loaded, served: str) -> tuple[Surroundings, Compiler]:
+    settings = loaded.settings
+    surroundings = msgspec.structs.replace(
+        make_surroundings(settings, served, judge_target=judge_of(loaded)), queues=False
+    )
+    compiler = Compiler(
+        defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
+    )
+    return surroundings, compiler
 
 
 def _make_node_sender(

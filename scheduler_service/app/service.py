@@ -14,6 +14,7 @@ from scheduler_service.app.sharding import check_workers, shard_of
 from scheduler_service.app.store_opening import StoreWatch, data_folder, open_store
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.system_jobs import install
+from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.processes.worker_process import WorkerProcess
 from scheduler_service.persistence.common.fault_points import FaultPoints
@@ -34,11 +35,12 @@ class KeepTime(Protocol):
 class Service:
     """One running service: `api` is its ASGI application, `components` is what it is made of, for tests."""
 
-    def __init__(self, *, loaded: Loaded, rooms: Container, api: FastAPI, log: Log) -> None:
+    def __init__(self, *, loaded: Loaded, rooms: Container, api: FastAPI, telemetry: Telemetry) -> None:
         self.api = api
         self._loaded = loaded
         self.components = rooms
-        self._log = log
+        self._telemetry = telemetry
+        self._log = telemetry.log
 
     async def start(self) -> None:
         """Recovers, installs the system jobs, takes firings; is ready at last. Raises StoreError."""
@@ -74,6 +76,7 @@ class Service:
         await self.components.services.close()
         self.components.database.close()
         self._log("stopped")
+        self._telemetry.close()
 
 
 async def open_service(
@@ -98,26 +101,27 @@ async def open_service(
     try:
         while len(launched) < settings.server.workers - 1:
             launched.append(await WorkerProcess.launch())
-        base = await _open_base(loaded, served, log, decorators, faults, keep_time)
+        telemetry = Telemetry(settings=settings, log=log, decorators=decorators)
+        base = await _open_base(loaded, served, telemetry, faults, keep_time)
+        telemetry.follow(base.clock)
         rooms = Container(base=base, launched=launched)
         await rooms.attach()
         await rooms.workers.open()
     except BaseException:
         await asyncio.gather(*map(WorkerProcess.end, launched))
         raise
-    return Service(loaded=loaded, rooms=rooms, api=create_api(rooms.api_parts), log=log)
+    return Service(loaded=loaded, rooms=rooms, api=create_api(rooms.api_parts), telemetry=telemetry)
 
 
 async def _open_base(
     loaded: Loaded,
     served: str,
-    log: Log,
-    decorators: PortDecorators,
+    telemetry: Telemetry,
     faults: FaultPoints | None,
     keep_time: KeepTime,
 ) -> ContainerBase:
     """What has to be opened before anything can be built."""
-    settings = loaded.settings
+    settings, log = loaded.settings, telemetry.log
     surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
     compiler = Compiler(
         defaults=settings.defaults, surroundings=surroundings, history_detail=settings.history.detail
@@ -142,5 +146,5 @@ async def _open_base(
         store=store,
         database=database,
         clock=keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew),
-        decorators=decorators,
+        telemetry=telemetry,
     )

@@ -26,6 +26,7 @@ from scheduler_service.app.data_folder import history_address, read_around_damag
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
 from scheduler_service.app.surroundings import Compiler, make_surroundings
+from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes import rpc_methods
@@ -84,6 +85,7 @@ class OpenShard(msgspec.Struct, frozen=True):
     sender: Sender
     database: HistoryDatabase
     service: WorkerService
+    telemetry: Telemetry
 
     async def start(self) -> None:
         """Extends the leases of the shard, before anybody may end one; then recovers. Raises StoreError."""
@@ -95,6 +97,7 @@ class OpenShard(msgspec.Struct, frozen=True):
         await self.host.stop(grace)
         await self.sender.close()
         self.database.close()
+        self.telemetry.close()
 
 
 class WorkerMain:
@@ -149,7 +152,8 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     """The host of one shard over its own file; nothing fires before its `start`. Raises StoreError."""
     settings = Settings.model_validate_json(config.settings)
     loaded = Loaded(settings, config.sources, config.has_file)
-    folder = Path(settings.store.data)
+    telemetry = Telemetry(settings=settings, log=log)
+    log, folder = telemetry.log, Path(settings.store.data)
     store = await SqliteStateStore.open(
         folder=folder,
         durability=settings.store.durability,
@@ -161,14 +165,9 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     database = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
     )
-    directory = ParentDirectory(connection=connection)
     clock = SystemClock(skew=config.skew, on_step=store.save_clock_skew)
-    sender = LookupSender(
-        sender=make_sender(
-            loaded, config.served, directory=directory, system={}, clock=clock, log=log, listeners=0
-        ),
-        directory=directory,
-    )
+    telemetry.follow(clock)
+    sender = _make_worker_sender(loaded, config, connection, clock, log)
     writer = open_writer(store.written, database, log)
     parts = make_host_parts(
         settings,
@@ -179,6 +178,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         clock=clock,
         log=log,
         wake_claimers=lambda write: wake_parent_claimers(connection, write),
+        decorators=telemetry.decorators,
     )
     host = make_embedded_host(parts, store)
     service = WorkerService(
@@ -189,7 +189,25 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         compile_cache=compiler.compile_cache,
         clock=clock,
     )
-    return OpenShard(host=host, store=store, clock=clock, sender=sender, database=database, service=service)
+    return OpenShard(
+        host=host,
+        store=store,
+        clock=clock,
+        sender=sender,
+        database=database,
+        service=service,
+        telemetry=telemetry,
+    )
+
+
+def _make_worker_sender(
+    loaded: Loaded, config: WorkerConfig, connection: RpcConnection, clock: Clock, log: Log
+) -> LookupSender:
+    directory = ParentDirectory(connection=connection)
+    sender = make_sender(
+        loaded, config.served, directory=directory, system={}, clock=clock, log=log, listeners=0
+    )
+    return LookupSender(sender=sender, directory=directory)
 
 
 def _make_compiler(loaded: Loaded, config: WorkerConfig) -> Compiler:

@@ -1,0 +1,49 @@
+"""What one process shows of itself: its log, and those who see the records of its turns."""
+
+import time
+from collections.abc import Sequence
+
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.log import Log
+from scheduler_service.settings import Settings
+from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.log_occurrences import OccurrenceLog
+from scheduler_service.telemetry.observation import RecordObserver, observed
+from scheduler_service.telemetry.occurrences import Occurrences
+from scheduler_service.telemetry.tally import Tally
+
+
+class Telemetry:
+    """Built first in a service, a worker process and a node, and handed to all that is built later.
+
+    `log` writes to the log that was given and publishes what its lines mean; `decorators` are those that were
+    given, with the observers of `settings` in front.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        log: Log,
+        decorators: PortDecorators = NO_DECORATORS,
+    ) -> None:
+        self._clock: Clock | None = None
+        self.occurrences = Occurrences()
+        self.log: Log = OccurrenceLog(log=log, publish=self.occurrences.publish, wall=self._now)
+        self._failed = Tally("observer_failed", log=log)
+        self.decorators = observed(decorators, self._make_observers(settings), failed=self._failed)
+
+    def follow(self, clock: Clock) -> None:
+        """Takes its times from the clock of the host, which is known once the store is open."""
+        self._clock = clock
+
+    def close(self) -> None:
+        """Writes the lines that wait for more of their kind; the last of a process."""
+        self._failed.flush()
+
+    def _make_observers(self, settings: Settings) -> Sequence[RecordObserver]:
+        return [self.occurrences.observe]
+
+    def _now(self) -> int:
+        return round(time.time() * SECOND) if self._clock is None else self._clock.now().wall

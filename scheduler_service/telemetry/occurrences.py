@@ -1,0 +1,152 @@
+"""Makes occurrences of records and log lines, and hands them to those who asked for them."""
+
+from collections.abc import Callable, Iterator
+
+from scheduler_service.domain.execution import DeliveryState, ExecutionState, FiringOutcome
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    DeliveryRecord,
+    ExecutionRecord,
+    FiringRecord,
+    Record,
+)
+from scheduler_service.ports.history import Batch
+
+Take = Callable[[Occurrence], None]
+"""Takes an occurrence: at once, on the event loop's thread; never raises, never waits."""
+
+_ENDS = {
+    ExecutionState.SUCCEEDED: OccurrenceKind.FINAL_SUCCEED,
+    ExecutionState.TERMINATED: OccurrenceKind.FINAL_FAILED,
+    ExecutionState.CANCELLED: OccurrenceKind.FINAL_FAILED,
+    ExecutionState.SKIPPED: OccurrenceKind.SKIPPED,
+}
+_DELIVERIES = {
+    DeliveryState.DELIVERED: OccurrenceKind.DELIVERED,
+    DeliveryState.FAILED: OccurrenceKind.UNDELIVERABLE,
+    DeliveryState.OUTBOX: OccurrenceKind.UNDELIVERABLE,
+}
+
+
+class Occurrences:
+    """Hands each occurrence of this process to its takers; while there is none, making them costs nothing."""
+
+    def __init__(self) -> None:
+        self._takers: tuple[Take, ...] = ()
+
+    @property
+    def are_wanted(self) -> bool:
+        """Whether anybody takes them."""
+        return bool(self._takers)
+
+    def subscribe(self, take: Take) -> Callable[[], None]:
+        """Hands every later occurrence to `take`; returns what ends that."""
+        self._takers = (*self._takers, take)
+
+        def leave() -> None:
+            self._takers = tuple(one for one in self._takers if one is not take)
+
+        return leave
+
+    def publish(self, occurrence: Occurrence) -> None:
+        """Hands one to every taker."""
+        for take in self._takers:
+            take(occurrence)
+
+    def observe(self, batch: Batch) -> None:
+        """Publishes what the records of a turn say (`telemetry.observation.RecordObserver`)."""
+        if self._takers:
+            for occurrence in occurrences_of(batch):
+                self.publish(occurrence)
+
+
+def occurrences_of(batch: Batch) -> Iterator[Occurrence]:
+    """What the records of one turn say, in their order."""
+    for record in batch.records:
+        found = _occurrence_of(batch, record)
+        if found is not None:
+            yield found
+
+
+def _occurrence_of(batch: Batch, record: Record) -> Occurrence | None:
+    match record:
+        case ExecutionRecord():
+            return _execution(batch, record)
+        case AttemptEnded(error=str(), retry_in=int()):
+            return _failed_attempt(batch, record)
+        case DeliveryRecord() if record.state in _DELIVERIES:
+            return _delivery(batch, record)
+        case FiringRecord(outcome=FiringOutcome.SKIPPED | FiringOutcome.LATE):
+            return _misfire(batch, record)
+    return None
+
+
+def _execution(batch: Batch, record: ExecutionRecord) -> Occurrence | None:
+    kind = _ENDS.get(record.state)
+    if kind is None:
+        if record.state is not ExecutionState.PROCESSING or record.started_at != batch.at:
+            return None
+        kind = OccurrenceKind.STARTED
+    started = record.started_at
+    return Occurrence(
+        kind=kind,
+        at=batch.at,
+        tenant=batch.tenant,
+        job_id=batch.job_id,
+        uid=batch.uid,
+        execute_number=record.execute_number,
+        triggered_by=record.triggered_by,
+        state=record.state.value,
+        reason=record.reason,
+        error=record.error,
+        failure_type=record.failure_type,
+        planned_at=record.planned_at,
+        lateness_ms=None if started is None else max(0, started - record.planned_at),
+        count=record.attempt_count,
+    )
+
+
+def _failed_attempt(batch: Batch, record: AttemptEnded) -> Occurrence:
+    return Occurrence(
+        kind=OccurrenceKind.ATTEMPT_FAILED,
+        at=record.at,
+        tenant=batch.tenant,
+        job_id=batch.job_id,
+        uid=batch.uid,
+        execute_number=record.execute_number,
+        request_counts=record.request_counts,
+        error=record.error,
+        failure_type=record.failure_type,
+        message=record.message,
+    )
+
+
+def _delivery(batch: Batch, record: DeliveryRecord) -> Occurrence:
+    return Occurrence(
+        kind=_DELIVERIES[record.state],
+        at=batch.at,
+        tenant=batch.tenant,
+        job_id=batch.job_id,
+        uid=batch.uid,
+        execute_number=record.execute_number,
+        request_counts=record.request_counts,
+        state=record.state.value,
+        count=len(record.tries),
+        subject=record.delivery_id,
+    )
+
+
+def _misfire(batch: Batch, record: FiringRecord) -> Occurrence:
+    return Occurrence(
+        kind=OccurrenceKind.MISFIRED,
+        at=batch.at,
+        tenant=batch.tenant,
+        job_id=batch.job_id,
+        uid=batch.uid,
+        execute_number=record.execute_number,
+        state=record.outcome.value,
+        reason=record.reason,
+        planned_at=record.planned_at,
+        count=record.count,
+    )

@@ -1,0 +1,134 @@
+"""Occurrences: made of records and of log lines, at no cost while nobody takes them."""
+
+import pytest
+
+from scheduler_service.domain.execution import (
+    DeliveryState,
+    ExecutionState,
+    FailureType,
+    FiringOutcome,
+    TriggeredBy,
+)
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    DeliveryRecord,
+    ExecutionRecord,
+    FiringRecord,
+    Record,
+)
+from scheduler_service.ports.history import Batch
+from scheduler_service.telemetry.log_occurrences import MEANINGS, OccurrenceLog
+from scheduler_service.telemetry.occurrences import Occurrences, occurrences_of
+
+NOW = 10_000
+
+
+def _batch(*records: Record) -> Batch:
+    return Batch(uid="u", job_id="one", tenant="default", sequence=3, at=NOW, records=records)
+
+
+def _execution(state: ExecutionState, *, started_at: int | None = NOW) -> ExecutionRecord:
+    return ExecutionRecord(
+        execute_number=7,
+        revision=1,
+        state=state,
+        triggered_by=TriggeredBy.TIMER,
+        planned_at=NOW - 40,
+        created_at=NOW,
+        started_at=started_at,
+        error="404" if state is ExecutionState.TERMINATED else None,
+        failure_type=FailureType.HTTP if state is ExecutionState.TERMINATED else None,
+        attempt_count=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "kind"),
+    [
+        (_execution(ExecutionState.PROCESSING), OccurrenceKind.STARTED),
+        (_execution(ExecutionState.SUCCEEDED), OccurrenceKind.FINAL_SUCCEED),
+        (_execution(ExecutionState.TERMINATED), OccurrenceKind.FINAL_FAILED),
+        (_execution(ExecutionState.CANCELLED), OccurrenceKind.FINAL_FAILED),
+        (_execution(ExecutionState.SKIPPED, started_at=None), OccurrenceKind.SKIPPED),
+        (AttemptEnded(7, 1, NOW, error="500", retry_in=1_000), OccurrenceKind.ATTEMPT_FAILED),
+        (FiringRecord(NOW - 500, FiringOutcome.SKIPPED, count=3), OccurrenceKind.MISFIRED),
+        (FiringRecord(NOW - 500, FiringOutcome.LATE), OccurrenceKind.MISFIRED),
+        (
+            DeliveryRecord("d", 7, 1, "finalFailed", "http://x/", DeliveryState.OUTBOX),
+            OccurrenceKind.UNDELIVERABLE,
+        ),
+        (
+            DeliveryRecord("d", 7, 1, "finalFailed", "http://x/", DeliveryState.DELIVERED),
+            OccurrenceKind.DELIVERED,
+        ),
+    ],
+)
+def test_a_record_that_matters_is_one_occurrence(record: Record, kind: OccurrenceKind) -> None:
+    """It names the job, and the execution where there is one."""
+    (occurrence,) = occurrences_of(_batch(record))
+    assert occurrence.kind is kind
+    assert (occurrence.tenant, occurrence.job_id, occurrence.uid) == ("default", "one", "u")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        _execution(ExecutionState.PROCESSING, started_at=NOW - 900),
+        _execution(ExecutionState.ENQUEUED, started_at=None),
+        AttemptEnded(7, 1, NOW),
+        AttemptEnded(7, 1, NOW, error="500"),
+        FiringRecord(NOW, FiringOutcome.FIRED),
+        DeliveryRecord("d", 7, 1, "succeed", "http://x/", DeliveryState.PENDING),
+    ],
+)
+def test_what_only_goes_on_is_none(record: Record) -> None:
+    """A later turn of an execution that runs, or the last failure, which its end tells, is not told twice."""
+    assert list(occurrences_of(_batch(record))) == []
+
+
+def test_an_end_tells_its_lateness_error_and_attempts() -> None:
+    """The figures that alerts compare."""
+    (end,) = occurrences_of(_batch(_execution(ExecutionState.TERMINATED)))
+    assert (end.lateness_ms, end.error, end.failure_type, end.count) == (40, "404", FailureType.HTTP, 2)
+
+
+def test_takers_get_what_comes_after_they_asked_and_before_they_left() -> None:
+    """Two takers do not disturb each other."""
+    occurrences = Occurrences()
+    first: list[Occurrence] = []
+    second: list[Occurrence] = []
+    occurrences.observe(_batch(_execution(ExecutionState.SUCCEEDED)))
+    leave = occurrences.subscribe(first.append)
+    occurrences.subscribe(second.append)
+    assert occurrences.are_wanted
+    occurrences.observe(_batch(_execution(ExecutionState.SUCCEEDED)))
+    leave()
+    occurrences.observe(_batch(_execution(ExecutionState.TERMINATED)))
+    assert [one.kind for one in first] == [OccurrenceKind.FINAL_SUCCEED]
+    assert [one.kind for one in second] == [OccurrenceKind.FINAL_SUCCEED, OccurrenceKind.FINAL_FAILED]
+
+
+def test_a_line_that_means_an_occurrence_is_written_and_published() -> None:
+    """The subject comes from the keys of the line, the message from its error."""
+    lines: list[tuple[str, dict[str, object]]] = []
+    published: list[Occurrence] = []
+    log = OccurrenceLog(
+        log=lambda event, /, **keys: lines.append((event, keys)), publish=published.append, wall=lambda: NOW
+    )
+    log("instance_lost", service="mail", instance="a-1", error="no heartbeat")
+    log("ready", jobsHeld=3)
+    assert [event for event, _ in lines] == ["instance_lost", "ready"]
+    (lost,) = published
+    assert (lost.kind, lost.at, lost.subject, lost.message) == (
+        OccurrenceKind.INSTANCE_LOST,
+        NOW,
+        "mail/a-1",
+        "no heartbeat",
+    )
+
+
+def test_each_meaning_names_a_kind_of_the_service() -> None:
+    """Lines of the log never speak for a job."""
+    kinds = {meaning.kind for meaning in MEANINGS.values()}
+    assert not kinds & {OccurrenceKind.FINAL_FAILED, OccurrenceKind.STARTED, OccurrenceKind.JOB_CREATED}
