@@ -10,6 +10,7 @@ from scheduler_service import __version__
 from scheduler_service.cli import deliveries, executions, jobs, queues, services, templates, timers
 from scheduler_service.cli.connection import closing_connections
 from scheduler_service.cli.database import app as database
+from scheduler_service.cli.doctoring import examine
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.linting import lint
 from scheduler_service.cli.operation import list_nodes, list_upcoming, show_statistics
@@ -52,6 +53,7 @@ def make_app() -> typer.Typer:
     app.add_typer(templates.app, name="templates")
     app.command("lint")(lint)
     app.add_typer(database, name="db")
+    app.command("doctor")(examine)
     app.command("settings")(show_settings)
     app.command("version")(version)
     return app

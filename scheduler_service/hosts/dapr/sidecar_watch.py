@@ -92,7 +92,7 @@ class SidecarWatch:
             raise StoreUnavailable(
                 f"daprd at {self._address} has version {version}; 1.18.3 is the oldest that works"
             )
-        if self.metadata.get("components") is not None and not _has_actor_store(self.metadata):
+        if self.metadata.get("components") is not None and not has_actor_store(self.metadata):
             raise StoreUnavailable(
                 f"daprd at {self._address} has no state store for actors: its --resources-path needs a state "
                 'component with actorStateStore "true", as components/statestore.yaml'
@@ -122,9 +122,10 @@ def is_too_old(version: str) -> bool:
     return found is not None and tuple(map(int, found.groups())) < OLDEST_VERSION
 
 
-def _has_actor_store(metadata: dict[str, Any]) -> bool:
+def has_actor_store(metadata: dict[str, Any]) -> bool:
+    """Whether daprd has a state store that may hold actors."""
     return any(
         "ACTOR" in (one.get("capabilities") or [])
-        for one in metadata["components"]
+        for one in metadata.get("components") or []
         if str(one.get("type", "")).startswith("state.")
     )

@@ -1,0 +1,76 @@
+"""The database of the history: its server, its tables, and its clock."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from scheduler_service.app.data_folder import IN_FILE, history_address
+from scheduler_service.app.doctor.clock import judge_difference
+from scheduler_service.app.doctor.finding import Finding, Part, Subject
+from scheduler_service.persistence.history.database import inspect
+from scheduler_service.persistence.sql.report import ServerReport, read_report
+from scheduler_service.persistence.sqlite.folder_holder import find_holder
+from scheduler_service.ports.errors import StoreError
+
+DATABASE = Part("database")
+SUBJECT = "the history"
+
+
+async def examine_database(subject: Subject) -> list[Finding]:
+    """Reads, and migrates nothing; a file that a service uses is left alone. Raises nothing."""
+    url = history_address(subject.loaded.settings, subject.folder)
+    if url.startswith(IN_FILE):
+        return await asyncio.to_thread(lambda: list(_look_at_file(url, subject.folder)))
+    if url.startswith("sqlite:"):
+        return []
+    return await asyncio.to_thread(lambda: list(_look_at_server(url)))
+
+
+def _look_at_file(url: str, folder: Path | None) -> Iterator[Finding]:
+    place = Path(url.removeprefix(IN_FILE))
+    if not place.is_file():
+        yield DATABASE.well("history", f"{place.name} is not there yet")
+    elif folder is not None and folder.is_dir() and find_holder(folder) is not None:
+        yield DATABASE.well("history", f"{place.name} is in use")
+    else:
+        yield _judge_tables(url)
+
+
+def _look_at_server(url: str) -> Iterator[Finding]:
+    try:
+        report = read_report(url=url, subject=SUBJECT)
+    except StoreError as error:
+        remedy = "see that the server runs, and that database.url names its user, password and database"
+        yield DATABASE.fail("answer", str(error), remedy)
+        return
+    yield DATABASE.well("answer", f"PostgreSQL {report.version}")
+    yield _judge_server(report)
+    yield _judge_tables(url)
+    yield judge_difference("PostgreSQL", report.milliseconds / 1_000)
+
+
+def _judge_server(report: ServerReport) -> Finding:
+    if report.is_replica:
+        return DATABASE.fail("fit", "it is a replica, which cannot be written to", "name the primary server")
+    if not report.syncs:
+        detail = "a crash of the server may cost what it confirmed last (fsync or synchronous_commit off)"
+        return DATABASE.warn("fit", detail, "set both on")
+    return DATABASE.well("fit", "it can be written to, and commits reach its disk")
+
+
+def _judge_tables(url: str) -> Finding:
+    try:
+        found = inspect(url=url)
+    except StoreError as error:
+        return DATABASE.fail("tables", str(error), "'punctual db check' says more")
+    if found.current is None:
+        return DATABASE.well("tables", "none yet: the service makes them")
+    if found.current > found.head:
+        detail = f"they have version {found.current}, this program {found.head}"
+        return DATABASE.fail("tables", detail, "use the newer program")
+    if not found.up_to_date:
+        detail = f"they have version {found.current}, this program {found.head}"
+        differing = f"; {len(found.differences)} differences" if found.differences else ""
+        remedy = "the service migrates them at its start, or 'punctual db migrate'; make a backup before"
+        return DATABASE.warn("tables", detail + differing, remedy)
+    return DATABASE.well("tables", f"version {found.current}")

@@ -1,0 +1,48 @@
+"""Examines all parts, one behind the other, each within a limit of time."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from scheduler_service.app.doctor.clock import judge_step
+from scheduler_service.app.doctor.daprd import examine_daprd
+from scheduler_service.app.doctor.database import examine_database
+from scheduler_service.app.doctor.finding import Finding, Part, Subject
+from scheduler_service.app.doctor.folder import examine_folder
+from scheduler_service.app.doctor.limits import examine_limits
+from scheduler_service.app.doctor.redis_store import examine_redis
+from scheduler_service.app.doctor.service import examine_service
+from scheduler_service.app.doctor.settings import examine_settings
+from scheduler_service.app.doctor.versions import examine_versions
+
+PART_SECONDS = 15.0
+"""What a part may take: a server that hangs holds up the examination no longer."""
+
+Examine = Callable[[Subject], Awaitable[list[Finding]]]
+
+PARTS: Mapping[str, Examine] = {
+    "versions": examine_versions,
+    "settings": examine_settings,
+    "limits": examine_limits,
+    "folder": examine_folder,
+    "service": examine_service,
+    "redis": examine_redis,
+    "database": examine_database,
+    "daprd": examine_daprd,
+}
+
+
+async def examine(
+    subject: Subject, *, parts: Mapping[str, Examine] = PARTS, seconds: float = PART_SECONDS
+) -> list[Finding]:
+    """The findings about every part that the settings name, in the order of `parts`. Never raises."""
+    began = time.time() - time.monotonic()
+    found: list[Finding] = []
+    for name, look in parts.items():
+        try:
+            async with asyncio.timeout(seconds):
+                found += await look(subject)
+        except TimeoutError:
+            remedy = "see why it hangs: a full disk, a server that is frozen, or a network that drops packets"
+            found.append(Part(name).fail("answer", f"no answer within {seconds:g} s", remedy))
+    return [*found, *judge_step(time.time() - time.monotonic() - began)]

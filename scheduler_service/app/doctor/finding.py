@@ -1,0 +1,65 @@
+"""What the examination of a part found: its state in words, and what to do about it."""
+
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from scheduler_service.settings import Loaded
+
+
+class State(StrEnum):
+    """How a part is: `warning`, the service works, and something may go wrong; `failed`: it does not work."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of the examination. `remedy` is empty where all is well; no text holds a secret."""
+
+    part: str
+    check: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What is examined: the settings, their file, and the service at `url` (None: the one of the settings).
+
+    `folder` None: nothing is kept. `is_node`: the service is a node of a cluster on Dapr.
+    """
+
+    loaded: Loaded
+    folder: Path | None
+    config: Path | None = None
+    is_node: bool = False
+    url: str | None = None
+    key: str | None = None
+
+
+class Part:
+    """Words the findings of one part."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def well(self, check: str, detail: str) -> Finding:
+        """Nothing is to be done."""
+        return Finding(self._name, check, State.OK, detail)
+
+    def warn(self, check: str, detail: str, remedy: str) -> Finding:
+        """The service works, and something may go wrong."""
+        return Finding(self._name, check, State.WARNING, detail, remedy)
+
+    def fail(self, check: str, detail: str, remedy: str) -> Finding:
+        """The service does not start or does not work."""
+        return Finding(self._name, check, State.FAILED, detail, remedy)
+
+
+def worst_of(findings: list[Finding]) -> State:
+    """The state of all together."""
+    states = {finding.state for finding in findings}
+    return next((state for state in (State.FAILED, State.WARNING) if state in states), State.OK)

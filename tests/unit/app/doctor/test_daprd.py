@@ -1,0 +1,50 @@
+"""daprd: what its own metadata say, and that nothing answers."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_service.app.doctor.daprd import examine_daprd, judge
+from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
+from tests.unit.app.doctor.subjects import states, subject
+
+GOOD: dict[str, Any] = {
+    "id": "scheduler",
+    "runtimeVersion": "1.18.3",
+    "actorRuntime": {
+        "placement": "placement: connected",
+        "hostReady": True,
+        "activeActors": [{"type": ACTOR_TYPE}],
+    },
+    "scheduler": {"connected_addresses": ["127.0.0.1:1"]},
+    "components": [{"name": "s", "type": "state.redis", "capabilities": ["ETAG", "ACTOR"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        ({}, ""),
+        ({"runtimeVersion": "1.17.0"}, "version"),
+        ({"actorRuntime": GOOD["actorRuntime"] | {"placement": ""}}, "placement"),
+        ({"actorRuntime": GOOD["actorRuntime"] | {"hostReady": False}}, "actors"),
+        ({"scheduler": {"connected_addresses": []}}, "scheduler service"),
+        ({"components": []}, "actor store"),
+    ],
+)
+def test_what_is_missing_is_failed(change: dict[str, Any], check: str) -> None:
+    """That alone."""
+    found = states(judge("http://127.0.0.1:3500", 204, GOOD | change))
+    assert [name for name, state in found.items() if state == "failed"] == ([check] if check else [])
+
+
+def test_components_that_are_not_there_are_failed() -> None:
+    """By daprd's own health."""
+    assert states(judge("http://127.0.0.1:3500", 500, GOOD))["health"] == "failed"
+
+
+@pytest.mark.anyio
+async def test_nothing_answers() -> None:
+    """And nothing is asked where the service is no node."""
+    assert states(await examine_daprd(subject(is_node=True, dapr__http_port=1))) == {"answer": "failed"}
+    assert await examine_daprd(subject()) == []

@@ -1,0 +1,52 @@
+"""The history's database: a file, and a real PostgreSQL."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from scheduler_service.app.data_folder import history_address
+from scheduler_service.app.doctor.database import examine_database
+from scheduler_service.persistence.history.database import migrate
+from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.settings import Settings
+from tests.unit.app.doctor.subjects import states, subject
+from tests.unit.persistence.servers import postgres_server, shared_urls
+
+assert postgres_server is not None
+pytestmark = pytest.mark.anyio
+postgres_url = shared_urls
+
+
+async def test_a_history_in_a_file(tmp_path: Path) -> None:
+    """Not there, made, in use."""
+    assert states(await examine_database(subject(tmp_path))) == {"history": "ok"}
+    migrate(url=history_address(Settings(), tmp_path))
+    assert states(await examine_database(subject(tmp_path))) == {"tables": "ok"}
+    lock = FolderLock.claim(tmp_path)
+    assert states(await examine_database(subject(tmp_path))) == {"history": "ok"}
+    lock.release()
+
+
+async def test_a_history_in_postgresql(tmp_path: Path, postgres_url: str) -> None:
+    """Its version, what it keeps, its tables and its clock; nothing is made there."""
+    given = subject(tmp_path, database__url=postgres_url)
+    findings = await examine_database(given)
+    assert states(findings).keys() == {"answer", "fit", "tables", "PostgreSQL"}
+    assert states(findings)["answer"] == states(findings)["tables"] == states(findings)["PostgreSQL"] == "ok"
+    assert states(findings)["fit"] == "warning", "the tests' own server runs with fsync=off"
+    assert any("none yet" in one.detail for one in findings)
+    migrate(url=postgres_url)
+    assert any(one.detail.startswith("version ") for one in await examine_database(given))
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("DROP TABLE executions CASCADE")
+    assert states(await examine_database(given))["tables"] == "warning"
+
+
+async def test_a_server_that_is_not_there_is_told_without_its_password(tmp_path: Path) -> None:
+    """With the address."""
+    url = "postgresql://me:hidden@127.0.0.1:1/x"
+    findings = await examine_database(subject(tmp_path, database__url=url))
+    assert states(findings) == {"answer": "failed"}
+    assert "hidden" not in str(findings)
+    assert "127.0.0.1:1" in str(findings)

@@ -1,0 +1,35 @@
+"""All parts together."""
+
+import asyncio
+
+import pytest
+
+from scheduler_service.app.doctor.examination import examine
+from scheduler_service.app.doctor.finding import Finding, Part, State, Subject, worst_of
+from tests.unit.app.doctor.subjects import states, subject
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_part_that_hangs_holds_up_no_other() -> None:
+    """It is failed, and the next one is examined."""
+
+    async def hang(_: Subject) -> list[Finding]:
+        await asyncio.get_running_loop().create_future()
+        return []
+
+    async def answer(_: Subject) -> list[Finding]:
+        return [Part("second").well("here", "it is")]
+
+    found = await examine(subject(), parts={"first": hang, "second": answer}, seconds=0.01)
+    assert found[0].part == "first"
+    assert states(found)["answer"] == "failed"
+    assert states(found)["here"] == "ok"
+    assert worst_of(found) is State.FAILED
+
+
+async def test_the_clock_is_looked_at_last() -> None:
+    """What was measured is over the whole examination."""
+    found = await examine(subject(), parts={})
+    assert [one.check for one in found] == ["kept right", "step"]
+    assert worst_of(found) in (State.OK, State.WARNING)

@@ -1,0 +1,103 @@
+"""The port of a service: free, taken by something else, or by a Punctual that says how it is."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+import pytest
+
+from scheduler_service import __version__
+from scheduler_service.app.doctor.service import examine_service
+from tests.unit.app.doctor.subjects import states, subject
+
+pytestmark = pytest.mark.anyio
+
+
+@contextmanager
+def answering(answers: dict[str, tuple[int, object]]) -> Iterator[int]:
+    """The port of a server with these answers by path, 404 elsewhere."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answers.get(self.path, (404, {}))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *arguments: object) -> None:
+            return None
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield int(server.server_address[1])
+        server.shutdown()
+
+
+def of_punctual(**changed: tuple[int, object]) -> dict[str, tuple[int, object]]:
+    """The answers of a service in order; `live`, `ready` and `nodes` replace them."""
+    live = {"data": {"status": "live", "version": __version__}}
+    answers: dict[str, tuple[int, object]] = {"live": (200, live), "ready": (200, {}), "nodes": (200, {})}
+    answers |= changed
+    return {
+        "/health/live": answers["live"],
+        "/health/ready": answers["ready"],
+        "/nodes": answers["nodes"],
+    }
+
+
+async def test_a_free_port() -> None:
+    """Nothing runs, and nothing is wrong with that."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    assert states(await examine_service(subject(server__port=port))) == {"port": "ok"}
+    assert states(await examine_service(subject(server__port=0))) == {"port": "ok"}
+
+
+async def test_a_service_in_order() -> None:
+    """Found by the port of the settings, without being named."""
+    with answering(of_punctual()) as port:
+        found = states(await examine_service(subject(server__port=port)))
+    assert found == dict.fromkeys(("answer", "version", "ready", "key", "the service"), "ok")
+
+
+async def test_a_service_that_is_not_ready_says_why() -> None:
+    """In its own words."""
+    with answering(of_punctual(ready=(503, {"detail": "not ready yet: store"}))) as port:
+        findings = await examine_service(subject(server__port=port))
+    (one,) = (one for one in findings if one.check == "ready")
+    assert (one.state, one.detail) == ("failed", "not ready yet: store")
+
+
+async def test_another_version_and_a_missing_key_are_warnings() -> None:
+    """The rest is examined all the same."""
+    other = (200, {"data": {"version": "0.0.1"}})
+    with answering(of_punctual(live=other, nodes=(401, {}))) as port:
+        found = states(await examine_service(subject(server__port=port)))
+    assert (found["version"], found["key"], found["ready"]) == ("warning", "warning", "ok")
+
+
+async def test_something_else_on_the_port_is_named() -> None:
+    """By its status and server."""
+    with answering({}) as port:
+        findings = await examine_service(subject(server__port=port))
+    (one,) = findings
+    assert (one.state, "status 404" in one.detail) == ("failed", True)
+
+
+async def test_an_address_that_was_named_must_answer() -> None:
+    """Also one that is none."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    for url in (f"http://127.0.0.1:{port}", "http://[", "nonsense"):
+        found = states(await examine_service(msgspec.structs.replace(subject(), url=url)))
+        assert found == {"answer": "failed"}
+
+
+async def test_an_address_of_another_machine_cannot_be_served() -> None:
+    """TEST-NET-1 is nobody's (RFC 5737)."""
+    found = await examine_service(subject(server__host="192.0.2.1", server__key="k" * 16))
+    assert states(found) == {"port": "failed"}
