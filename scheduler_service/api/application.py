@@ -1,6 +1,6 @@
 """The REST API as an ASGI application, with one endpoint per path."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -16,6 +16,8 @@ from scheduler_service.api.authentication import Authenticate, Authentication, c
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.openapi import describe
+from scheduler_service.api.pages.front import FrontPage
+from scheduler_service.api.pages.reference import Reference
 from scheduler_service.api.parameters import check_length, read_query
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiRequest, Operation
 from scheduler_service.api.responses import ENCODER, ApiProblem, fail, invalid, refuse, store_problem
@@ -47,7 +49,9 @@ def create_api(
         redirect_slashes=False,
         exception_handlers={HTTPException: _answer_unknown(authenticate), Exception: _answer_fault},
     )
-    api.router.routes.extend(_routes(deps, authenticate, (*operations, _description(document))))
+    listed = (*(operation.path for operation in operations), "/docs", "/openapi.json", *(mounts or {}))
+    pages = (_description(document), *_pages(document, listed))
+    api.router.routes.extend(_routes(deps, authenticate, (*operations, *pages)))
     for prefix, app in (mounts or {}).items():
         api.router.routes.extend(_mount(prefix, app))
     api.openapi = document  # type: ignore[method-assign]
@@ -140,6 +144,16 @@ def _description(document: Callable[[], dict[str, Any]]) -> Operation:
         summary="Read this description",
         is_open=True,
     )
+
+
+def _pages(document: Callable[[], dict[str, Any]], paths: Sequence[str]) -> Iterable[Operation]:
+    """What browsers are shown: they have no key, and nothing there is a secret."""
+    front, reference = FrontPage(paths=paths), Reference(document=document)
+    for route, show, summary in (
+        ("GET /", front.show, "Show what this is"),
+        ("GET /docs", reference.show, "Show the reference of the API"),
+    ):
+        yield Operation(route=route, handler=show, role=Role.VIEWER, summary=summary, is_open=True)
 
 
 def _answer_unknown(authenticate: Authenticate) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:

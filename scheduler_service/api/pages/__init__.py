@@ -1,0 +1,1 @@
+"""Pages for a browser: the front page, and the reference of the API; made here, without any other file."""

@@ -1,0 +1,169 @@
+"""The reference `/docs`: every route of the OpenAPI document on one page, with shapes and examples."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from scheduler_service.api.pages.front import NAME
+from scheduler_service.api.pages.markup import Html, headers, join, page, prose, table, tag
+from scheduler_service.api.pages.schemas import describe, name_type, show_members, show_shapes
+from scheduler_service.api.request import ApiRequest
+from scheduler_service.hosts.large_work import work_apart
+
+Schema = Mapping[str, Any]
+BASE = "http://127.0.0.1:8000"
+FAILURES = "400"
+METHODS = ("post", "get", "put", "patch", "delete")
+
+
+class Reference:
+    """Answers `GET /docs` out of `document`, which is read at the first request."""
+
+    def __init__(self, *, document: Callable[[], Schema]) -> None:
+        self._document = document
+        self._written: list[bytes] = []
+
+    async def show(self, request: ApiRequest) -> Response:
+        """The page; made beside the loop at the first request, and then kept."""
+        if not self._written:
+            self._written[:] = [await work_apart(lambda: write_reference(self._document()))]
+        return Response(self._written[0], 200, headers(), "text/html; charset=utf-8")
+
+
+def write_reference(document: Schema) -> bytes:
+    """The page of an OpenAPI document."""
+    info = document["info"]
+    sections = [
+        tag("section", tag("h2", one), (_operation(*found) for found in _of(document, one)), id=f"tag-{one}")
+        for one in _tags(document)
+    ]
+    main = tag(
+        "main",
+        tag("h1", f"{NAME}: the REST API"),
+        tag("p", f"Version {info['version']}. ", prose(info["description"])),
+        tag("p", join("For programs: ", tag("a", "/openapi.json", href="/openapi.json"), " (OpenAPI 3.1).")),
+        sections,
+        tag("section", tag("h2", "Shapes"), show_shapes(document["components"]["schemas"]), id="shapes"),
+        id="content",
+    )
+    return page(f"{NAME}: the REST API", tag("div", _contents(document), main, class_="wide"))
+
+
+def _tags(document: Schema) -> list[str]:
+    return [one["name"] for one in document["tags"]]
+
+
+def _of(document: Schema, name: str) -> Iterator[tuple[str, str, Schema]]:
+    """(method, path, operation) of each operation of a tag, in the order of the paths."""
+    for path, methods in sorted(document["paths"].items()):
+        for method, operation in sorted(methods.items(), key=lambda item: METHODS.index(item[0])):
+            if name in operation["tags"]:
+                yield method, path, operation
+
+
+def _contents(document: Schema) -> Html:
+    lists = (
+        join(
+            tag("h2", tag("a", name, href=f"#tag-{name}")),
+            tag("ul", (tag("li", _link(*found)) for found in _of(document, name))),
+        )
+        for name in _tags(document)
+    )
+    first = tag("p", tag("a", NAME, href="/"))
+    last = tag("h2", tag("a", "shapes", href="#shapes"))
+    return tag("nav", first, lists, last, aria_label="Contents")
+
+
+def _link(method: str, path: str, operation: Schema) -> Html:
+    return tag("a", operation["summary"], href=f"#{operation['operationId']}")
+
+
+def _operation(method: str, path: str, operation: Schema) -> Html:
+    name = tag("span", method.upper(), class_=f"method {method}")
+    key = "needs no key" if operation["security"] == [{}] else "needs the key where one is configured"
+    return tag(
+        "section",
+        tag("h3", operation["summary"]),
+        tag("p", name, " ", tag("code", path)),
+        tag("p", prose(operation["description"]), " ", tag("span", f"({key})", class_="dim")),
+        _parameters(operation),
+        _body(operation),
+        _answers(operation),
+        tag("h4", "Example"),
+        tag("pre", tag("code", write_curl(method, path, operation))),
+        id=operation["operationId"],
+    )
+
+
+def _parameters(operation: Schema) -> Html:
+    rows = [
+        (
+            join(tag("code", one["name"]), " (required)" if one["required"] else ""),
+            one["in"],
+            name_type(one["schema"]),
+            join(prose(one.get("description", "")), " ", describe(one["schema"])),
+        )
+        for one in operation["parameters"]
+    ]
+    heading = tag("h4", "Parameters") if rows else Html("")
+    return join(heading, table(("name", "in", "type", "meaning and limits"), rows))
+
+
+def _body(operation: Schema) -> Html:
+    if "requestBody" not in operation:
+        return Html("")
+    body = operation["requestBody"]
+    schema = body["content"]["application/json"]["schema"]
+    is_named = "$ref" in schema or schema.get("type") == "array"
+    shown = tag("p", name_type(schema), " ", describe(schema)) if is_named else show_members(schema)
+    need = "required" if body.get("required") else "may be left out"
+    return join(tag("h4", "Body"), tag("p", f"JSON; {need}.", class_="dim"), shown)
+
+
+def _answers(operation: Schema) -> Html:
+    found = sorted(operation["responses"].items())
+    rows = [
+        (join(tag("code", status), f" {answer['description']}"), _shape_of(answer))
+        for status, answer in found
+        if status < FAILURES
+    ]
+    refusals = [f"{status} {answer['description']}" for status, answer in found if status >= FAILURES]
+    rows.append((join(", ".join(refusals)), _shape_of(found[-1][1])))
+    return join(tag("h4", "Answers"), table(("status", "shape"), rows))
+
+
+def _shape_of(answer: Schema) -> Html:
+    (schema,) = (one["schema"] for one in answer["content"].values())
+    if "properties" not in schema:
+        return name_type(schema)
+    return join("envelope, ", tag("code", "data"), ": ", name_type(schema["properties"]["data"]))
+
+
+def write_curl(method: str, path: str, operation: Schema) -> str:
+    """The call as a command, with the examples of its path, required parameters and body."""
+    query = []
+    for one in operation["parameters"]:
+        value = _example_of(one)
+        if one["in"] == "path":
+            path = path.replace("{" + one["name"] + "}", quote(value, safe=""))
+        elif one["in"] == "query" and one["required"]:
+            query.append(f"{one['name']}={quote(value, safe='')}")
+    url = BASE + path + ("?" + "&".join(query) if query else "")
+    words = ["curl", *([] if method == "get" else ["-X", method.upper()]), url]
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    if "example" in content:
+        words += ["-H", "Content-Type: application/json", "-d"]
+        words.append(json.dumps(content["example"], ensure_ascii=False, indent=2))
+    return shlex.join(words)
+
+
+def _example_of(parameter: Schema) -> str:
+    schema = parameter["schema"]
+    found = parameter.get("example", next(iter(schema.get("examples", ())), None))
+    if found is None:
+        found = next(iter(schema.get("enum", ())), 1 if schema.get("type") == "integer" else None)
+    return parameter["name"].upper() if found is None else str(found)
