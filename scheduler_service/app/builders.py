@@ -104,6 +104,7 @@ def make_host_parts(
         count=count_missed,
         log=log,
         wake_claimers=wake_claimers,
+        observe_job=decorators.observe_job,
         limits=limits_of(settings),
     )
 

@@ -157,6 +157,7 @@ class Container:
             new_parent=self._new_parent,
             on_restart=self._recover_queues,
             log=base.log,
+            follow_interest=base.telemetry.occurrences.follow_interest,
         )
         return WorkerProcesses(workers=self.processes.workers, launched=self._launched, context=context)
 
@@ -232,7 +233,10 @@ class Container:
     def _new_parent(self) -> ParentService:
         services = self.services
         return ParentService(
-            router=services.router, address_of=services.locate, wake_claimers=self._queues.wake
+            router=services.router,
+            address_of=services.locate,
+            wake_claimers=self._queues.wake,
+            publish=self._base.telemetry.occurrences.publish,
         )
 
     async def _list_missing(self) -> Sequence[str]:

@@ -3,11 +3,14 @@
 import time
 from collections.abc import Sequence
 
+import msgspec
+
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.job_life import JobLife
 from scheduler_service.telemetry.log_occurrences import OccurrenceLog
 from scheduler_service.telemetry.observation import RecordObserver, observed
 from scheduler_service.telemetry.occurrences import Occurrences
@@ -32,7 +35,11 @@ class Telemetry:
         self.occurrences = Occurrences()
         self.log: Log = OccurrenceLog(log=log, publish=self.occurrences.publish, wall=self._now)
         self._failed = Tally("observer_failed", log=log)
-        self.decorators = observed(decorators, self._make_observers(settings), failed=self._failed)
+        life = JobLife(occurrences=self.occurrences, wall=self._now)
+        self.decorators = msgspec.structs.replace(
+            observed(decorators, self._make_observers(settings), failed=self._failed),
+            observe_job=life.observe,
+        )
 
     def follow(self, clock: Clock) -> None:
         """Takes its times from the clock of the host, which is known once the store is open."""

@@ -30,6 +30,7 @@ from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes import rpc_methods
+from scheduler_service.hosts.processes.occurrence_relay import OccurrenceRelay
 from scheduler_service.hosts.processes.parent_client import (
     LookupSender,
     ParentDirectory,
@@ -69,7 +70,7 @@ async def work(socket_: socket.socket, *, log: Log, end: Callable[[int], None]) 
     worker.connection = await RpcConnection.open(
         socket_,
         serve=worker.serve,
-        on_notice=lambda method, argument: None,
+        on_notice=worker.take_notice,
         on_lost=lambda: end(0 if worker.is_stopped else 1),
         log=log,
     )
@@ -86,6 +87,7 @@ class OpenShard(msgspec.Struct, frozen=True):
     database: HistoryDatabase
     service: WorkerService
     telemetry: Telemetry
+    relay: OccurrenceRelay
 
     async def start(self) -> None:
         """Extends the leases of the shard, before anybody may end one; then recovers. Raises StoreError."""
@@ -95,6 +97,7 @@ class OpenShard(msgspec.Struct, frozen=True):
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything."""
         await self.host.stop(grace)
+        await self.relay.flush()
         await self.sender.close()
         self.database.close()
         self.telemetry.close()
@@ -138,6 +141,11 @@ class WorkerMain:
                 return await self._shard.service.serve(method, argument)
         return DONE
 
+    def take_notice(self, method: str, argument: bytes) -> None:
+        """Handles one notice; unknown ones are ignored."""
+        if method == rpc_methods.LISTEN.name and self._shard is not None:
+            self._shard.relay.listen(rpc_methods.LISTEN.read_argument(argument))
+
 
 def bind(log: Log, **bound: object) -> Log:
     """The log with `bound` in every line."""
@@ -154,13 +162,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     loaded = Loaded(settings, config.sources, config.has_file)
     telemetry = Telemetry(settings=settings, log=log)
     log, folder = telemetry.log, Path(settings.store.data)
-    store = await SqliteStateStore.open(
-        folder=folder,
-        durability=settings.store.durability,
-        node_id=config.node,
-        shard=config.shard,
-        on_damage=read_around_damage(log),
-    )
+    store = await _open_store(settings, config, log)
     compiler = _make_compiler(loaded, config)
     database = await asyncio.to_thread(
         HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
@@ -197,6 +199,17 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         database=database,
         service=service,
         telemetry=telemetry,
+        relay=OccurrenceRelay(occurrences=telemetry.occurrences, connection=connection),
+    )
+
+
+async def _open_store(settings: Settings, config: WorkerConfig, log: Log) -> SqliteStateStore:
+    return await SqliteStateStore.open(
+        folder=Path(settings.store.data),
+        durability=settings.store.durability,
+        node_id=config.node,
+        shard=config.shard,
+        on_damage=read_around_damage(log),
     )
 
 

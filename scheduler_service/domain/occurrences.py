@@ -36,6 +36,8 @@ class OccurrenceKind(StrEnum):
     WORKER_BACK = "workerBack"
     STORE_LOST = "storeLost"
     STORE_BACK = "storeBack"
+    GAP = "gap"
+    """Of streams alone: occurrences were lost, `count` of them."""
 
 
 class Occurrence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
@@ -61,5 +63,6 @@ class Occurrence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rena
     planned_at: int | None = None
     lateness_ms: int | None = None
     count: int | None = None
+    revision: int | None = None
     subject: str | None = None
     message: str | None = None

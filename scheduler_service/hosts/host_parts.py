@@ -24,6 +24,7 @@ from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
+from scheduler_service.telemetry.decorators import ObserveJob, observe_no_job
 
 
 class Decide(Protocol):
@@ -84,6 +85,7 @@ class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
     history: History
     clock: Timekeeper
     redact: Redact
+    observe_job: ObserveJob = observe_no_job
     new_identity: NewIdentity = msgspec.field(default_factory=IdentitySource)
 
 

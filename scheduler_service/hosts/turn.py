@@ -67,6 +67,7 @@ class Turn:
         self._alive = alive
         self._away = away
         self._wait_until = wait_until
+        self._observe_job = parts.observe_job
         self._new_identity = parts.new_identity
         self._holder = holder
         self._writes = CommitBuilder(core=core, redact=parts.redact, holder=holder, boot=boot)
@@ -224,6 +225,7 @@ class Turn:
     async def _finish(self, cached: CachedJob, pending: PendingCommit) -> None:
         """The store has the turn: it is what the job is now, and its effects may start."""
         commit = pending.commit
+        before = cached.entry
         cached.doubt = None
         cached.document = pending.decision.document
         cached.programs = pending.programs
@@ -236,6 +238,7 @@ class Turn:
             self._programs.keep(commit.entry.uid, revision, cached.programs[revision])
         if commit.batch is not None:
             self._history.append(commit.batch, durable=True)
+        self._observe_job(before, commit.entry)
         if pending.decision.effects:
             self._act(cached.job_id, pending.decision.effects, cached.programs)
         await self._set_alarm(cached)

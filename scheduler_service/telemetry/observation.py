@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
+
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.telemetry.decorators import PortDecorators
 from scheduler_service.telemetry.tally import Tally
@@ -49,4 +51,4 @@ def observed(
     def observe(history: History) -> History:
         return ObservedHistory(history=decorators.history(history), observers=observers, failed=failed)
 
-    return PortDecorators(history=observe, sender=decorators.sender)
+    return msgspec.structs.replace(decorators, history=observe)

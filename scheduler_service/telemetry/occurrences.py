@@ -15,6 +15,10 @@ from scheduler_service.ports.history import Batch
 
 Take = Callable[[Occurrence], None]
 """Takes an occurrence: at once, on the event loop's thread; never raises, never waits."""
+Leave = Callable[[], None]
+"""Ends what was asked for; a second call does nothing."""
+TellInterest = Callable[[bool], None]
+"""Is told whether anybody takes occurrences. Never raises, never waits."""
 
 _ENDS = {
     ExecutionState.SUCCEEDED: OccurrenceKind.FINAL_SUCCEED,
@@ -34,18 +38,25 @@ class Occurrences:
 
     def __init__(self) -> None:
         self._takers: tuple[Take, ...] = ()
+        self._followers: tuple[TellInterest, ...] = ()
 
     @property
     def are_wanted(self) -> bool:
         """Whether anybody takes them."""
         return bool(self._takers)
 
-    def subscribe(self, take: Take) -> Callable[[], None]:
+    def subscribe(self, take: Take) -> Leave:
         """Hands every later occurrence to `take`; returns what ends that."""
-        self._takers = (*self._takers, take)
+        self._change((*self._takers, take))
+        return lambda: self._change(tuple(one for one in self._takers if one is not take))
+
+    def follow_interest(self, tell: TellInterest) -> Leave:
+        """Calls `tell` now, and at each change; returns what ends that."""
+        self._followers = (*self._followers, tell)
+        tell(self.are_wanted)
 
         def leave() -> None:
-            self._takers = tuple(one for one in self._takers if one is not take)
+            self._followers = tuple(one for one in self._followers if one is not tell)
 
         return leave
 
@@ -59,6 +70,12 @@ class Occurrences:
         if self._takers:
             for occurrence in occurrences_of(batch):
                 self.publish(occurrence)
+
+    def _change(self, takers: tuple[Take, ...]) -> None:
+        was_wanted, self._takers = self.are_wanted, takers
+        if was_wanted != self.are_wanted:
+            for tell in self._followers:
+                tell(self.are_wanted)
 
 
 def occurrences_of(batch: Batch) -> Iterator[Occurrence]:

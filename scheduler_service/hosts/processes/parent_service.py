@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.processes import rpc_methods
+from scheduler_service.hosts.processes.rpc_methods import OccurrenceGroup
 from scheduler_service.ports.services import Router
+from scheduler_service.telemetry.occurrences import Take
 
 T = TypeVar("T")
 AddressOf = Callable[[str], tuple[str | None, bool]]
@@ -17,11 +20,23 @@ must be checked (steady ms; None: as before).
 """
 
 
+def _take_nothing(occurrence: Occurrence) -> None:
+    pass
+
+
 class ParentService:
     """Answers one start of a worker process; the places that it has are given back when it ends."""
 
-    def __init__(self, *, router: Router, address_of: AddressOf, wake_claimers: WakeClaimers) -> None:
+    def __init__(
+        self,
+        *,
+        router: Router,
+        address_of: AddressOf,
+        wake_claimers: WakeClaimers,
+        publish: Take = _take_nothing,
+    ) -> None:
         self._router = router
+        self._publish = publish
         self._address_of = address_of
         self._wake_claimers = wake_claimers
         self._places: dict[Token, asyncio.Task[object] | None] = {}
@@ -44,6 +59,9 @@ class ParentService:
         if method == rpc_methods.ADDRESS.name:
             address = self._address_of(rpc_methods.ADDRESS.read_argument(argument))
             return rpc_methods.ADDRESS.write_result(address)
+        if method == rpc_methods.HAPPENED.name:
+            self._publish_all(rpc_methods.HAPPENED.read_argument(argument))
+            return rpc_methods.HAPPENED.write_result(None)
         raise KeyError(method)
 
     def take_notice(self, method: str, argument: bytes) -> None:
@@ -62,6 +80,13 @@ class ParentService:
         """The process has ended: gives all its places back."""
         for token in list(self._places):
             self._leave(token)
+
+    def _publish_all(self, group: OccurrenceGroup) -> None:
+        for occurrence in group.occurrences:
+            self._publish(occurrence)
+        if group.lost:
+            at = group.occurrences[-1].at
+            self._publish(Occurrence(kind=OccurrenceKind.GAP, at=at, count=group.lost))
 
     async def _enter(self, token: Token, place: Awaitable[T]) -> T:
         """The result of `place`, unless the process leaves before."""

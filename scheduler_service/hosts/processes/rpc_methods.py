@@ -18,6 +18,7 @@ from scheduler_service.domain.leases import (
     Swept,
 )
 from scheduler_service.domain.moments import Now
+from scheduler_service.domain.occurrences import Occurrence
 from scheduler_service.domain.parts import Chosen, PartEnd
 from scheduler_service.domain.services import Loss
 from scheduler_service.domain.wire import Token
@@ -129,12 +130,21 @@ class QueueNotice(msgspec.Struct, frozen=True, array_like=True):
     check_at: int | None = None
 
 
+class OccurrenceGroup(msgspec.Struct, frozen=True, array_like=True):
+    """What has happened in a worker process, in order; after it `lost` more were dropped."""
+
+    occurrences: list[Occurrence]
+    lost: int = 0
+
+
 # Called by the service: the life of a worker process, …
 OPEN: Method[WorkerConfig, None] = Method("open", WorkerConfig, None)
 START: Method[None, None] = Method("start", None, None)
 STOP: Method[int, None] = Method("stop", int, None)
 PING: Method[None, None] = Method("ping", None, None)
 STATUS: Method[None, ShardStatus] = Method("standing", None, ShardStatus)
+LISTEN: Method[bool, None] = Method("listen", bool, None)
+"""A notice: whether the service wants the occurrences of the process."""
 
 # … jobs, …
 TAKE: Method[TakeRequest, bytes] = Method("take", TakeRequest, bytes)
@@ -187,3 +197,4 @@ MARK_DRAINING: Method[tuple[str, str, str], None] = Method("mark_draining", tupl
 MARK_REFUSED: Method[tuple[str, str, str], None] = Method("mark_refused", tuple[str, str, str], None)
 ADDRESS: Method[str, tuple[str | None, bool]] = Method("address", str, tuple[str | None, bool])
 WAKE_CLAIMERS: Method[QueueNotice, None] = Method("stir", QueueNotice, None)
+HAPPENED: Method[OccurrenceGroup, None] = Method("happened", OccurrenceGroup, None)

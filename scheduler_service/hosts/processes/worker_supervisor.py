@@ -17,6 +17,7 @@ from scheduler_service.hosts.processes.worker_process import EXIT_TIMEOUT_SECOND
 from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.occurrences import Leave, TellInterest
 
 FIRST_RESTART_PAUSE_SECONDS = 0.1
 LONGEST_RESTART_PAUSE_SECONDS = 5.0
@@ -36,17 +37,24 @@ class WatchLimits(msgspec.Struct):
     hangs: float = 30.0
 
 
+def follow_nothing(tell: TellInterest) -> Leave:
+    """Nobody takes occurrences, ever."""
+    return lambda: None
+
+
 class WorkerContext(msgspec.Struct, frozen=True, kw_only=True):
     """What the service gives its worker processes.
 
     `config_for` makes the configuration for the next start of a shard's process, `new_parent` what answers
     its calls. `on_restart` is called with the shard of a process that had died and takes calls again.
+    `follow_interest` tells whether somebody takes occurrences (`telemetry.occurrences.Occurrences`).
     """
 
     config_for: Callable[[int], WorkerConfig]
     new_parent: Callable[[], ParentService]
     on_restart: Callable[[int], None]
     log: Log
+    follow_interest: Callable[[TellInterest], Leave] = follow_nothing
     limits: WatchLimits = msgspec.field(default_factory=WatchLimits)
 
 
@@ -190,10 +198,11 @@ class WorkerSupervisor:
         cut = self._cut = asyncio.Event()
         parent = self._context.new_parent()
 
+        ends = [self._worker.disconnect, parent.end, cut.set]
+
         def lose() -> None:
-            self._worker.disconnect()
-            parent.end()
-            cut.set()
+            for end in ends:
+                end()
 
         connection = self._connection = await RpcConnection.open(
             self._process.hand_over(),
@@ -204,6 +213,12 @@ class WorkerSupervisor:
         )
         config = self._context.config_for(self._worker.shard)
         await self._while_alive(rpc_methods.OPEN.call(connection, config))
+        # Before it fires: whoever takes occurrences gets those of its recovery, too.
+        ends.append(
+            self._context.follow_interest(lambda wanted: rpc_methods.LISTEN.notify(connection, wanted))
+        )
+        if cut.is_set():
+            ends[-1]()
 
     async def _connect(self) -> None:
         connection = self._connection

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.effects import Inform, Retire
-from scheduler_service.domain.events import AlarmRang, Destroyed, Event, Triggered
+from scheduler_service.domain.events import AlarmRang, Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import StepEnded
@@ -344,3 +344,19 @@ async def test_an_unknown_destruction_is_completed_when_the_store_has_it() -> No
     reply = await bench.run(AlarmRang())
     assert isinstance(reply, Refusal)
     assert any(isinstance(effect, Inform) for effect in bench.effects)
+
+
+async def test_what_a_turn_makes_of_a_job_is_shown_once_it_is_durable() -> None:
+    """With the entry before it; a turn that the store refused is shown to nobody."""
+    bench = Bench()
+    await bench.create(timer=OFTEN)
+    bench.store.fates.append(Fate.REFUSED)
+    with pytest.raises(StoreUnavailable):
+        await bench.run(Paused())
+    await bench.run(Paused())
+    await bench.run(Destroyed())
+    assert bench.states == [
+        (None, JobState.ACTIVE),
+        (JobState.ACTIVE, JobState.PAUSED),
+        (JobState.PAUSED, JobState.DESTROYED),
+    ]

@@ -5,6 +5,7 @@ from typing import Any
 
 from scheduler_service.domain.effects import Call, Effect
 from scheduler_service.domain.events import CallEnded, Created, Event
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Answer, Holder
@@ -13,6 +14,7 @@ from scheduler_service.hosts.host_parts import Core, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.timed_release import TimedRelease
 from scheduler_service.hosts.turn import Turn
+from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.security.masking import Masking
 from tests.manual_clock import ManualClock
@@ -49,6 +51,7 @@ class Bench:
         self.history = MemoryHistory(self.store, self.journal)
         self.clock = ManualClock(wall=START, skew=SKEW)
         self.effects: list[Effect] = []
+        self.states: list[tuple[JobState | None, JobState]] = []
         self.turn = Turn(
             TurnParts(
                 core=core,
@@ -56,6 +59,7 @@ class Bench:
                 clock=self.clock,
                 redact=Masking().redact_all,
                 new_identity=lambda: (f"uid{boot}", b"k" * 32),
+                observe_job=self._observe,
             ),
             store=self.store,
             alarms=JournalAlarms(self.journal),
@@ -86,6 +90,9 @@ class Bench:
     def names(self) -> list[object]:
         """The journal's first words."""
         return [entry[0] for entry in self.journal]
+
+    def _observe(self, before: CatalogueEntry | None, after: CatalogueEntry) -> None:
+        self.states.append((None if before is None else before.state, after.state))
 
     def _act(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:
         self.journal.append(("act",))

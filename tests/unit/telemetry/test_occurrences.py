@@ -132,3 +132,17 @@ def test_each_meaning_names_a_kind_of_the_service() -> None:
     """Lines of the log never speak for a job."""
     kinds = {meaning.kind for meaning in MEANINGS.values()}
     assert not kinds & {OccurrenceKind.FINAL_FAILED, OccurrenceKind.STARTED, OccurrenceKind.JOB_CREATED}
+
+
+def test_interest_is_told_at_once_and_at_each_change() -> None:
+    """A second taker changes nothing, and who has left is told no more."""
+    occurrences, told = Occurrences(), list[bool]()
+    stop = occurrences.follow_interest(told.append)
+    first = occurrences.subscribe(lambda one: None)
+    second = occurrences.subscribe(lambda one: None)
+    first()
+    second()
+    assert told == [False, True, False]
+    stop()
+    occurrences.subscribe(lambda one: None)
+    assert told == [False, True, False]
