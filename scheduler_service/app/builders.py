@@ -37,6 +37,7 @@ from scheduler_service.ports.state import OpenStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.logs import EventLog, stderr_log
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.guard import EgressPolicy
@@ -49,6 +50,11 @@ from scheduler_service.transport.spare_resolver import SpareResolver
 
 Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
 """Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
+
+
+def log_of(settings: Settings) -> EventLog:
+    """The log of this process, as the settings have it."""
+    return stderr_log(level=settings.log.level, form=settings.log.format)
 
 
 class Resending(Protocol):

@@ -17,6 +17,7 @@ from scheduler_service.app.builders import (
     Outbox,
     admit_of,
     judge_of,
+    log_of,
     machine_user,
     make_cleanup,
     make_host_parts,
@@ -50,7 +51,6 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedCatalogue, SharedStore
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
-from scheduler_service.telemetry.logs import stderr_log
 from scheduler_service.transport.sender import SystemFunction
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 
@@ -96,7 +96,9 @@ class ClusterJobs:
 
 def run_node(loaded: Loaded) -> None:
     """`punctual serve --runtime dapr`. Raises SettingsError and StoreError where it cannot start."""
-    uvloop.run(serve(loaded, log=stderr_log(), opening=open_node, listeners=LISTENERS))
+    log = log_of(loaded.settings)
+    uvloop.run(serve(loaded, log=log, opening=open_node, listeners=LISTENERS))
+    log.flush()
 
 
 class NodeService:

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from scheduler_service.api.authentication import is_loopback
 from scheduler_service.app.acceptor import Acceptor
 from scheduler_service.app.api_protocol import ApiProtocol
-from scheduler_service.app.builders import log_egress
+from scheduler_service.app.builders import log_egress, log_of
 from scheduler_service.app.connections import Connections
 from scheduler_service.app.descriptors import divide, raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
@@ -28,7 +28,6 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
-from scheduler_service.telemetry.logs import stderr_log
 from scheduler_service.telemetry.loop_watch import watching
 from scheduler_service.telemetry.tally import Tally
 
@@ -126,7 +125,9 @@ class Server(uvicorn.Server):
 
 def run_service(loaded: Loaded) -> None:
     """`punctual serve`. Raises SettingsError and StoreError where it cannot start."""
-    uvloop.run(serve(loaded, log=stderr_log()))
+    log = log_of(loaded.settings)
+    uvloop.run(serve(loaded, log=log))
+    log.flush()
 
 
 async def serve(

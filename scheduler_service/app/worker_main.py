@@ -17,6 +17,7 @@ import uvloop
 
 from scheduler_service.app.builders import (
     judge_of,
+    log_of,
     make_embedded_host,
     make_host_parts,
     make_sender,
@@ -47,8 +48,11 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.settings import Loaded, Settings
-from scheduler_service.telemetry.logs import stderr_log
+from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
+
+OpenLog = Callable[[Settings], EventLog]
+"""Opens the log of this process, as the settings have it."""
 
 DONE = rpc_methods.START.write_result(None)
 
@@ -58,21 +62,26 @@ def main() -> None:
     # Signals of a terminal reach all processes: the service alone acts on them, and stops the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    uvloop.run(work(socket.socket(fileno=int(sys.argv[1])), log=stderr_log(), end=os._exit))
+    uvloop.run(work(socket.socket(fileno=int(sys.argv[1])), open_log=log_of, end=os._exit))
 
 
-async def work(socket_: socket.socket, *, log: Log, end: Callable[[int], None]) -> None:
+async def work(socket_: socket.socket, *, open_log: OpenLog, end: Callable[[int], None]) -> None:
     """Serves one shard over a connected socket; `end` is called with an exit code when it is cut.
 
     A cut before `stop` is the death of the service: then nothing may be begun any more.
     """
-    worker = WorkerMain(log=log)
+    worker = WorkerMain(open_log=open_log)
+
+    def leave() -> None:
+        worker.flush_log()
+        end(0 if worker.is_stopped else 1)
+
     worker.connection = await RpcConnection.open(
         socket_,
         serve=worker.serve,
         on_notice=worker.take_notice,
-        on_lost=lambda: end(0 if worker.is_stopped else 1),
-        log=log,
+        on_lost=leave,
+        log=worker.write_log,
     )
     await asyncio.get_running_loop().create_future()
 
@@ -111,15 +120,26 @@ class WorkerMain:
     _shard: OpenShard | None = None
     _watch: RunningWatch | None = None
 
-    def __init__(self, *, log: Log) -> None:
-        self._log = log
+    def __init__(self, *, open_log: OpenLog) -> None:
+        self._open_log = open_log
+        self._event_log = open_log(Settings())
+        self._log: Log = self._event_log
+
+    def write_log(self, event: str, /, **keys: object) -> None:
+        """Writes a line; before the shard is open, as the default settings have it."""
+        self._log(event, **keys)
+
+    def flush_log(self) -> None:
+        """Writes what is summed up so far."""
+        self._event_log.flush()
 
     async def serve(self, method: str, argument: bytes) -> bytes:
         """Answers one call. Raises StoreError, CursorError."""
         match method:
             case rpc_methods.OPEN.name:
                 config = rpc_methods.OPEN.read_argument(argument)
-                self._log = bind(self._log, worker=config.shard)
+                self._event_log = self._open_log(Settings.model_validate_json(config.settings))
+                self._log = bind(self._event_log, worker=config.shard)
                 raise_limit(self._log)
                 self._shard = await open_shard(config, connection=self.connection, log=self._log)
             case rpc_methods.START.name:

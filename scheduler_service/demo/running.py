@@ -6,6 +6,7 @@ from collections.abc import Callable
 import httpx
 import uvloop
 
+from scheduler_service.app.builders import log_of
 from scheduler_service.app.server import listen, make_server, serve
 from scheduler_service.demo.jobs import DemoTarget, demo_jobs
 from scheduler_service.domain.errors import PunctualError
@@ -15,7 +16,6 @@ from scheduler_service.engine.states import TERMINAL
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.decorators import PortDecorators
-from scheduler_service.telemetry.logs import stderr_log
 
 TARGET_HOST = "127.0.0.1"
 
@@ -31,9 +31,10 @@ def run_demo(loaded: Loaded) -> None:
 
 async def _run(loaded: Loaded) -> None:
     loaded = loaded.allowing(TARGET_HOST)
+    log = log_of(loaded.settings)
     listener = listen(TARGET_HOST, 0)
     target = f"http://{TARGET_HOST}:{listener.getsockname()[1]}"
-    server = make_server(DemoTarget(), log=stderr_log())
+    server = make_server(DemoTarget(), log=log)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
 
     async def begin(served: str) -> None:
@@ -41,7 +42,7 @@ async def _run(loaded: Loaded) -> None:
         _print_line(f"Punctual answers at {served} (try {served}/jobs); stop with Ctrl-C. Ended executions:")
 
     try:
-        await serve(loaded, log=stderr_log(), decorators=PortDecorators(history=_print_ends), began=begin)
+        await serve(loaded, log=log, decorators=PortDecorators(history=_print_ends), began=begin)
     finally:
         server.should_exit = True
         await serving

@@ -199,6 +199,13 @@ class Services(Group):
     lost_after_seconds: Seconds | None = None
 
 
+class Log(Group):
+    """What the log has, and in which form; `format` None: text on a terminal, else JSON."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "text"] | None = None
+
+
 class Debug(Group):
     """Switches that hold executions (SPEC section 13)."""
 
@@ -233,6 +240,7 @@ class Settings(Group):
     history: History = History()
     notification: Notification = Notification()
     services: Services = Services()
+    log: Log = Log()
     debug: Debug = Debug()
     node: Node = Node()
     dapr: Dapr = Dapr()

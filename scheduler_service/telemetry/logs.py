@@ -1,35 +1,114 @@
 """Structured logs: an event word plus keys; never a body, a secret or a header."""
 
-import logging
+import asyncio
 import sys
-from typing import TextIO
+import time
+from collections.abc import Callable
+from typing import Any, Literal, TextIO
 
 import structlog
 
+from scheduler_service.telemetry.flood import Flood, Kind, kind_of
+from scheduler_service.telemetry.tally import LINE_SECONDS
+from scheduler_service.telemetry.vocabulary import UNKNOWN, VOCABULARY, Level
+
+Form = Literal["json", "text"]
+RANKS = {level: rank for rank, level in enumerate(Level)}
+
 
 class EventLog:
-    """Writes one line per event: JSON, or aligned text on a terminal."""
+    """Writes one line per event that is at least of `level`; the level of an event is that of its word.
 
-    def __init__(self, *, stream: TextIO, level: str = "info") -> None:
-        renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
-        if stream.isatty():
-            renderer = structlog.dev.ConsoleRenderer(colors=True)
-        self._logger = structlog.wrap_logger(
-            structlog.PrintLogger(stream),
-            processors=[structlog.processors.TimeStamper(fmt="iso", utc=True), renderer],
-            wrapper_class=structlog.make_filtering_bound_logger(
-                logging.getLevelNamesMapping()[level.upper()]
-            ),
-        )
+    `form` None: text on a terminal, else JSON. Ten lines of one kind are written in ten seconds; how many
+    more there were follows in one line (`lines_omitted`). Any thread may call it.
+    """
+
+    def __init__(
+        self,
+        *,
+        stream: TextIO,
+        level: str = Level.INFO,
+        form: Form | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        window_seconds: float = LINE_SECONDS,
+    ) -> None:
+        is_terminal = stream.isatty()
+        is_text = form == "text" or (form is None and is_terminal)
+        self._render = _text(colors=is_terminal) if is_text else structlog.processors.JSONRenderer()
+        self._stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
+        self._lines = structlog.WriteLogger(stream)
+        least = RANKS[Level(level)]
+        self._silent = frozenset(name for name, word in VOCABULARY.items() if RANKS[word.level] < least)
+        self._flood = Flood(clock=clock, seconds=window_seconds)
+        self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self, event: str, /, **keys: object) -> None:
         """Writes one line. Never raises: a log that cannot be written must not stop the work."""
+        if event in self._silent:
+            return
+        word = VOCABULARY.get(event, UNKNOWN)
+        self._write_sums()
+        if self._flood.admits(kind_of(event, word.kind, keys)):
+            self._write(word.level, event, keys)
+        else:
+            self._plan_sums()
+
+    def flush(self) -> None:
+        """Writes how many lines were omitted so far."""
+        self._write_sums(all_of_them=True)
+
+    def _write(self, level: Level, event: str, keys: dict[str, object]) -> None:
         try:
-            self._logger.info(event, **keys)
-        except (OSError, ValueError):
+            first = {**self._stamp(None, "", {}), "level": level.value, "event": event}
+            self._lines.msg(str(self._render(None, "", {**first, **keys, **first})))
+        except Exception:  # noqa: BLE001 - whatever it is, the work goes on without this line
             return
 
+    def _write_sums(self, *, all_of_them: bool = False) -> None:
+        for kind, more in self._flood.take_ended(all_of_them=all_of_them):
+            self._log_sum("lines_omitted", kind, more)
 
-def stderr_log() -> EventLog:
+    def _log_sum(self, event: str, kind: Kind, more: int) -> None:
+        level = VOCABULARY.get(kind.word, UNKNOWN).level
+        self._write(level, event, {"of": kind.word, "more": more, **dict(kind.names)})
+
+    def _plan_sums(self) -> None:
+        """Outside a loop the sums wait for the next line."""
+        if self._timer is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return
+            self._timer = loop.call_later(self._flood.left(), self._end_window)
+
+    def _end_window(self) -> None:
+        self._timer = None
+        self._write_sums()
+        if self._flood.has_untold:
+            self._plan_sums()
+
+
+def stderr_log(*, level: str = Level.INFO, form: Form | None = None) -> EventLog:
     """The log of a service: standard error."""
-    return EventLog(stream=sys.stderr)
+    return EventLog(stream=sys.stderr, level=level, form=form)
+
+
+def _text(*, colors: bool) -> structlog.typing.Processor:
+    """Aligned columns, in which no value ends a line or steers a terminal."""
+    render = structlog.dev.ConsoleRenderer(colors=colors, sort_keys=False)
+
+    def write(logger: Any, method: str, line: structlog.typing.EventDict) -> str:
+        return str(render(logger, method, {_own(name): _printable(value) for name, value in line.items()}))
+
+    return write
+
+
+def _own(name: str) -> str:
+    """The name of a column; the renderer would write some over several lines."""
+    return f"{name}_" if name in ("stack", "exception", "exc_info") else name
+
+
+def _printable(value: object) -> object:
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return value.encode("unicode_escape").decode("ascii")

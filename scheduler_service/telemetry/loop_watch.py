@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from types import FrameType
 
 from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.tally import LINE_SECONDS, Window
 
 HELD = 0.1
 """Seconds. Whatever holds the loop longer is named: firings are late by as much."""
 
 BEAT = 0.1
 """Seconds between two beats of the loop, and between two looks at it: next to no work."""
-
-QUIET = 10.0
-"""Seconds between two lines; what was not told in between is counted in the next one."""
 
 DEPTH = 6
 THREAD = "loop-watch"
@@ -37,8 +35,7 @@ class LoopWatch:
         self._clock = clock
         self._stack = stack
         self._last = clock()
-        self._told = self._last - QUIET
-        self._more = 0
+        self._window = Window(seconds=LINE_SECONDS)
         self._seen: Sequence[str] = ()
 
     def beat(self) -> None:
@@ -48,11 +45,9 @@ class LoopWatch:
         seen, self._seen = self._seen, ()
         if held < HELD:
             return
-        if now - self._told < QUIET:
-            self._more += 1
-            return
-        self._log("loop_stalled", ms=round(held * 1_000), functions=list(seen), more=self._more)
-        self._told, self._more = now, 0
+        if self._window.admits(now):
+            more = self._window.take_untold()
+            self._log("loop_stalled", ms=round(held * 1_000), functions=list(seen), more=more)
 
     def look(self) -> None:
         """Called by another thread: notes where the loop stands, if it is late with its beat."""

@@ -1,4 +1,4 @@
-"""Counts what may happen thousands of times a second, and writes a line of the log now and then."""
+"""What happens often is told now and then, and counted in between: the one idea of all sums in the log."""
 
 import asyncio
 from collections import Counter
@@ -7,6 +7,45 @@ from collections.abc import Callable
 from scheduler_service.ports.log import Log
 
 LINE_SECONDS = 10.0
+
+
+class Window:
+    """Of one kind the first `full` in `seconds` are told; what comes after them is `untold`.
+
+    Moments are seconds of any clock that does not go back.
+    """
+
+    __slots__ = ("_ends", "_full", "_seconds", "_told", "untold")
+
+    def __init__(self, *, full: int = 1, seconds: float = LINE_SECONDS) -> None:
+        self.untold = 0
+        self._full = full
+        self._seconds = seconds
+        self._told = 0
+        self._ends = float("-inf")
+
+    def admits(self, now: float) -> bool:
+        """Whether one that happens `now` is told; else it is counted."""
+        if now >= self._ends:
+            self.begin(now)
+        if self._told < self._full:
+            self._told += 1
+            return True
+        self.untold += 1
+        return False
+
+    def begin(self, now: float) -> None:
+        """A new window begins."""
+        self._ends, self._told = now + self._seconds, 0
+
+    def left(self, now: float) -> float:
+        """Seconds to its end; 0: it has ended."""
+        return max(self._ends - now, 0)
+
+    def take_untold(self) -> int:
+        """How many were not told since this was last asked."""
+        untold, self.untold = self.untold, 0
+        return untold
 
 
 class Tally:
@@ -28,10 +67,9 @@ class Tally:
         self._event = event
         self._log = log
         self._clock = clock
-        self._line_seconds = line_seconds
+        self._window = Window(seconds=line_seconds)
         self._fresh: Counter[str] = Counter()
         self._keys: dict[str, object] = {}
-        self._next = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
 
     def count(self, name: str, more: int = 1, /, **keys: object) -> None:
@@ -42,21 +80,25 @@ class Tally:
         if self._timer is not None:
             return
         loop = asyncio.get_running_loop()
-        pause = self._next - self._now(loop)
-        if pause <= 0:
+        now = self._now(loop)
+        if self._window.admits(now):
             self._write()
         else:
-            self._timer = loop.call_later(pause, self._write)
+            self._timer = loop.call_later(self._window.left(now), self._write_late)
 
     def flush(self) -> None:
         """Writes what is not written yet."""
         if self._timer is not None:
             self._timer.cancel()
-            self._write()
+            self._write_late()
+
+    def _write_late(self) -> None:
+        self._timer = None
+        self._window.begin(self._now(asyncio.get_running_loop()))
+        self._window.admits(self._now(asyncio.get_running_loop()))
+        self._write()
 
     def _write(self) -> None:
-        self._timer = None
-        self._next = self._now(asyncio.get_running_loop()) + self._line_seconds
         self._log(self._event, **{**self._keys, **self._fresh})
         self._fresh.clear()
 

@@ -5,6 +5,7 @@ import gc
 import socket
 import threading
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.settings import Loaded, Settings
+from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import THREAD
 from tests.manual_clock import ManualClock
 
@@ -64,7 +66,7 @@ async def test_the_loop_is_watched_from_its_start_to_the_end_of_its_drain(tmp_pa
     )
     ours, theirs = socket.socketpair()
     connections = [await open_connection(ours), await open_connection(theirs)]
-    worker = WorkerMain(log=lambda event, /, **keys: None)
+    worker = WorkerMain(open_log=lambda settings: EventLog(stream=StringIO()))
     worker.connection = connections[0]
     await worker.serve(rpc_methods.OPEN.name, rpc_methods.OPEN.write_argument(config_for(SHARD)))
     before = watches()

@@ -1,46 +1,98 @@
-"""docs/operations.md: every event of the log has a row, and all events are written in one style."""
+"""The vocabulary of the log: every event word is in it, is written, and has a row in docs/logs.md."""
 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
-from tests.unit.docs.pages import ROOT, read
+import pytest
+
+from scheduler_service.telemetry.vocabulary import VOCABULARY
+from tests.unit.docs.pages import ROOT, read, rows
 
 # The steps of the service itself need no subject.
 OF_THE_SERVICE = {"listening", "ready", "draining", "stopped", "dividing", "divided"}
 # What became of the subject: a participle or an adjective, after `not` where it did not come to that.
-STATES = r"[a-z]+ed|set|lost|swept|sent|written|stuck|taken|woken|read|kept|found|unsafe|unreachable"
+STATES = r"[a-z]+ed|set|lost|left|swept|sent|written|stuck|taken|woken|read|kept|found|unsafe|unreachable"
 STYLE = re.compile(rf"[a-z]+(_[a-z]+)*?(_not)?_({STATES})(_again)?")
-WRITERS = {"log", "_log", "_look_later", "Tally"}
+WRITERS = {"log", "_log", "_look_later", "_log_sum", "Tally"}
+OF_EVERY_LINE = {"timestamp", "level", "event"}
+SEVERAL_LINES = {"stack", "exception", "exc_info"}
+"""Keys that structlog writes over several lines."""
 
 
-def events() -> Iterator[str]:
+@cache
+def calls() -> list[tuple[str, ast.Call]]:
     """Every event word that is handed to a log, and to what logs on behalf of others."""
+    return list(_find_calls())
+
+
+def _find_calls() -> Iterator[tuple[str, ast.Call]]:
     for path in ROOT.glob("scheduler_service/**/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and _name(node.func) in WRITERS:
                 for one in node.args:
-                    if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                        yield one.value
+                    for word in _words(one):
+                        yield word, node
 
 
-def documented() -> list[str]:
-    """The first cells of the table of events."""
-    _, _, section = read("docs/operations.md").partition("\n## Logs\n")
-    return re.findall(r"(?m)^\| `(\w+)`", section.partition("\n## ")[0])
+def _words(node: ast.expr) -> Iterator[str]:
+    """The word, or both of a choice."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_words(node.body), *_words(node.orelse))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+
+
+def events() -> set[str]:
+    return {word for word, _ in calls()}
+
+
+def documented() -> dict[str, list[str]]:
+    """The rows of the table of events, by word."""
+    table = rows(read("docs/logs.md").partition("\n## Events\n")[2])
+    return {cells[0].strip("`"): cells for cells in table if cells[0].startswith("`")}
 
 
 def _name(function: ast.expr) -> str:
     return getattr(function, "attr", None) or getattr(function, "id", "")
 
 
+def test_every_event_is_in_the_vocabulary() -> None:
+    """And every word of the vocabulary is written somewhere."""
+    assert events() == set(VOCABULARY)
+    assert len(VOCABULARY) > 60
+
+
 def test_every_event_is_documented() -> None:
-    """Once, and no other one is."""
-    assert documented() == sorted(set(documented()))
-    assert set(documented()) == set(events())
-    assert len(documented()) > 40
+    """Once, in order, and no other one is."""
+    assert list(documented()) == sorted(VOCABULARY)
+
+
+@pytest.mark.parametrize("word", sorted(VOCABULARY))
+def test_its_row_says_what_the_vocabulary_says(word: str) -> None:
+    """Level and sentence, and what to do."""
+    _, level, meaning, _, remedy = documented()[word]
+    assert (level, meaning) == (VOCABULARY[word].level, VOCABULARY[word].meaning)
+    assert meaning.endswith(".")
+    assert remedy.endswith(".")
+
+
+@pytest.mark.parametrize("word", sorted(VOCABULARY))
+def test_its_row_has_its_keys(word: str) -> None:
+    """Those by which floods are told apart are among them; none of them is one that every line has."""
+    documented_keys = set(re.findall(r"`(\w+)`", documented()[word][3]))
+    used = {
+        key.arg
+        for one, call in calls()
+        for key in call.keywords
+        if one == word and key.arg and _name(call.func) != "Tally"
+    }
+    assert used <= documented_keys
+    assert set(VOCABULARY[word].kind) <= documented_keys
+    assert not documented_keys & (OF_EVERY_LINE | SEVERAL_LINES)
 
 
 def test_events_have_one_style() -> None:
     """`SUBJECT_PARTICIPLE` (`worker_lost`) or `SUBJECT_not_PARTICIPLE` (`history_not_written`)."""
-    assert [one for one in sorted(set(events()) - OF_THE_SERVICE) if not STYLE.fullmatch(one)] == []
+    assert [one for one in sorted(events() - OF_THE_SERVICE) if not STYLE.fullmatch(one)] == []

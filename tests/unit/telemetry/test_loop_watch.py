@@ -7,12 +7,12 @@ import pytest
 from scheduler_service.telemetry.loop_watch import (
     BEAT,
     HELD,
-    QUIET,
     THREAD,
     LoopWatch,
     stack_of,
     watching,
 )
+from scheduler_service.telemetry.tally import LINE_SECONDS
 
 LATE = BEAT + HELD + 0.01
 
@@ -63,7 +63,7 @@ def test_many_incidents_are_one_line_with_their_number() -> None:
         world.hold(LATE)
     assert [line["more"] for line in world.lines] == [0]
     world.hold(BEAT)
-    for _ in range(round(QUIET / BEAT)):
+    for _ in range(round(LINE_SECONDS / BEAT)):
         world.hold(BEAT)
     world.hold(LATE)
     assert [line["more"] for line in world.lines] == [0, 3]

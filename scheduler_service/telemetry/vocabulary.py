@@ -1,0 +1,111 @@
+"""The event words of the log: the level of each, and in one sentence what happened or what to do."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+import msgspec
+
+
+class Level(StrEnum):
+    """How much a line matters; as `log.level` it admits itself and what follows it here.
+
+    `info`: a step of the service. `warning`: something went wrong for one job, caller, instance or node, or
+    it mends itself. `error`: this process cannot do what it should, or has a defect.
+    """
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+DEBUG, INFO, WARNING, ERROR = Level.DEBUG, Level.INFO, Level.WARNING, Level.ERROR
+
+
+class Word(msgspec.Struct, frozen=True):
+    """One event. `kind`: the keys by which floods of it are told apart, as by `service`."""
+
+    level: Level
+    meaning: str
+    kind: tuple[str, ...] = ()
+
+
+UNKNOWN = Word(WARNING, "An event that is not in the vocabulary.")
+
+VOCABULARY: Mapping[str, Word] = MappingProxyType(
+    {
+        "address_assumed": Word(INFO, "Feedback URLs have the address that this machine was found to have."),
+        "address_not_found": Word(WARNING, "Targets elsewhere cannot report: set server.external_url."),
+        "alarm_not_taken": Word(WARNING, "The alarm of a job could not be handled; it rings again."),
+        "alarms_not_read": Word(ERROR, "Due times could not be read from the store; they are read again."),
+        "answer_not_taken": Word(WARNING, "The answer of a target was not delivered to its job in time."),
+        "call_failed": Word(ERROR, "A call between the service process and a worker process met a defect."),
+        "call_not_sent": Word(WARNING, "A request was held back, because this node had no heartbeat."),
+        "calls_delayed": Word(WARNING, "Calls wait, because few descriptors are left for calls."),
+        "clock_step_not_kept": Word(WARNING, "A step of the system clock could not be stored."),
+        "clock_stepped": Word(WARNING, "The system clock was set by more than a second."),
+        "confirmation_not_written": Word(WARNING, "That the history has some records could not be stored."),
+        "connections_closed": Word(WARNING, "Connections of callers were closed or refused."),
+        "count_not_taken": Word(WARNING, "The count of missed firings could not be delivered to its job."),
+        "declaration_warned": Word(
+            WARNING, "A job that a service declares has a warning.", kind=("service", "pointer", "code")
+        ),
+        "delivery_not_settled": Word(WARNING, "The outcome of a notification could not be stored yet."),
+        "descriptors_exhausted": Word(ERROR, "The process or the machine had no descriptor."),
+        "descriptors_set": Word(INFO, "How many descriptors this process may open."),
+        "divided": Word(INFO, "The jobs lie in the files of the present number of processes."),
+        "dividing": Word(INFO, "The jobs are moved into the files of another number of processes."),
+        "draining": Word(INFO, "The service takes no firing any more and waits for what runs."),
+        "egress_set": Word(INFO, "Which addresses jobs may reach."),
+        "files_narrowed": Word(WARNING, "Files of the data folder could be read by other users until now."),
+        "handover_failed": Word(WARNING, "A running execution could not be handed to another node."),
+        "handover_missed": Word(WARNING, "A job came back before its execution was handed over."),
+        "heartbeat_not_written": Word(ERROR, "The heartbeat of this node could not be written."),
+        "history_not_awaited": Word(WARNING, "A command was answered before the history had its records."),
+        "history_not_flushed": Word(ERROR, "At the stop some records did not reach the history."),
+        "history_not_written": Word(ERROR, "The history cannot be written; executions continue."),
+        "history_written_again": Word(INFO, "The history can be written again."),
+        "instance_lost": Word(WARNING, "An instance of a service is lost; start it anew.", kind=("service",)),
+        "job_not_woken": Word(WARNING, "A job that an earlier process left open could not be read yet."),
+        "job_paused": Word(WARNING, "The service paused a job."),
+        "leases_not_swept": Word(WARNING, "Ended leases of pull queues could not be searched for."),
+        "lines_omitted": Word(WARNING, "Further lines of one kind came within ten seconds."),
+        "listening": Word(INFO, "The service answers."),
+        "loop_stalled": Word(WARNING, "The process did nothing else for a while, and firings were late."),
+        "loss_not_taken": Word(WARNING, "The loss of an instance could not be delivered to a job."),
+        "node_replaced": Word(ERROR, "Another process has taken the name of this node."),
+        "node_stalled": Word(ERROR, "This process did not run for a while."),
+        "notice_dropped": Word(WARNING, "A target is not told of a cancellation: too many are pending."),
+        "observer_failed": Word(ERROR, "What watches the turns met a defect; the turns themselves did not."),
+        "outbox_not_written": Word(WARNING, "Notifications and kept answers of a turn could not be stored."),
+        "part_not_delivered": Word(WARNING, "The end of a part could not be delivered to its job yet."),
+        "ready": Word(INFO, "Jobs fire."),
+        "reminder_not_removed": Word(WARNING, "A reminder stays; it has no effect."),
+        "reminder_not_set": Word(WARNING, "A reminder could not be registered; it is tried again."),
+        "requests_failed": Word(ERROR, "Requests met a fault of this program and were answered 500."),
+        "requests_malformed": Word(WARNING, "Requests of callers could not be parsed."),
+        "sender_failed": Word(ERROR, "The sending of a request met a defect."),
+        "sidecar_awaited": Word(WARNING, "The start waits for daprd or what it needs."),
+        "sidecar_changed": Word(WARNING, "Something came or went that this node needs."),
+        "start_delayed": Word(WARNING, "The system jobs could not be created yet; it is tried again."),
+        "state_replaced": Word(WARNING, "An older state of a job was replaced by the present one."),
+        "state_restored": Word(WARNING, "A job of the catalogue had no state and was created again."),
+        "stopped": Word(INFO, "The last line of the service."),
+        "store_failed": Word(ERROR, "The store failed requests, which were answered 503."),
+        "store_lost": Word(ERROR, "Another process has taken the store, or it lost commits: this one ends."),
+        "store_reached_again": Word(INFO, "The store answers again."),
+        "store_unreachable": Word(ERROR, "The store does not answer."),
+        "store_unsafe": Word(WARNING, "The store may lose what it has confirmed."),
+        "sweep_failed": Word(WARNING, "The search for overdue jobs failed; it is repeated."),
+        "turn_failed": Word(ERROR, "A turn of a job met a defect, or a state that cannot be read."),
+        "turns_lost": Word(ERROR, "A damaged page of the journal lost turns; jobs repeat their last."),
+        "unsent_not_reported": Word(WARNING, "A job could not be told that its request was held back."),
+        "worker_lost": Word(ERROR, "A worker process has ended and is started again."),
+        "worker_not_started": Word(ERROR, "A worker process could not be started; it is tried again."),
+        "worker_not_stopped": Word(WARNING, "A worker process did not stop within the time and was killed."),
+        "worker_restarted": Word(INFO, "A worker process runs again."),
+        "worker_stuck": Word(ERROR, "A worker process did not answer and was killed."),
+    }
+)
+"""Every word that the service writes, by name; `docs/logs.md` has their keys and remedies."""

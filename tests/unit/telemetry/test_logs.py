@@ -1,0 +1,158 @@
+"""A line of the log: its form, its level, and what becomes of a flood."""
+
+import asyncio
+import io
+import json
+from typing import Any
+
+import pytest
+
+from scheduler_service.telemetry.flood import FULL
+from scheduler_service.telemetry.logs import EventLog
+from scheduler_service.telemetry.tally import LINE_SECONDS
+
+pytestmark = pytest.mark.anyio
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class World:
+    """A log in memory, and its clock."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 0.0
+        self.stream = io.StringIO()
+        self.log = EventLog(stream=self.stream, clock=lambda: self.now, **options)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """All lines, as values."""
+        return [json.loads(line) for line in self.stream.getvalue().splitlines()]
+
+
+def test_a_line_begins_with_when_how_much_and_what() -> None:
+    """The level is that of the word."""
+    world = World()
+    world.log("ready", jobsHeld=3)
+    world.log("store_unreachable", error="refused")
+    first, second = world.lines()
+    assert list(first) == ["timestamp", "level", "event", "jobsHeld"]
+    assert first["timestamp"].endswith("Z")
+    assert (first["level"], second["level"]) == ("info", "error")
+
+
+@pytest.mark.parametrize(
+    ("level", "seen"),
+    [
+        ("debug", ["ready", "worker_not_stopped", "turn_failed"]),
+        ("info", ["ready", "worker_not_stopped", "turn_failed"]),
+        ("warning", ["worker_not_stopped", "turn_failed"]),
+        ("error", ["turn_failed"]),
+    ],
+)
+def test_what_is_below_the_level_is_not_written(level: str, seen: list[str]) -> None:
+    """By the word alone."""
+    world = World(level=level)
+    for word in ("ready", "worker_not_stopped", "turn_failed"):
+        world.log(word)
+    assert [line["event"] for line in world.lines()] == seen
+
+
+def test_an_unknown_word_is_written_as_a_warning() -> None:
+    """A test finds them, but no line is lost."""
+    world = World(level="error")
+    world.log("elephant_seen", where="here")
+    assert [(line["level"], line["event"]) for line in world.lines()] == [("warning", "elephant_seen")]
+
+
+def test_the_form_is_that_of_the_stream_or_the_given_one() -> None:
+    """Text on a terminal, else JSON; both where they are asked for."""
+    plain, terminal = io.StringIO(), Terminal()
+    EventLog(stream=terminal)("ready")
+    EventLog(stream=plain, form="text")("ready", jobsHeld=3)
+    assert "\x1b[" in terminal.getvalue()
+    assert plain.getvalue().split()[1:] == ["[info", "]", "ready", "jobsHeld=3"]
+    forced = Terminal()
+    EventLog(stream=forced, form="json")("ready")
+    assert json.loads(forced.getvalue())["event"] == "ready"
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_value_can_neither_end_a_line_nor_steer_a_terminal(form: Any) -> None:
+    """Whatever a target or a caller wrote into it, and under whatever name it comes."""
+    stream = io.StringIO()
+    log = EventLog(stream=stream, form=form)
+    log(
+        "turn_failed", error="a\nb\r\x1b[2J", stack="c\nd", exception="e\nf", exc_info="g\nh", jobId="\u2028x"
+    )
+    assert len(stream.getvalue().splitlines()) == 1
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_nothing_that_is_written_raises() -> None:
+    """Not a closed stream, not a value without a text, not a key that every line has."""
+
+    class Bad:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    world = World()
+    world.log("turn_failed", error=Bad())
+    world.log("turn_failed", level="x", timestamp=1)
+    assert [line["level"] for line in world.lines()] == ["error"]
+    world.stream.close()
+    world.log("ready")
+
+
+def test_of_a_flood_ten_lines_are_written_and_the_others_counted() -> None:
+    """The next line brings their number, after ten seconds; then lines are written again."""
+    world = World()
+    for number in range(10_000):
+        world.log("turn_failed", jobId=f"j{number}")
+    assert len(world.lines()) == FULL
+    world.now += LINE_SECONDS
+    world.log("turn_failed", jobId="later")
+    [total, later] = world.lines()[FULL:]
+    assert (total["event"], total["of"], total["more"]) == ("lines_omitted", "turn_failed", 9_990)
+    assert total["level"] == "error"
+    assert later["jobId"] == "later"
+
+
+def test_kinds_are_told_apart() -> None:
+    """A flood of one service hides nothing of another one, nor of another event."""
+    world = World()
+    for number in range(100):
+        world.log("instance_lost", service="a", instance=f"i{number}")
+    world.log("instance_lost", service="b", instance="x")
+    world.log("job_paused", jobId="y")
+    world.log.flush()
+    assert [line["event"] for line in world.lines()[FULL:]] == [
+        "instance_lost",
+        "job_paused",
+        "lines_omitted",
+    ]
+    total = world.lines()[-1]
+    assert (total["of"], total["service"], total["more"]) == ("instance_lost", "a", 90)
+
+
+async def test_the_number_is_written_though_nothing_follows() -> None:
+    """The loop writes it when the window ends."""
+    written = asyncio.Event()
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            if "lines_omitted" in text:
+                written.set()
+            return super().write(text)
+
+    stream = Stream()
+    log = EventLog(stream=stream, window_seconds=0.01)
+    for _ in range(FULL + 2):
+        log("turn_failed")
+    async with asyncio.timeout(30):
+        await written.wait()
+    assert json.loads(stream.getvalue().splitlines()[-1])["more"] == 2
