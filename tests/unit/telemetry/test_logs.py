@@ -149,10 +149,11 @@ async def test_the_number_is_written_though_nothing_follows() -> None:
                 written.set()
             return super().write(text)
 
-    stream = Stream()
-    log = EventLog(stream=stream, window_seconds=0.01)
+    stream, now = Stream(), 0.0
+    log = EventLog(stream=stream, clock=lambda: now, window_seconds=0.01)
     for _ in range(FULL + 2):
         log("turn_failed")
+    now = 1.0
     async with asyncio.timeout(30):
         await written.wait()
     assert json.loads(stream.getvalue().splitlines()[-1])["more"] == 2
