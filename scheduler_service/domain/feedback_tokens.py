@@ -13,14 +13,14 @@ _BEFORE = rf"[?&;]|%{_DEEPER}(?:3F|26|3B)|u00(?:3f|26|3b)"
 _EQUALS = rf"=|%{_DEEPER}3D|\\{{1,8}}u003d|&\#(?:61|x3d);"
 # A token of ours (an HMAC in hex) ends where it ends, any other value where the parameter does.
 _VALUE = r"(?:[0-9a-f]{64}(?![0-9a-z])|[^&\"'\s<>#%\\]+)"
-_PATTERN = f"(?i)((?:{_BEFORE})(?-i:[tT]oken|TOKEN)(?:{_EQUALS})){_VALUE}"
+_PATTERN = f"(?i)((?:{_BEFORE})token(?:{_EQUALS})){_VALUE}"
 _TEXT = re.compile(_PATTERN)
 _BYTES = re.compile(_PATTERN.encode())
 
 
 def may_have_token(text: str) -> bool:
     """Whether there may be a token; a quick test without false negatives."""
-    return "oken" in text or "OKEN" in text
+    return "token" in text.lower()
 
 
 def mask_tokens(text: str) -> str:
@@ -34,7 +34,7 @@ def mask_tokens(text: str) -> str:
 def mask_tokens_in(body: bytes) -> bytes:
     """The same for a body."""
     # Not `in`: for bytes it first tries its operand as a number, which takes longer than the search.
-    if body.find(b"oken") < 0 and body.find(b"OKEN") < 0:
+    if body.lower().find(b"token") < 0:
         return body
     masked = _BYTES.sub(rb"\1***", body)
     return body if masked == body else masked

@@ -63,6 +63,7 @@ def test_a_spelling_that_hides_a_member_hides_nothing(body: bytes) -> None:
             "http://h/in/f%25253Fa%2525261%25252526token%25253ds3cr3t",
             "http://h/in/f%25253Fa%2525261%25252526token%25253d***",
         ),
+        ("http://h/in/f%3FTokEn%3Ds3cr3t", "http://h/in/f%3FTokEn%3D***"),
         ("http://h/f;token=s3cr3t/x", "http://h/f;token=***"),
         ("http://h/f?mail=a@b.c&tokens=1", "http://h/f?mail=a@b.c&tokens=1"),
     ],
@@ -75,18 +76,19 @@ def test_urls_carry_no_secrets(url: str, expected: str) -> None:
     assert delivery.url == expected
 
 
-def test_feedback_tokens_are_masked_in_bodies_headers_and_texts() -> None:
-    """A feedback URL is often part of the request's body: its token is secret there too."""
-    url = "http://h/jobs/a/feedback/1?token=s3cr3t"
+@pytest.mark.parametrize("name", ["token", "TOKEN", "TokEn"])
+def test_feedback_tokens_are_masked_in_bodies_headers_and_texts(name: str) -> None:
+    """A feedback URL is often part of the request's body: its token is secret there too, in any letters."""
+    url = f"http://h/jobs/a/feedback/1?{name}=s3cr3t"
     found = masked_exchange(
         Masking(),
         request_body=json.dumps({"callback": url}).encode(),
-        response_body=rb'"http://h/f?a=1\u0026token=s3cr3t\u0026b=2"',
+        response_body=rb'"http://h/f?a=1\u0026%b=s3cr3t\u0026b=2"' % name.encode(),
         response_headers=(("Location", url),),
         fault=f"{url} refused",
     )
     assert SECRET not in repr(found)
-    assert found.response_body == rb'"http://h/f?a=1\u0026token=***\u0026b=2"'
+    assert found.response_body == rb'"http://h/f?a=1\u0026%b=***\u0026b=2"' % name.encode()
     for record in (
         AttemptEnded(1, 1, 0, message=f"no answer from {url}"),
         Noted(1, 0, "note", f"sent to {url}"),

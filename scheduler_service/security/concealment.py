@@ -1,0 +1,130 @@
+"""How secrets in URLs, texts and bodies are masked (SPEC section 14)."""
+
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import quote_plus, unquote_plus
+
+from scheduler_service.domain.feedback_tokens import MARK, mask_tokens, mask_tokens_in
+
+# The parameter of a feedback URL that authenticates the report (SPEC section 5).
+TOKEN = "token"  # noqa: S105
+_USER = re.compile(r"(//)[^/?#\s\"'<>]*@")
+_PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
+
+# JSON inside a JSON string is masked too, down to this many levels.
+_MAX_NESTING = 4
+
+
+class Concealment:
+    """Masks the values of secret names; a value without secrets is returned itself, not a copy."""
+
+    def __init__(self, *, headers: Iterable[str], members: Iterable[str]) -> None:
+        self._members = frozenset(name.lower() for name in members)
+        self._parameters = self._members | {TOKEN, *(name.lower() for name in headers)}
+        self._needle = _compile_needle(self._members)
+
+    def url(self, url: str) -> str:
+        """A URL without user information and without the values of secret parameters."""
+        if "@" not in url and "?" not in url and "#" not in url and "token" not in url.lower():
+            return url
+        found = mask_tokens(self._mask_user(url))
+        if "?" not in found and "#" not in found:
+            return found
+        place = min(place for place in (found.find("?"), found.find("#")) if place >= 0)
+        masked = found[:place] + _PARAMETER.sub(self._mask_parameter, found[place:])
+        return found if masked == found else masked
+
+    def text(self, text: str) -> str:
+        """A text with the tokens and user information of URLs in it masked."""
+        return mask_tokens(self._mask_user(text))
+
+    def body(self, body: bytes) -> bytes:
+        """A body without secret members and tokens; parsed only if it contains the name of such a member.
+
+        A body with such a name that is neither JSON nor a form is replaced as a whole.
+        """
+        # Looked for here: a call for each body of each record would cost more than the search.
+        if body.lower().find(b"token") >= 0:
+            body = mask_tokens_in(body)
+        if self._needle is None or not self._needle.search(body):
+            return body
+        return self._mask_body(body)
+
+    def _mask_user(self, text: str) -> str:
+        if "@" not in text:
+            return text
+        masked = _USER.sub(rf"\1{MARK}@", text)
+        return text if masked == text else masked
+
+    def _mask_parameter(self, match: re.Match[str]) -> str:
+        before, name, value = match.groups()
+        if unquote_plus(name).lower() in self._parameters:
+            return f"{before}{name}={MARK}"
+        return f"{before}{name}={self.text(value)}"
+
+    def _mask_body(self, body: bytes) -> bytes:
+        try:
+            masked = self._mask_json(body, _MAX_NESTING)
+        except RecursionError:
+            return MARK.encode()
+        except ValueError:
+            return self._mask_form(body)
+        return body if masked is None else masked.encode("utf-8", "replace")
+
+    def _mask_json(self, text: str | bytes, nesting: int) -> str | None:
+        """The masked text, or None where nothing is secret. Raises ValueError: it is not valid JSON."""
+        found = False
+
+        def build(pairs: list[tuple[str, object]]) -> dict[str, object]:
+            # Checked here, not in the value: there the last of several members of one name hides the others.
+            nonlocal found
+            found = found or any(name.lower() in self._members for name, _ in pairs)
+            return dict(pairs)
+
+        value = json.loads(text, object_pairs_hook=build)
+        masked = self._mask_value(value, nesting)
+        if not found and masked == value:
+            return None
+        return json.dumps(masked, ensure_ascii=False, separators=(",", ":"))
+
+    def _mask_value(self, value: object, nesting: int) -> object:
+        match value:
+            case dict():
+                return {
+                    name: MARK if name.lower() in self._members else self._mask_value(member, nesting)
+                    for name, member in value.items()
+                }
+            case list():
+                return [self._mask_value(member, nesting) for member in value]
+            case str() if nesting and value.lstrip()[:1] in ("{", "["):
+                return self._mask_nested(value, nesting)
+            case _:
+                return value
+
+    def _mask_nested(self, text: str, nesting: int) -> str:
+        try:
+            masked = self._mask_json(text, nesting - 1)
+        except ValueError:
+            return text
+        return text if masked is None else masked
+
+    def _mask_form(self, body: bytes) -> bytes:
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            return MARK.encode()
+        if "=" not in text or any(character in text for character in "{}[]<>\n "):
+            return MARK.encode()
+        return _PARAMETER.sub(self._mask_parameter, text).encode()
+
+
+def _compile_needle(members: frozenset[str]) -> re.Pattern[bytes] | None:
+    """Matches a body with any of the names, or with escapes, in which a name could be hidden."""
+    if not members:
+        return None
+    if not all(name.isascii() for name in members):
+        return re.compile(b"")  # matches every body: other letters have too many spellings
+    spellings = {spelling for name in members for spelling in (name, quote_plus(name))}
+    names = b"|".join(re.escape(spelling.encode()) for spelling in sorted(spellings))
+    return re.compile(rb"(?i)" + names + rb"|\\u00[2-7]")
