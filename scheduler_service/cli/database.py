@@ -57,7 +57,7 @@ def check(data: Data = None, config: Config = None) -> None:
     except PunctualError as error:
         raise CommandError(str(error), Exit.UNREACHABLE) from error
     if wrong:
-        raise CommandError("; ".join(wrong) + "; run 'punctual db migrate'")
+        raise CommandError("; ".join(wrong) + f"; {_remedy(settings, folder)}")
     if settings.store.url is None and (damage := _find_damage(folder, history)):
         remedy = "restore a backup ('punctual db restore'), or save what can be read ('punctual db repair')"
         raise CommandError("; ".join(damage) + f"; {remedy}")
@@ -152,6 +152,16 @@ def _find_damage(folder: Path, history: str) -> list[str]:
     from scheduler_service.app.folder_repair import find_folder_damage
 
     return find_folder_damage(folder, history)
+
+
+def _remedy(settings: "Settings", folder: Path) -> str:
+    from scheduler_service.app.data_folder import STATE_FILE
+
+    if settings.store.url is None and not (folder / STATE_FILE).is_file():
+        return (
+            "no service has used this folder: name another one (--data), or start the service, which makes it"
+        )
+    return "run 'punctual db migrate'"
 
 
 def _megabytes(size: int) -> str:

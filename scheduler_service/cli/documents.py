@@ -11,7 +11,7 @@ import yaml
 
 from client_sdk.models import write_pointer
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.json5 import Json5Error, Json5Reader
+from scheduler_service.cli.json5 import LONGEST_INTEGER, Json5Error, Json5Reader
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 MAX_VALUES = 1_000_000
@@ -90,7 +90,8 @@ def _read_bytes(source: Path) -> bytes:
 
 def _read_json(name: str, text: str) -> DefinitionFile:
     try:
-        json.loads(text, parse_constant=_refuse_constant)
+        # Its values are dropped: numbers are not read, which Python refuses where they are long.
+        json.loads(text, parse_constant=_refuse_constant, parse_int=len, parse_float=len)
     except json.JSONDecodeError as error:
         raise _wrong(name, "JSON", error.msg, error.lineno, error.colno) from error
     except _NotANumber as error:
@@ -180,6 +181,14 @@ def _locate(name: str, node: yaml.Node, pointer: str, places: dict[str, tuple[in
             _locate(name, item, f"{pointer}/{index}", places)
 
 
+def _construct_integer(loader: yaml.SafeLoader, node: yaml.Node) -> int | float:
+    """A long one becomes a float, as in JSON5: Python refuses to read it as an integer."""
+    if isinstance(node.value, str) and len(node.value) >= LONGEST_INTEGER:
+        return float(node.value)
+    number: int = loader.construct_yaml_int(node)
+    return number
+
+
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """YAML with JSON values only (the core schema): no dates, no `yes`, no sexagesimal numbers."""
 
@@ -190,6 +199,10 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             ("tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9][0-9]*)$")),
             ("tag:yaml.org,2002:float", re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?$")),
         ]
+    }
+    yaml_constructors = {  # noqa: RUF012 - the base class has it so
+        **yaml.SafeLoader.yaml_constructors,
+        "tag:yaml.org,2002:int": _construct_integer,
     }
 
 

@@ -18,6 +18,8 @@ _LINE_ENDS = ("\n", "\r", "\r\n", "\u2028", "\u2029")
 _QUOTES = ("'", '"')
 _WORDS = {"true": True, "false": False, "null": None}
 MAX_DEPTH = 200
+LONGEST_INTEGER = 400
+"""Digits; what has more is read as a float, which is infinite."""
 
 
 class Json5Error(ValueError):
@@ -142,7 +144,7 @@ def _read_number(text: str) -> int | float:
     if plain[:2] in ("0x", "0X"):
         value: int | float = int(plain, 16)
     else:
-        value = int(plain) if plain.isdigit() and len(plain) < 400 else float(plain)
+        value = int(plain) if plain.isdigit() and len(plain) < LONGEST_INTEGER else float(plain)
     return -value if text.startswith("-") else value
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from scheduler_service.domain.errors import Problem
 
 UNNAMED = "unnamed"
+MAX_LINES = 1_000
+"""Of so many errors and warnings of a file each is shown."""
+
 Found = tuple[str, str, str]
 
 
@@ -30,7 +33,7 @@ def lint(
     document = read_document(file)
     is_list = isinstance(document.value, list)
     definitions = document.value if is_list else [document.value]
-    wrong = 0
+    wrong, report = 0, _Report(document)
     repeated = document.find_repeated("")
     for index, definition in enumerate(definitions):
         errors, warnings = check(definition)
@@ -38,18 +41,33 @@ def lint(
         if index in repeated:
             errors.append(("/jobId", "duplicate", repeated[index]))
         wrong += bool(errors)
-        _print_all(document, prefix, "error", errors)
-        _print_all(document, prefix, "warning", warnings)
+        report.add(prefix, "error", errors)
+        report.add(prefix, "warning", warnings)
+    report.end()
     if wrong:
         raise CommandError(f"{wrong} of {len(definitions)} definitions are wrong", Exit.REFUSED)
     note(f"{len(definitions)} definition{'s' if len(definitions) != 1 else ''} OK")
 
 
-def _print_all(document: "DefinitionFile", prefix: str, grade: str, found: list[Found]) -> None:
-    """Prints `jobs.json:3:14: error: /request/0/url: …`, a form that editors recognise."""
-    for pointer, code, message in found:
-        place = document.place_of(prefix + pointer)
-        print(text_of(f"{document.name}:{place}: {grade}: {prefix + pointer or '/'}: {message} [{code}]"))
+class _Report:
+    """Prints `jobs.json:3:14: error: /request/0/url: …`, which editors recognise; at most `MAX_LINES`."""
+
+    def __init__(self, document: "DefinitionFile") -> None:
+        self._document = document
+        self._count = 0
+
+    def add(self, prefix: str, grade: str, found: list[Found]) -> None:
+        """What was found of the definition at the pointer `prefix`."""
+        name = self._document.name
+        for pointer, code, message in found[: max(0, MAX_LINES - self._count)]:
+            place = self._document.place_of(prefix + pointer)
+            print(text_of(f"{name}:{place}: {grade}: {prefix + pointer or '/'}: {message} [{code}]"))
+        self._count += len(found)
+
+    def end(self) -> None:
+        """Says how many are not shown."""
+        if self._count > MAX_LINES:
+            note(f"{self._count - MAX_LINES} more are not shown")
 
 
 def check(definition: Any) -> tuple[list[Found], list[Found]]:

@@ -16,3 +16,12 @@ def test_with_the_state_elsewhere_the_history_is_looked_at(
     assert ended(capsys, "db", "migrate", "--data", str(tmp_path))[0] == 0
     assert ended(capsys, "db", "check", "--data", str(tmp_path))[0] == 0
     assert not (tmp_path / "state.db").exists()
+
+
+def test_a_folder_that_no_service_has_used_is_not_to_be_migrated(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A wrong `--data` is the likely cause: a migration would make an empty folder there."""
+    code, _, said = ended(capsys, "db", "check", "--data", str(tmp_path / "none"))
+    assert (code, "--data" in said, "migrate" in said) == (1, True, False), said
+    assert not (tmp_path / "none").exists()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.cli.linting import MAX_LINES
 from tests.unit.cli.running import ended
 
 RIGHT = (
@@ -29,6 +30,31 @@ def test_lint_finds_an_id_that_is_given_twice(capsys: pytest.CaptureFixture[str]
     assert code == 1
     assert out.startswith(f"{file}:3:11: error: /2/jobId: jobId 'a' is given at {file}:1:12 already; choose")
     assert out.count("\n") == 1
+
+
+def test_lint_shows_so_many_findings_and_counts_the_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A file of 16 MiB may have a million of them."""
+    file = tmp_path / "jobs.json"
+    file.write_text(f"[{', '.join(['{}'] * MAX_LINES)}]", encoding="utf-8")
+    code, out, err = ended(capsys, "lint", str(file))
+    assert (code, out.count("\n")) == (1, MAX_LINES)
+    assert f"{MAX_LINES} more are not shown\n" in err  # `jobName` and `request` are missing in each
+    assert f"{MAX_LINES} of {MAX_LINES} definitions are wrong" in err
+
+
+@pytest.mark.parametrize("suffix", ["json", "json5", "yaml"])
+def test_a_number_of_many_digits_is_no_matter_of_python(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, suffix: str
+) -> None:
+    """What is said of it is about the file, not about settings of the interpreter."""
+    file = tmp_path / f"job.{suffix}"
+    file.write_text(RIGHT[:-1] + f', "sgn": {"1" * 5_000}}}', encoding="utf-8")
+    code, out, err = ended(capsys, "lint", str(file))
+    assert code in (1, 2)
+    assert "range" in out + err
+    assert "sys." not in out + err
 
 
 def test_lint_says_what_is_wrong_and_where(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
