@@ -123,10 +123,13 @@ class Server(uvicorn.Server):
         yield
 
 
-def run_service(loaded: Loaded) -> None:
-    """`punctual serve`. Raises SettingsError and StoreError where it cannot start."""
+def run_service(loaded: Loaded, *, begins_anew: bool = False) -> None:
+    """`punctual serve`; `begins_anew`: without jobs, where the state of those in its history is missing.
+
+    Raises SettingsError and StoreError where it cannot start.
+    """
     log = log_of(loaded.settings)
-    uvloop.run(serve(loaded, log=log))
+    uvloop.run(serve(loaded, log=log, opening=partial(open_service, begins_anew=begins_anew)))
     log.flush()
 
 

@@ -87,12 +87,13 @@ async def open_service(
     decorators: PortDecorators = NO_DECORATORS,
     faults: FaultPoints | None = None,
     keep_time: KeepTime = SystemClock,
+    begins_anew: bool = False,
 ) -> Service:
     """Opens the data folder and builds the service; nothing fires before `start`.
 
     `decorators` wrap the ports of this process, not those of worker processes; `faults` watches durable
-    writes, `keep_time` makes the clock. Raises StoreError where store or folder cannot be used,
-    SettingsError for an env_file that cannot be read.
+    writes, `keep_time` makes the clock; `begins_anew` is that of `open_store`. Raises StoreError where store
+    or folder cannot be used, SettingsError for an env_file that cannot be read.
     """
     settings = loaded.settings
     check_workers(settings)
@@ -102,7 +103,7 @@ async def open_service(
         while len(launched) < settings.server.workers - 1:
             launched.append(await WorkerProcess.launch())
         telemetry = Telemetry(settings=settings, log=log, decorators=decorators)
-        base = await _open_base(loaded, served, telemetry, faults, keep_time)
+        base = await _open_base(loaded, served, telemetry, faults, keep_time, begins_anew)
         telemetry.follow(base.clock)
         rooms = Container(base=base, launched=launched)
         await rooms.attach()
@@ -119,6 +120,7 @@ async def _open_base(
     telemetry: Telemetry,
     faults: FaultPoints | None,
     keep_time: KeepTime,
+    begins_anew: bool,
 ) -> ContainerBase:
     """What has to be opened before anything can be built."""
     settings, log = loaded.settings, telemetry.log
@@ -128,7 +130,9 @@ async def _open_base(
     )
     watch = StoreWatch(log=log)
     job_shard = shard_of(settings.server.workers)
-    store = await open_store(settings, watch=watch, faults=faults, shard_of=job_shard, log=log)
+    store = await open_store(
+        settings, watch=watch, faults=faults, shard_of=job_shard, log=log, begins_anew=begins_anew
+    )
     database = await asyncio.to_thread(
         HistoryDatabase,
         url=history_address(settings, data_folder(settings)),

@@ -71,12 +71,19 @@ def data_folder(settings: Settings) -> Path | None:
 
 
 async def open_store(
-    settings: Settings, *, watch: StoreWatch, faults: FaultPoints | None, shard_of: ShardOf, log: Log
+    settings: Settings,
+    *,
+    watch: StoreWatch,
+    faults: FaultPoints | None,
+    shard_of: ShardOf,
+    log: Log,
+    begins_anew: bool = False,
 ) -> OpenStore:
     """The store, which this process alone writes to from now on: the whole of it, or its first shard.
 
     Files that were divided among another number of processes are divided anew before, and those that other
-    users could read are for this one alone. Raises StoreError, SettingsError.
+    users could read are for this one alone. With `begins_anew` it may have no jobs though its history has
+    executions. Raises StoreError, SettingsError.
     """
     folder = data_folder(settings)
     if settings.store.url is not None:
@@ -94,7 +101,7 @@ async def open_store(
     shards = settings.server.workers
     lock = await asyncio.to_thread(_claim, folder, log)
     try:
-        if not settings.store.new_state:
+        if not begins_anew:
             await asyncio.to_thread(check_beginning, folder, history_address(settings, folder))
         plan = ReshardPlan(
             folder=folder,

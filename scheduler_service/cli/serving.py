@@ -29,9 +29,9 @@ def serve(
         typer.Option(help="Where jobs are stored, redis://HOST:PORT/NUMBER; default: SQLite in --data."),
     ] = None,
     new_state: Annotated[
-        bool | None,
+        bool,
         typer.Option("--new-state", help="Begin without jobs beside a history whose state.db is missing."),
-    ] = None,
+    ] = False,
     workers: Annotated[int | None, typer.Option(help="Processes that share the jobs; default 1.")] = None,
     runtime: Annotated[str, typer.Option(help="embedded, or dapr: one node of a cluster.")] = "embedded",
     config: Config = None,
@@ -48,7 +48,6 @@ def serve(
         "server.workers": workers,
         "store.data": data,
         "store.url": store,
-        "store.new_state": new_state,
     }
     loaded = read_settings(given, config)
     if runtime == "dapr" and loaded.settings.store.url is not None:
@@ -67,7 +66,7 @@ def serve(
         return
     from scheduler_service.app import run_service
 
-    _run(lambda: run_service(loaded))
+    _run(lambda: run_service(loaded, begins_anew=new_state))
 
 
 def _find_node_runner(loaded: "Loaded") -> Callable[[], None]:

@@ -116,7 +116,6 @@ class Store(Group):
     url: Annotated[str, AfterValidator(_check_store)] | None = None
     data: Annotated[str, Field(min_length=1)] = "data"
     durability: Literal["full", "process"] = "full"
-    new_state: bool = False
 
 
 class Database(Group):

@@ -38,3 +38,10 @@ def test_a_service_without_its_state_does_not_start(tmp_path: Path) -> None:
     with serve(data) as process:
         process.wait_for_url()
         assert process.stop() == 0
+
+
+def test_no_setting_takes_the_guard_away_for_good(tmp_path: Path) -> None:
+    """`--new-state` is said for one start: left in a file it would hide the next loss."""
+    with serve(tmp_path / "data", PUNCTUAL_STORE__NEW_STATE="true") as process:
+        process.wait_for_line(r"unknown setting store\.new_state")
+        assert process.wait() == 2
