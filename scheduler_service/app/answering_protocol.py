@@ -62,12 +62,14 @@ class AnsweringProtocol(HttpToolsProtocol):
             if not (cycle.response_complete or cycle.disconnected or self.transport.is_closing()):
                 await self._end_without_answer(cycle)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next request is answered
-            if self.transport.is_closing():
-                self._leave(cycle)  # uvloop raises for what is written then
-                return
-            text = f"{type(error).__name__}: {error}"
-            self._faults.count("failed", error=text[:LONGEST_FAULT], where=_place(error))
-            await self._end_with_fault(cycle)
+            is_closing = self.transport.is_closing()
+            if not (is_closing and _is_written_too_late(error)):
+                text = f"{type(error).__name__}: {error}"
+                self._faults.count("failed", error=text[:LONGEST_FAULT], where=_place(error))
+            if is_closing:
+                self._leave(cycle)
+            else:
+                await self._end_with_fault(cycle)
         finally:
             cycle.on_response = _do_nothing  # which ends the cycle of references
 
@@ -109,6 +111,11 @@ class AnsweringProtocol(HttpToolsProtocol):
         if not cycle.response_complete:
             cycle.disconnected = True
         cycle.message_event.set()
+
+
+def _is_written_too_late(error: Exception) -> bool:
+    """Whether uvloop has raised it for a write to a transport that is closing."""
+    return isinstance(error, RuntimeError) and "the handler is closed" in str(error)
 
 
 def _place(error: Exception) -> str:

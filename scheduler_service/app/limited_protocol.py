@@ -306,6 +306,8 @@ class LimitedProtocol(AnsweringProtocol):
 
 def check_framing(headers: _Headers, version: str) -> None:
     """Raises ValueError for a head that another reader may understand in another way (RFC 9112)."""
+    if version not in ("1.1", "1.0"):
+        raise ValueError(f"the request line says HTTP/{version}; send HTTP/1.1")
     hosts = 0
     for name, value in headers:
         if name == b"host":

@@ -45,9 +45,9 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.seen.append(f"{scope['method']} {scope['path']}")
         self.headers.append(scope["headers"])
-        if scope["path"] == "/later":
+        if scope["path"].startswith("/later"):
             await self.gate.wait()
-        if scope["path"] == "/fault":
+        if scope["path"] in ("/fault", "/later/fault"):
             raise KeyError("a fault\nof two lines")
         body = b"" if scope["path"] == "/unread" else await self._read(receive)
         if body is not None and scope["path"] == "/waiting":
@@ -274,6 +274,8 @@ async def test_a_chunk_size_that_is_none_is_400(size: bytes) -> None:
         b"CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET http://a HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/2.0\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/0.9\r\nHost: a\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00",
     ],
@@ -385,6 +387,21 @@ async def test_what_is_written_to_a_caller_that_has_gone_is_dropped() -> None:
         writer.close()
     assert stage.lines == []
     assert stage.app.seen == ["GET /later"]
+
+
+async def test_a_fault_is_told_whether_the_caller_has_gone_or_not() -> None:
+    """Nobody is answered, but the defect is the same."""
+    async with served() as stage:
+        _, writer = await stage.connect()
+        writer.write(get("/later/fault"))
+        await stage.until(lambda: bool(stage.app.seen))
+        for connection in stage.connections:
+            connection.cut()
+        stage.app.gate.set()
+        await stage.until(lambda: bool(stage.lines))
+        writer.close()
+    ((event, keys),) = stage.lines
+    assert (event, str(keys["error"])[:8]) == ("requests_failed", "KeyError")
 
 
 async def test_a_fault_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
