@@ -16,6 +16,7 @@ FORMS = {
     "job": ("job_id", JOB_ID, _OF_ID),
     "execution": ("execution", _GIVEN_ID, _OF_GIVEN),
     "delivery": ("delivery", _GIVEN_ID, _OF_GIVEN),
+    "lease": ("lease", _GIVEN_ID, _OF_GIVEN),
     "queue": ("name", SERVICE_NAME, _OF_NAME),
     "service": ("name", SERVICE_NAME, _OF_NAME),
     "instance": ("instance_id", INSTANCE_ID, _OF_ID),

@@ -3,7 +3,6 @@
 import builtins
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import quote
 
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.paging import PAGE, iterate
@@ -73,4 +72,4 @@ def _queue(name: str) -> str:
 
 
 def _lease(lease: str) -> str:
-    return f"/leases/{quote(lease, safe='')}"
+    return f"/leases/{quote_name('lease', lease)}"

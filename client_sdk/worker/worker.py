@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from client_sdk.client import Client
+from client_sdk.client.paths import quote_name
 from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
 from client_sdk.models.services import check_name
@@ -195,6 +196,13 @@ class Worker:
 
     def _begin(self, client: Client, work: answers.Work) -> None:
         if work.cancelled:
+            return
+        try:
+            quote_name("lease", work.lease)
+        except ValueError as error:
+            LOG.warning(
+                "a part of %s is not begun, since its end could not be reported: %s", self.queue, error
+            )
             return
         lease = Lease(
             queues=client.queues,

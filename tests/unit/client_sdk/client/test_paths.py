@@ -9,10 +9,12 @@ from client_sdk.client.deliveries import Deliveries
 from client_sdk.client.executions import Executions
 from client_sdk.client.queues import Queues
 from client_sdk.client.services import Services
+from client_sdk.models import Completion
 from tests.unit.client_sdk.client.lossy_connection import Line
 from tests.wire.service import definition
 
 pytestmark = pytest.mark.anyio
+DONE = Completion(status="succeed")
 
 CALLS: dict[str, Callable[[Line, Any], Any]] = {
     "job_id": lambda line, name: line.jobs.get(name),
@@ -25,6 +27,8 @@ CALLS: dict[str, Callable[[Line, Any], Any]] = {
     "delivery": lambda line, name: Deliveries(line.connection).resend(name),
     "name": lambda line, name: Queues(line.connection).get(name),
     "name of a claim": lambda line, name: Queues(line.connection).claim(name, instance_id="i"),
+    "lease": lambda line, name: Queues(line.connection).renew(name),
+    "lease of complete": lambda line, name: Queues(line.connection).complete(name, DONE),
     "name of a service": lambda line, name: Services(line.connection).get(name),
     "instance_id": lambda line, name: Services(line.connection).heartbeat("s", name),
 }

@@ -54,6 +54,23 @@ async def test_no_more_is_begun_than_was_asked_for() -> None:
     assert begun == 2
 
 
+async def test_a_lease_that_leads_elsewhere_is_not_begun(caplog: pytest.LogCaptureFixture) -> None:
+    """Its end could be reported to no address; the others are done."""
+    queue, worker = Queue(), make()
+    begun: list[int] = []
+
+    @worker.job(job_id="add")
+    async def add(number: int) -> None:
+        begun.append(number)
+
+    await queue.publish("add", {"number": 1}, lease="../jobs")
+    await queue.publish("add", {"number": 2})
+    async with running(worker, queue):
+        await queue.until_completed(1)
+    assert begun == [2]
+    assert "lease '../jobs' is no id of a lease" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
