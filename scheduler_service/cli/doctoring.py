@@ -1,6 +1,5 @@
 """`punctual doctor`: what is wrong with a folder, a machine, a service or what it stands on."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,6 +39,8 @@ def examine(
         raise CommandError(f"--runtime {runtime} is unknown; use embedded or dapr", Exit.USAGE)
     given = {"server.host": host, "server.port": port, "store.data": data, "store.url": store}
     loaded = read_settings(given, config)
+    import asyncio
+
     from scheduler_service.app.doctor import examination
     from scheduler_service.app.doctor.finding import Subject, worst_of
     from scheduler_service.app.store_opening import data_folder
