@@ -69,12 +69,17 @@ def is_loopback(name: str) -> bool:
     return bool((mapped or address).is_loopback)
 
 
+def is_loopback_host(host: str) -> bool:
+    """Whether the value of a `Host` header names this machine, with or without a port."""
+    return is_loopback(_name_of(host))
+
+
 def _check_local(scope: Scope) -> None:
     client = scope.get("client")
     if client is not None and not is_loopback(client[0]):
         raise _not_local(f"the address {client[0]}")
     host = header(scope, b"host") or ""
-    if not is_loopback(_name_of(host)):
+    if not is_loopback_host(host):
         raise _not_local(f"the host name {host[:80]!r}")
     if (proxied := _find_proxied(scope)) is not None:
         message = (

@@ -1,18 +1,15 @@
 """Builds one node of a cluster over its sidecar and the shared database (`--runtime dapr`)."""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import uvloop
-from dapr.ext.fastapi import DaprActor
-from fastapi import FastAPI
 
 from scheduler_service import __version__
 from scheduler_service.api.application import create_api
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.app.actor_listener import create_actor_app
 from scheduler_service.app.builders import (
     Outbox,
     admit_of,
@@ -120,7 +117,7 @@ class NodeService:
         await register(host, parts.client)
         shares = divide(current_limit(), listeners=LISTENERS, connections=settings.limits.connections)
         self._server = make_server(
-            create_actor_app(host),
+            create_actor_app(host, token=settings.dapr.app_token),
             log=self._log,
             connections=shares.api,
             head_seconds=settings.limits.head_seconds,
@@ -318,24 +315,3 @@ LISTENERS = 2
 
 # daprd keeps its connections for minutes: one that this side closes before would lose a turn.
 SIDECAR_KEEP_ALIVE_SECONDS = 600
-
-Asgi = Callable[[Any, Any, Any], Awaitable[None]]
-
-
-def create_actor_app(host: DaprHost) -> Asgi:
-    """The routes of the SDK over `host`; `/healthz` answers 503 where the host is not healthy."""
-    logging.getLogger("fastapi").setLevel(logging.WARNING)
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    DaprActor(app)
-
-    async def serve(scope: Any, receive: Any, send: Any) -> None:
-        path = scope.get("path")
-        if path == "/dapr/config":
-            host.recheck_cache()  # daprd asks once per start: it started anew
-        if path == "/healthz" and not host.is_healthy:
-            await send({"type": "http.response.start", "status": 503, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        await app(scope, receive, send)
-
-    return serve

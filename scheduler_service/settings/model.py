@@ -219,9 +219,13 @@ class Node(Group):
 
 
 class Dapr(Group):
-    """The ports of this node's daprd, and of the listener that only daprd calls."""
+    """The ports of this node's daprd, and of the listener that only daprd calls.
+
+    `app_token`: what daprd shows there, its own `APP_API_TOKEN`; None: all of this machine may call it.
+    """
 
     app_port: Annotated[int, Field(ge=0, le=65535)] = 8001
+    app_token: Annotated[str, Field(min_length=16)] | None = None
     http_port: Annotated[int, Field(ge=1, le=65535)] = 3500
     grpc_port: Annotated[int, Field(ge=1, le=65535)] = 50001
 

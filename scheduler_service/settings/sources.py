@@ -29,6 +29,8 @@ NOT_SETTINGS = frozenset(
 )
 NOT_AVAILABLE = frozenset({"signing", "secrets"})
 CASE_SENSITIVE = frozenset({"env", "secrets"})
+SECRET = frozenset({"server.key", "dapr.app_token"})
+"""Settings whose values are never shown."""
 COLLECTION_ERRORS = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
 NEXT_COMMAND = re.compile(r";(\s|$)")
 """In a line of a shell: what follows is another command."""
@@ -60,9 +62,9 @@ class Loaded(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, settings=settings)
 
     def effective(self) -> Iterator[tuple[str, object, str]]:
-        """(name, value, source) of every setting, without `server.key` and passwords in addresses."""
+        """(name, value, source) of every setting, without secrets and passwords in addresses."""
         for name, value in _flatten(self.settings.model_dump(mode="json")):
-            shown = "(set)" if name == "server.key" and value else _hide_password(name, value)
+            shown = "(set)" if name in SECRET and value else _hide_password(name, value)
             yield name, shown, self._source(name)
 
     def _source(self, name: str) -> str:
@@ -202,7 +204,7 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
     source = _find_source(named, sources)
     if kind == "extra_forbidden":
         return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(named))}"
-    shown = "(hidden)" if name == "server.key" else repr(_hide_password(name, value))
+    shown = "(hidden)" if name in SECRET else repr(_hide_password(name, value))
     if kind in COLLECTION_ERRORS:
         form = "a list" if kind == "tuple_type" else "a table"
         message = f"must be {form}; in the environment lists and tables are JSON"

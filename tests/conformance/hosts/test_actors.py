@@ -12,7 +12,7 @@ from dapr.actor.runtime.config import ActorRuntimeConfig
 from dapr.actor.runtime.context import ActorRuntimeContext
 from dapr.actor.runtime.manager import ActorManager
 
-from scheduler_service.app.node import create_actor_app
+from scheduler_service.app.actor_listener import create_actor_app
 from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
@@ -50,7 +50,7 @@ async def ask(cluster: DaprHouse, verb: str, path: str, body: bytes = b"") -> ht
     """One request of daprd to the application."""
     app = create_actor_app(cluster.host)
     transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://app.test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001") as client:
         return await client.request(verb, path, content=body)
 
 

@@ -1,0 +1,137 @@
+"""The listener of a node for daprd: nobody else takes turns there."""
+
+import httpx
+import pytest
+
+from scheduler_service.app.actor_listener import Asgi, create_actor_app
+from scheduler_service.hosts.dapr.sidecar import LARGEST_MESSAGE_BYTES
+
+pytestmark = pytest.mark.anyio
+
+URL = "http://127.0.0.1:8001"
+TOKEN = "a-token-of-daprd-and-its-application"
+TURN = "/actors/unknown/job/method/take"
+"""A route of the SDK that answers 500, since no actor of this type is registered: the request got through."""
+
+
+class Actors:
+    """A host that counts how often daprd has started."""
+
+    is_healthy = True
+
+    def __init__(self) -> None:
+        self.starts = 0
+
+    def recheck_cache(self) -> None:
+        """Counts."""
+        self.starts += 1
+
+
+async def ask(
+    app: Asgi, verb: str, path: str, *, base: str = URL, body: bytes = b"", **headers: str
+) -> httpx.Response:
+    """One request; names of headers have `_` for `-`."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base) as client:
+        return await client.request(verb, path, content=body, headers=named)
+
+
+@pytest.mark.parametrize("base", [URL, "http://localhost:8001", "http://[::1]:8001"])
+async def test_daprd_gets_through(base: str) -> None:
+    """By each name of this machine."""
+    host = Actors()
+    app = create_actor_app(host)
+    assert (await ask(app, "GET", "/healthz", base=base)).status_code == 200
+    assert (await ask(app, "GET", "/dapr/config", base=base)).status_code == 200
+    assert (await ask(app, "PUT", TURN, base=base)).status_code == 500
+    assert host.starts == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "rebound.example:8001"},
+        {"host": "127.0.0.1.example"},
+        {"host": ""},
+        {"origin": "http://127.0.0.1:8001"},
+        {"sec_fetch_site": "same-origin"},
+        {"referer": "http://127.0.0.1:8001/"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(("verb", "path"), [("PUT", TURN), ("GET", "/dapr/config"), ("GET", "/healthz")])
+async def test_a_web_page_is_refused(headers: dict[str, str], verb: str, path: str) -> None:
+    """Also one whose name was made to lead to this machine (DNS rebinding)."""
+    host = Actors()
+    assert (await ask(create_actor_app(host), verb, path, **headers)).status_code == 403
+    assert host.starts == 0
+
+
+@pytest.mark.parametrize("given", [None, "", "a-token-of-somebody-else-altogether", TOKEN[:-1]])
+async def test_without_the_token_nobody_takes_turns(given: str | None) -> None:
+    """But the health probe, which says nothing and changes nothing, needs none."""
+    app = create_actor_app(Actors(), token=TOKEN)
+    headers = {} if given is None else {"dapr_api_token": given}
+    for verb, path in (("PUT", TURN), ("DELETE", "/actors/unknown/job"), ("GET", "/dapr/config")):
+        assert (await ask(app, verb, path, **headers)).status_code == 403
+    assert (await ask(app, "GET", "/healthz", **headers)).status_code == 200
+
+
+async def test_with_the_token_daprd_gets_through() -> None:
+    """The one of its `APP_API_TOKEN`."""
+    app = create_actor_app(Actors(), token=TOKEN)
+    assert (await ask(app, "GET", "/dapr/config", dapr_api_token=TOKEN)).status_code == 200
+    assert (await ask(app, "PUT", TURN, dapr_api_token=TOKEN)).status_code == 500
+
+
+async def test_a_body_beyond_the_limit_is_refused() -> None:
+    """Unread where its length says so."""
+    app = create_actor_app(Actors())
+    answer = await ask(app, "PUT", TURN, content_length=str(LARGEST_MESSAGE_BYTES + 1))
+    assert answer.status_code == 413
+
+
+async def test_a_body_without_a_length_is_cut_off() -> None:
+    """The SDK gets no more than the limit, and the turn is not taken."""
+    sent = 0
+    answered: list[int] = []
+    scope = {
+        "type": "http",
+        "method": "PUT",
+        "path": TURN,
+        "raw_path": TURN.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1:8001"), (b"transfer-encoding", b"chunked")],
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("127.0.0.1", 8001),
+        "client": ("127.0.0.1", 5),
+        "root_path": "",
+    }
+
+    async def endless() -> dict[str, object]:
+        nonlocal sent
+        sent += 1 << 20
+        assert sent <= 2 * LARGEST_MESSAGE_BYTES, "it reads on"
+        return {"type": "http.request", "body": bytes(1 << 20), "more_body": True}
+
+    async def send(message: dict[str, object]) -> None:
+        if message["type"] == "http.response.start":
+            answered.append(int(str(message["status"])))
+
+    await create_actor_app(Actors())(scope, endless, send)
+    assert sent == LARGEST_MESSAGE_BYTES + (1 << 20)
+    assert answered in ([], [400], [500])
+
+
+async def test_an_unhealthy_host_says_so() -> None:
+    """daprd then sends it no turns."""
+    host = Actors()
+    host.is_healthy = False
+    assert (await ask(create_actor_app(host), "GET", "/healthz")).status_code == 503
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """uvicorn's loop."""
+    return "asyncio"
