@@ -9,6 +9,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
+from scheduler_service.telemetry.bad_endings import BadEndings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.job_life import JobLife
 from scheduler_service.telemetry.log_occurrences import OccurrenceLog
@@ -50,7 +51,8 @@ class Telemetry:
         self._failed.flush()
 
     def _make_observers(self, settings: Settings) -> Sequence[RecordObserver]:
-        return [self.occurrences.observe]
+        tries = settings.notification.retries + 1
+        return [self.occurrences.observe, BadEndings(log=self.log, tries=tries)]
 
     def _now(self) -> int:
         return round(time.time() * SECOND) if self._clock is None else self._clock.now().wall

@@ -40,6 +40,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "alarm_not_taken": Word(WARNING, "The alarm of a job could not be handled; it rings again."),
         "alarms_not_read": Word(ERROR, "Due times could not be read from the store; they are read again."),
         "answer_not_taken": Word(WARNING, "The answer of a target was not delivered to its job in time."),
+        "attempt_failed": Word(DEBUG, "An attempt failed and is retried.", kind=("error",)),
         "call_failed": Word(ERROR, "A call between the service process and a worker process met a defect."),
         "call_not_sent": Word(WARNING, "A request was held back, because this node had no heartbeat."),
         "calls_delayed": Word(WARNING, "Calls wait, because few descriptors are left for calls."),
@@ -51,6 +52,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "declaration_warned": Word(
             WARNING, "A job that a service declares has a warning.", kind=("service", "pointer", "code")
         ),
+        "delivery_failed": Word(WARNING, "A notification could not be delivered.", kind=("target", "error")),
         "delivery_not_settled": Word(WARNING, "The outcome of a notification could not be stored yet."),
         "descriptors_exhausted": Word(ERROR, "The process or the machine had no descriptor."),
         "descriptors_set": Word(INFO, "How many descriptors this process may open."),
@@ -58,7 +60,14 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "dividing": Word(INFO, "The jobs are moved into the files of another number of processes."),
         "draining": Word(INFO, "The service takes no firing any more and waits for what runs."),
         "egress_set": Word(INFO, "Which addresses jobs may reach."),
+        "execution_cancelled": Word(INFO, "An execution was cancelled.", kind=("reason",)),
+        "execution_failed": Word(
+            WARNING, "An execution failed and is not tried again.", kind=("target", "error")
+        ),
         "files_narrowed": Word(WARNING, "Files of the data folder could be read by other users until now."),
+        "firing_delayed": Word(WARNING, "A firing started later than planned by a second or more."),
+        "firing_skipped": Word(INFO, "A firing started no execution.", kind=("reason",)),
+        "firings_missed": Word(WARNING, "Planned firings passed while nothing could fire them."),
         "handover_failed": Word(WARNING, "A running execution could not be handed to another node."),
         "handover_missed": Word(WARNING, "A job came back before its execution was handed over."),
         "heartbeat_not_written": Word(ERROR, "The heartbeat of this node could not be written."),
@@ -85,6 +94,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "reminder_not_set": Word(WARNING, "A reminder could not be registered; it is tried again."),
         "requests_failed": Word(ERROR, "Requests met a fault of this program and were answered 500."),
         "requests_malformed": Word(WARNING, "Requests of callers could not be parsed."),
+        "retries_exhausted": Word(
+            WARNING, "An execution failed, and its retries are used up.", kind=("target", "error")
+        ),
         "sender_failed": Word(ERROR, "The sending of a request met a defect."),
         "sidecar_awaited": Word(WARNING, "The start waits for daprd or what it needs."),
         "sidecar_changed": Word(WARNING, "Something came or went that this node needs."),

@@ -1,0 +1,32 @@
+"""What of a text may stand in the log."""
+
+import pytest
+
+from scheduler_service.telemetry.wording import LONGEST, host_of, shorten
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://a.test/b?c#d", "a.test"),
+        ("https://me:word@a.test:80", "a.test:80"),
+        ("https://me:w@rd@a.test:80/x@y", "a.test:80"),
+        ("http://[::1]:80/b", "[::1]:80"),
+        ("service://billing/pay", "billing"),
+        ("http:///b", None),
+        ("/b", None),
+        ("", None),
+    ],
+)
+def test_the_host_of_an_address(url: str, host: str | None) -> None:
+    """And its port, never who logs in."""
+    assert host_of(url) == host
+
+
+def test_a_text_is_one_line_without_paths() -> None:
+    """And no longer than a line should be, however long it was."""
+    assert (
+        shorten("no answer of http://u:p@a.test/b?c=d, twice\nbecause") == "no answer of http://a.test twice"
+    )
+    assert len(shorten("é" * 1_000_000)) == LONGEST
+    assert shorten("") == ""
