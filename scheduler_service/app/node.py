@@ -1,7 +1,7 @@
 """Builds one node of a cluster over its sidecar and the shared database (`--runtime dapr`)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import uvloop
@@ -26,6 +26,7 @@ from scheduler_service.app.builders import (
 from scheduler_service.app.cluster_join import keep_app_id, node_wire
 from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.node_stores import make_services, open_stores
+from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, Server, listen, make_server, serve
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -132,6 +133,17 @@ class NodeService:
         self._log(
             "ready", node=parts.cluster.heartbeat.holder.node, daprd=watch.metadata.get("runtimeVersion")
         )
+
+    def describe(self) -> Mapping[str, Mapping[str, object]]:
+        """The figures of each part."""
+        parts = self._parts
+        return describe_parts(
+            parts.host, parts.sender, parts.writer, commits_waiting=parts.shared.commits_waiting
+        )
+
+    def processes(self) -> Iterable[int]:
+        """None: a node is one process."""
+        return ()
 
     async def breaks(self) -> str:
         """Never returns: a node goes on when what it needs comes back."""

@@ -5,7 +5,7 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,6 +29,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded, Settings, SettingsError
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.loop_watch import watching
+from scheduler_service.telemetry.report_signal import SignalReports
 from scheduler_service.telemetry.tally import Tally
 
 BACKLOG = 2048
@@ -46,6 +47,12 @@ class RunningService(Protocol):
 
     async def start(self) -> None:
         """Begins to take firings. Raises StoreError."""
+
+    def describe(self) -> Mapping[str, Mapping[str, object]]:
+        """The figures of each part, by number and name."""
+
+    def processes(self) -> Iterable[int]:
+        """The ids of its worker processes; any thread may ask."""
 
     async def breaks(self) -> str:
         """Returns, in words, when the service cannot go on."""
@@ -148,16 +155,33 @@ async def serve(
     Raises StoreUnavailable at its end where the store was lost to another process.
 
     `began` is awaited with the served address once the service answers and fires; `opening` opens another
-    service than the embedded one, which has so many `listeners` with that of the API.
+    service than the embedded one, which has so many `listeners` with that of the API. SIGUSR1 writes into
+    the log what the process and its worker processes are doing.
     """
+    embedded = partial(open_service, decorators=decorators, faults=faults)
+    reports = SignalReports(log=log)
+    try:
+        await _serve(loaded, opening or embedded, log, reports, began, listeners)
+    finally:
+        reports.stop()
+
+
+async def _serve(
+    loaded: Loaded,
+    opening: OpenService,
+    log: Log,
+    reports: SignalReports,
+    began: OnListening | None,
+    listeners: int,
+) -> None:
     settings = loaded.settings
     check_exposure(settings)
     log_egress(loaded, log)
     shares = divide(raise_limit(log), listeners=listeners, connections=settings.limits.connections)
     listener = listen(settings.server.host, settings.server.port)
     served = address_of(settings, listener, log=log)
-    embedded = partial(open_service, decorators=decorators, faults=faults)
-    service = await _open(opening or embedded, loaded, served, log, listener)
+    service = await _open(opening, loaded, served, log, listener)
+    reports.parts, reports.others = service.describe, service.processes
     server = make_server(
         service.api, log=log, connections=shares.api, head_seconds=settings.limits.head_seconds
     )

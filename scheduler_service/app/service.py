@@ -1,7 +1,7 @@
 """One service over one store: opened, started, stopped."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
 from fastapi import FastAPI
@@ -10,6 +10,7 @@ from scheduler_service.api.application import create_api
 from scheduler_service.app.builders import judge_of
 from scheduler_service.app.container import Container, ContainerBase
 from scheduler_service.app.data_folder import history_address
+from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.sharding import check_workers, shard_of
 from scheduler_service.app.store_opening import StoreWatch, data_folder, open_store
 from scheduler_service.app.surroundings import Compiler, make_surroundings
@@ -57,6 +58,17 @@ class Service:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
         components = self.components
         return components.services.is_idle and components.host.is_settled(open_calls=open_calls)
+
+    def describe(self) -> Mapping[str, Mapping[str, object]]:
+        """The figures of each part."""
+        rooms = self.components
+        return describe_parts(
+            rooms.host, rooms.sender, rooms.writer, commits_waiting=rooms.store.commits_waiting
+        )
+
+    def processes(self) -> Iterable[int]:
+        """The ids of the worker processes."""
+        return self.components.workers.pids
 
     async def breaks(self) -> str:
         """Returns, in words, when the service cannot go on."""

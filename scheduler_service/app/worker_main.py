@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,7 @@ from scheduler_service.app.builders import (
 from scheduler_service.app.data_folder import history_address, read_around_damage
 from scheduler_service.app.descriptors import raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
+from scheduler_service.app.process_parts import describe_parts
 from scheduler_service.app.surroundings import Compiler, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.hosts.clock import SystemClock
@@ -42,14 +43,15 @@ from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.hosts.processes.worker_service import WorkerService
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.sending import Sender
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
+from scheduler_service.telemetry.report_signal import SignalReports
 
 OpenLog = Callable[[Settings], EventLog]
 """Opens the log of this process, as the settings have it."""
@@ -71,6 +73,8 @@ async def work(socket_: socket.socket, *, open_log: OpenLog, end: Callable[[int]
     A cut before `stop` is the death of the service: then nothing may be begun any more.
     """
     worker = WorkerMain(open_log=open_log)
+    # One that comes earlier waits: the service starts this process with the signal blocked.
+    SignalReports(log=worker.write_log).parts = worker.describe
 
     def leave() -> None:
         worker.flush_log()
@@ -92,11 +96,17 @@ class OpenShard(msgspec.Struct, frozen=True):
     host: EmbeddedHost
     store: SqliteStateStore
     clock: Clock
-    sender: Sender
+    sender: LookupSender
+    history: HistoryWriter
     database: HistoryDatabase
     service: WorkerService
     telemetry: Telemetry
     relay: OccurrenceRelay
+
+    def describe(self) -> Mapping[str, Mapping[str, object]]:
+        """The figures of each part."""
+        waiting = self.store.commits_waiting
+        return describe_parts(self.host, self.sender, self.history, commits_waiting=waiting)
 
     async def start(self) -> None:
         """Extends the leases of the shard, before anybody may end one; then recovers. Raises StoreError."""
@@ -132,6 +142,10 @@ class WorkerMain:
     def flush_log(self) -> None:
         """Writes what is summed up so far."""
         self._event_log.flush()
+
+    def describe(self) -> Mapping[str, Mapping[str, object]]:
+        """The figures of each part; none before the shard is open."""
+        return {} if self._shard is None else self._shard.describe()
 
     async def serve(self, method: str, argument: bytes) -> bytes:
         """Answers one call. Raises StoreError, CursorError."""
@@ -216,6 +230,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
         store=store,
         clock=clock,
         sender=sender,
+        history=writer,
         database=database,
         service=service,
         telemetry=telemetry,

@@ -1,6 +1,6 @@
 """Sends one HTTP request."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from scheduler_service.domain.wire import OutboundRequest, Outcome
@@ -30,3 +30,10 @@ class Sender(Protocol):
 
     async def close(self) -> None:
         """Closes idle connections and fails what is in flight."""
+
+
+class CallingSender(Sender, Protocol):
+    """A sender that opens connections itself, or stands in front of one that does."""
+
+    def open_calls(self) -> Mapping[str, Mapping[str, int]]:
+        """`open`, `idle` and `opening` connections and `waiting` calls of the 20 busiest origins."""

@@ -151,6 +151,10 @@ class OpenStore(StateStore, ServiceStore, Protocol):
     def node_id(self) -> str:
         """The node's name, kept from start to start."""
 
+    @property
+    def commits_waiting(self) -> int:
+        """About how many writes wait for their group."""
+
     async def clock_skew(self) -> int:
         """The clock skew (ms) that was saved last; 0: never. Raises StoreUnavailable."""
 

@@ -89,6 +89,9 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "observer_failed": Word(ERROR, "What watches the turns met a defect; the turns themselves did not."),
         "outbox_not_written": Word(WARNING, "Notifications and kept answers of a turn could not be stored."),
         "part_not_delivered": Word(WARNING, "The end of a part could not be delivered to its job yet."),
+        "process_described": Word(
+            WARNING, "What a part of the process is doing, asked for by SIGUSR1.", kind=("part",)
+        ),
         "ready": Word(INFO, "Jobs fire."),
         "reminder_not_removed": Word(WARNING, "A reminder stays; it has no effect."),
         "reminder_not_set": Word(WARNING, "A reminder could not be registered; it is tried again."),

@@ -67,6 +67,18 @@ class Pool:
         """How many have a connection, or a call that waits for one."""
         return len(self._limits)
 
+    def count_calls(self, most: int) -> dict[str, dict[str, int]]:
+        """Connections and waiting calls of the `most` busiest origins."""
+        found: dict[str, dict[str, int]] = {}
+        for (origin, _), limit in self._limits.items():
+            counts = found.setdefault(origin, dict.fromkeys(("open", "idle", "opening", "waiting"), 0))
+            counts["open"] += len(limit.open)
+            counts["idle"] += len(limit.idle)
+            counts["opening"] += limit.opening
+            counts["waiting"] += len(limit.waiting)
+        busiest = sorted(found, key=lambda origin: -sum(found[origin].values()))
+        return {origin: found[origin] for origin in busiest[:most]}
+
     def take(self, site: Site, trusted: bool) -> HttpConnection | None:
         """The most recently used idle connection that this machine has not seen closed; or None."""
         limit = self._limits.get((site.origin, trusted))

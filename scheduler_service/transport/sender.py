@@ -45,6 +45,9 @@ def _write_nothing(event: str, /, **keys: object) -> None:
     """The log of a sender that has none."""
 
 
+MOST_ORIGINS = 20
+
+
 class HttpSender:
     """`ports.Sender` over connections of our own (docs/decisions/0003-http-client.md).
 
@@ -120,6 +123,10 @@ class HttpSender:
             _milliseconds(self._loop.time() - started),
             url,
         )
+
+    def open_calls(self) -> dict[str, dict[str, int]]:
+        """`open`, `idle` and `opening` connections and `waiting` calls of the 20 busiest origins."""
+        return self._pool.count_calls(MOST_ORIGINS)
 
     async def close(self) -> None:
         """Closes idle connections and fails calls in flight; later calls end as a Fault."""

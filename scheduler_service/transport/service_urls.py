@@ -1,14 +1,14 @@
 """Resolves `service:` URLs: service names to base addresses, also through Dapr service invocation."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.language.urls import is_service_name
-from scheduler_service.ports.sending import MayGo, Sender, always
+from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.transport.addresses import Target, read_url, write_path
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget
 
@@ -117,7 +117,7 @@ class InvocationDirectory:
 class InvocationSender:
     """`ports.Sender` that turns the sidecar's own "target not reached" answer into a Fault."""
 
-    def __init__(self, *, sender: Sender) -> None:
+    def __init__(self, *, sender: CallingSender) -> None:
         self._sender = sender
 
     async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
@@ -133,6 +133,10 @@ class InvocationSender:
             "not reach it; is it running under this app id?",
             outcome.elapsed,
         )
+
+    def open_calls(self) -> Mapping[str, Mapping[str, int]]:
+        """Those of the sender below it."""
+        return self._sender.open_calls()
 
     async def close(self) -> None:
         """Closes the sender below it."""

@@ -6,6 +6,7 @@ rates hold over all shards.
 
 import asyncio
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -23,7 +24,7 @@ from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.sending import MayGo, Sender, always
+from scheduler_service.ports.sending import CallingSender, MayGo, always
 
 _NAME = re.compile(r"(?i:service)://([^/?#{]+)")
 
@@ -105,7 +106,7 @@ class ParentDirectory:
 class LookupSender:
     """`ports.sending.Sender` that asks for the address of a service before it sends there."""
 
-    def __init__(self, *, sender: Sender, directory: ParentDirectory) -> None:
+    def __init__(self, *, sender: CallingSender, directory: ParentDirectory) -> None:
         self._sender = sender
         self._directory = directory
 
@@ -116,6 +117,10 @@ class LookupSender:
             if name is not None:
                 await self._directory.learn(name[1])
         return await self._sender.send(request, may_go)
+
+    def open_calls(self) -> Mapping[str, Mapping[str, int]]:
+        """Those of the sender behind it."""
+        return self._sender.open_calls()
 
     async def close(self) -> None:
         """Closes the sender behind it."""

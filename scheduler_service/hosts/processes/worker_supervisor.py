@@ -69,6 +69,11 @@ class WorkerProcesses:
             for worker, process in zip(workers, launched, strict=True)
         ]
 
+    @property
+    def pids(self) -> Sequence[int]:
+        """The ids of the processes as they are now; any thread may ask."""
+        return [supervisor.pid for supervisor in self._supervisors]
+
     async def open(self) -> None:
         """Has each process open its shard; one that dies is started again.
 
@@ -130,6 +135,11 @@ class WorkerSupervisor:
         self._connection: RpcConnection | None = None
         self._running: asyncio.Task[None] | None = None
         self._cut = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, or of the one that ended last."""
+        return self._process.pid
 
     async def open(self) -> None:
         """Has the process open its shard; one that dies over it is started again.

@@ -74,6 +74,11 @@ class WriteThread(Generic[Item]):
         """The same for items that stay in one group; the future has their verdicts, errors among them."""
         return self._put(items, is_alone=False)
 
+    @property
+    def waiting(self) -> int:
+        """About how many calls of `put` and `put_all` are not in a group yet."""
+        return len(self._round) + self._handed_over.qsize() + len(self._fetched)
+
     async def close(self) -> None:
         """Serves what was put in, then ends the thread. A second call waits for the same end."""
         if not self._closed:

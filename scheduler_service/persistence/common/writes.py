@@ -1,7 +1,7 @@
 """What a store keeps, packed; what its one writer writes; and the methods of a store that put it there."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -79,12 +79,20 @@ class Writer(Protocol[_Write]):
     def put_all(self, writes: Sequence[_Write]) -> "asyncio.Future[list[Verdict]]":
         """Writes of one group; the future has for each its result or its StoreError."""
 
+    @property
+    def count_waiting(self) -> Callable[[], int]:
+        """Tells about how many calls of `put` and `put_all` are not in a group yet."""
+
 
 class StoreWrites(Generic[_Writer]):
     """The writes of `ports.state.OpenStore`, which documents them."""
 
     def __init__(self, writer: _Writer) -> None:
         self.writer = writer
+
+    @property
+    def commits_waiting(self) -> int:
+        return self.writer.count_waiting()
 
     def commit(self, commit: Commit) -> Awaitable[None]:
         return self.writer.put(commit, may_wait=commit.may_wait)

@@ -114,6 +114,12 @@ class HistoryWriter:
             if len(self._load.batches) in (1, FULL_BATCHES):
                 self._changed.notify()
 
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many batches are to be written, and about how many bytes they have."""
+        with self._lock:
+            return len(self._load.batches), self._load.weight + self._writing_bytes
+
     async def flush(self) -> None:
         """Returns when everything appended so far is written; at once where nothing waits to be written.
 

@@ -82,6 +82,10 @@ class Writer:
         """See `common.writes.Writer`."""
         return self._put(writes, is_alone=False)
 
+    def count_waiting(self) -> int:
+        """See `common.writes.Writer`."""
+        return len(self._waiting)
+
     async def close(self) -> None:
         """Returns when all that was put in has its result."""
         self._is_closed = True

@@ -50,6 +50,11 @@ class SharedDatabase:
         loop = asyncio.get_running_loop()
         return await asyncio.to_thread(cls, url=url, loop=loop)
 
+    @property
+    def commits_waiting(self) -> int:
+        """About how many writes wait for their group."""
+        return self._writer.waiting
+
     async def write(self, work: Callable[[sa.Connection], T]) -> T:
         """Runs `work` in a transaction, together with other writes that wait at the moment.
 

@@ -69,6 +69,7 @@ class Writer:
             on_idle=self._fold_some, idle_seconds=IDLE_SECONDS,
         )  # fmt: skip
         self.put, self.put_all, self.close = thread.put, thread.put_all, thread.close
+        self.count_waiting = lambda: thread.waiting
 
     def _serve(self, writes: list[Write]) -> list[Verdict]:
         with self._guard:

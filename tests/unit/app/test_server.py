@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 from fastapi import FastAPI
@@ -31,6 +31,12 @@ class EndlessStart:
     async def start(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.get_running_loop().create_future()
+
+    def describe(self) -> Mapping[str, Mapping[str, object]]:
+        return {}
+
+    def processes(self) -> Iterable[int]:
+        return ()
 
     async def breaks(self) -> str:
         await asyncio.get_running_loop().create_future()
@@ -74,6 +80,12 @@ class Held:
 
     async def start(self) -> None:
         pass
+
+    def describe(self) -> Mapping[str, Mapping[str, object]]:
+        return {}
+
+    def processes(self) -> Iterable[int]:
+        return ()
 
     async def breaks(self) -> str:
         await asyncio.get_running_loop().create_future()
