@@ -18,6 +18,7 @@ from scheduler_service.persistence.redis.encoding import (
     children,
     number,
     order,
+    read_entries,
     read_entry,
     read_revision,
     text,
@@ -52,20 +53,21 @@ class RedisCatalogue:
         self._reader = reader
 
     async def get(self, job_id: str) -> CatalogueEntry | None:
-        return (await self.some([job_id])).get(job_id)
+        (row,) = await self._reader.command("HMGET", "jobs", job_id)
+        return None if row is None else read_entry(job_id, row)
 
     async def some(self, job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
         found: dict[str, CatalogueEntry] = {}
         for start in range(0, len(job_ids), BATCH_SIZE):
             rows = await self._reader.command("HMGET", "jobs", *job_ids[start : start + BATCH_SIZE])
-            entries = [read_entry(row) for row in rows if row is not None]
+            entries = read_entries(row for row in rows if row is not None)
             found.update({entry.job_id: entry for entry in entries})
         return found
 
     async def find(self, uid: str) -> CatalogueEntry | None:
         known = text(uid)
         page = await self._reader.page(Range(UIDS, b"[" + known, b"(" + known + b"\xff"), 1, value="text")
-        return read_entry(page.rows[0]) if page.rows else None
+        return next(read_entries(page.rows), None)
 
     async def list(self, query: JobQuery) -> JobPage:
         place = None
@@ -146,7 +148,7 @@ class RedisCatalogue:
             page = await self._reader.page(
                 wanted, BATCH_SIZE if found else min(limit, BATCH_SIZE), value=value
             )
-            found += filter(test, map(read_entry, page.rows))
+            found += filter(test, read_entries(page.rows))
             if not page.is_full:
                 break
             mark = b"(" + page.last

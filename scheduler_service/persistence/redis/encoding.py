@@ -4,7 +4,7 @@ An index is a sorted set whose members all have the score 0: a value that sorts,
 begins exactly after the last member of the page before it, in each order, whatever was written meanwhile.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.writes import pack, unpack_records
 from scheduler_service.ports.catalogue import CatalogueEntry, JobSort, Revision
+from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered, StoredJob
 
@@ -37,6 +38,8 @@ _ID_LENGTH = 2  # bytes
 _ENTRY_WIDTH = len(CatalogueEntry.__struct_fields__)
 _STATE = CatalogueEntry.__struct_fields__.index("state")
 _unpack = msgspec.msgpack.Decoder().decode
+# What bytes raise that are no row of ours: not msgpack, no list, of another width, with another state.
+_DAMAGES = (msgspec.DecodeError, TypeError, ValueError, IndexError, UnicodeDecodeError)
 
 
 def number(value: int) -> bytes:
@@ -87,16 +90,39 @@ def pack_job(commit: Commit) -> bytes:
     return pack((*entry, commit.sequence, due.wall, due.steady, commit.document))
 
 
-def read_job(row: bytes) -> StoredJob:
-    """The job of a row."""
-    values = _unpack(row)
-    sequence, wall, steady, document = values[_ENTRY_WIDTH:]
-    return StoredJob(_make_entry(values), sequence, document, Due(wall, steady))
+def read_job(job_id: str, row: bytes) -> StoredJob:
+    """The job of a row. Raises StateUnreadable."""
+    try:
+        values = _unpack(row)
+        sequence, wall, steady, document = values[_ENTRY_WIDTH:]
+        return StoredJob(_make_entry(values), sequence, document, Due(wall, steady))
+    except _DAMAGES as error:
+        raise _damaged(job_id) from error
 
 
-def read_entry(row: bytes) -> CatalogueEntry:
-    """The catalogue's part of a row."""
-    return _make_entry(_unpack(row))
+def read_entry(job_id: str, row: bytes) -> CatalogueEntry:
+    """The catalogue's part of a row. Raises StateUnreadable."""
+    try:
+        return _make_entry(_unpack(row))
+    except _DAMAGES as error:
+        raise _damaged(job_id) from error
+
+
+def read_entries(rows: Iterable[bytes]) -> Iterator[CatalogueEntry]:
+    """The catalogue's part of each row that is whole: a damaged one does not hide the others."""
+    for row in rows:
+        try:
+            yield _make_entry(_unpack(row))
+        except _DAMAGES:
+            continue
+
+
+def _damaged(job_id: str) -> StateUnreadable:
+    return StateUnreadable(
+        f"job {job_id}: its row in Redis is damaged; stop the service, remove it by HDEL punctual:jobs "
+        f"{job_id} and HDEL punctual:heads {job_id}, and create the job again",
+        is_public=True,
+    )
 
 
 def _make_entry(values: list[Any]) -> CatalogueEntry:

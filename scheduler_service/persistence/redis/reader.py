@@ -11,7 +11,7 @@ from scheduler_service.persistence.redis.connection import Part, ServerConnectio
 from scheduler_service.persistence.redis.encoding import PREFIX, read_job
 from scheduler_service.persistence.redis.errors import CommandFailed, Unanswered
 from scheduler_service.persistence.redis.session import Session
-from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable
 from scheduler_service.ports.state import StoredJob
 
 BATCH_SIZE = 256
@@ -98,14 +98,13 @@ class Reader:
                 del self._wanted[job_id]
             try:
                 rows = await self._call_settled(partial(self._connection.call, "HMGET", _JOBS, *wanted))
-                jobs = [None if row is None else read_job(row) for row in rows]
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the result of each load
                 for future in wanted.values():
                     future.set_exception(self._unreadable(error))
                     future.exception()  # the caller may be gone: this marks it as retrieved
             else:
-                for future, job in zip(wanted.values(), jobs, strict=True):
-                    future.set_result(job)
+                for (job_id, future), row in zip(wanted.items(), rows, strict=True):
+                    _settle(future, job_id, row)
 
     async def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
         # The caller may not run in a task (hosts.light_tasks), which the library's timeouts need.
@@ -136,3 +135,12 @@ class Reader:
         if isinstance(error, StoreUnavailable):
             return error
         return StoreUnavailable(f"The store {self._place} cannot be read: {error}.")
+
+
+def _settle(future: asyncio.Future[StoredJob | None], job_id: str, row: bytes | None) -> None:
+    """Gives a load its job; a damaged row is the trouble of this job alone."""
+    try:
+        future.set_result(None if row is None else read_job(job_id, row))
+    except StateUnreadable as error:
+        future.set_exception(error)
+        future.exception()  # as above
