@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from scheduler_service.api.access_log import ROLE
 from scheduler_service.api.authentication import Authenticate, Authentication, check_role
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
@@ -68,6 +69,8 @@ class Endpoint:
         self._authenticate = authenticate
         self._operations = {operation.method: operation for operation in operations}
         self._allow = ", ".join(sorted(self._operations))
+        self.path = next(iter(self._operations.values())).path
+        """As the description of the API has it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request. Raises only what is a fault of this service."""
@@ -91,6 +94,8 @@ class Endpoint:
             raise self._no_method(scope["method"])
         caller = self._authenticate(scope, operation.is_open)
         check_role(caller, operation.role)
+        if not operation.is_open:
+            scope[ROLE] = caller.role.value
         for name, value in scope["path_params"].items():
             check_length(name, value, LONGEST_IN_PATH)
         request = ApiRequest(

@@ -1,17 +1,16 @@
 """HTTP/1.1 towards callers: one answer at a time, to a caller that reads it; a fault is a line of the log."""
 
-import traceback
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from scheduler_service.telemetry.library_logs import place_of
 from scheduler_service.telemetry.tally import Tally
 
 LONGEST_FAULT = 300
 """Characters of the text of a fault in the log."""
 
-FRAMES = 6
-"""Of a fault's traceback, the innermost."""
+LONGEST_METHOD = 20
 
 
 class AnsweringProtocol(HttpToolsProtocol):
@@ -65,7 +64,7 @@ class AnsweringProtocol(HttpToolsProtocol):
             is_closing = self.transport.is_closing()
             if not (is_closing and _is_written_too_late(error)):
                 text = f"{type(error).__name__}: {error}"
-                self._faults.count("failed", error=text[:LONGEST_FAULT], where=_place(error))
+                self._faults.count("failed", error=text[:LONGEST_FAULT], where=place_of(error.__traceback__))
             if is_closing:
                 self._leave(cycle)
             else:
@@ -79,7 +78,9 @@ class AnsweringProtocol(HttpToolsProtocol):
             self.transport.close()
             return
         self._faults.count(
-            "failed", error="a request has no whole answer", where=str(cycle.scope["path"])[:200]
+            "failed",
+            error="a request has no whole answer",
+            where=getattr(cycle.scope.get("endpoint"), "path", cycle.scope["method"][:LONGEST_METHOD]),
         )
         await self._end_with_fault(cycle)
 
@@ -116,14 +117,6 @@ class AnsweringProtocol(HttpToolsProtocol):
 def _is_written_too_late(error: Exception) -> bool:
     """Whether uvloop has raised it for a write to a transport that is closing."""
     return isinstance(error, RuntimeError) and "the handler is closed" in str(error)
-
-
-def _place(error: Exception) -> str:
-    """Where it was raised: the innermost frames, the last one first."""
-    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
-    return " < ".join(
-        f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in reversed(frames)
-    )
 
 
 def _do_nothing() -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import pwd
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -37,6 +38,7 @@ from scheduler_service.ports.state import OpenStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import Loaded, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.library_logs import take_library_logs
 from scheduler_service.telemetry.logs import EventLog, stderr_log
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.transport.addresses import read_url
@@ -53,8 +55,20 @@ Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
 
 
 def log_of(settings: Settings) -> EventLog:
-    """The log of this process, as the settings have it."""
-    return stderr_log(level=settings.log.level, form=settings.log.format)
+    """The log of this process, as the settings have it, for its libraries too."""
+    log = stderr_log(level=settings.log.level, form=settings.log.format)
+    take_library_logs(log)
+    return log
+
+
+@contextmanager
+def process_log(settings: Settings) -> Iterator[EventLog]:
+    """`log_of`, which has written all that it summed up when the block ends, however it does."""
+    log = log_of(settings)
+    try:
+        yield log
+    finally:
+        log.flush()
 
 
 class Resending(Protocol):

@@ -14,13 +14,13 @@ from scheduler_service.app.builders import (
     Outbox,
     admit_of,
     judge_of,
-    log_of,
     machine_user,
     make_cleanup,
     make_host_parts,
     make_sender,
     name_check_of,
     open_writer,
+    process_log,
     system_functions,
 )
 from scheduler_service.app.cluster_join import keep_app_id, node_wire
@@ -94,16 +94,16 @@ class ClusterJobs:
 
 def run_node(loaded: Loaded) -> None:
     """`punctual serve --runtime dapr`. Raises SettingsError and StoreError where it cannot start."""
-    log = log_of(loaded.settings)
-    uvloop.run(serve(loaded, log=log, opening=open_node, listeners=LISTENERS))
-    log.flush()
+    with process_log(loaded.settings) as log:
+        uvloop.run(serve(loaded, log=log, opening=open_node, listeners=LISTENERS))
 
 
 class NodeService:
     """One running node: `api` is its ASGI application; the actors have a listener of their own."""
 
     def __init__(self, *, loaded: Loaded, parts: NodeParts, log: Log) -> None:
-        self.api = create_api(_api_parts(loaded, parts, log))
+        self._api_parts = _api_parts(loaded, parts, log)
+        self.api = create_api(self._api_parts)
         self._loaded = loaded
         self._parts = parts
         self._log = log
@@ -160,6 +160,10 @@ class NodeService:
             await self._server.end(self._serving, seconds=LAST_ANSWERS_SECONDS)
         await parts.close()
         self._log("stopped")
+
+    def flush_log(self) -> None:
+        """Writes the lines that the API still sums up, after its last answer."""
+        self._api_parts.store_faults.flush()
 
 
 async def open_node(loaded: Loaded, *, served: str, log: Log) -> NodeService:

@@ -12,11 +12,13 @@ from typing import Any, Protocol
 import uvicorn
 import uvloop
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
+from scheduler_service.api.access_log import AccessLog
 from scheduler_service.api.authentication import is_loopback
 from scheduler_service.app.acceptor import Acceptor
 from scheduler_service.app.api_protocol import ApiProtocol
-from scheduler_service.app.builders import log_egress, log_of
+from scheduler_service.app.builders import log_egress, process_log
 from scheduler_service.app.connections import Connections
 from scheduler_service.app.descriptors import divide, raise_limit
 from scheduler_service.app.gc_tuning import freeze_memory
@@ -59,6 +61,9 @@ class RunningService(Protocol):
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything."""
+
+    def flush_log(self) -> None:
+        """Writes the lines that the API still sums up, after its last answer."""
 
 
 class OpenService(Protocol):
@@ -135,9 +140,8 @@ def run_service(loaded: Loaded, *, begins_anew: bool = False) -> None:
 
     Raises SettingsError and StoreError where it cannot start.
     """
-    log = log_of(loaded.settings)
-    uvloop.run(serve(loaded, log=log, opening=partial(open_service, begins_anew=begins_anew)))
-    log.flush()
+    with process_log(loaded.settings) as log:
+        uvloop.run(serve(loaded, log=log, opening=partial(open_service, begins_anew=begins_anew)))
 
 
 async def serve(
@@ -183,7 +187,10 @@ async def _serve(
     service = await _open(opening, loaded, served, log, listener)
     reports.parts, reports.others = service.describe, service.processes
     server = make_server(
-        service.api, log=log, connections=shares.api, head_seconds=settings.limits.head_seconds
+        application_of(service, settings, log),
+        log=log,
+        connections=shares.api,
+        head_seconds=settings.limits.head_seconds,
     )
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     signals, breaking = Signals(), asyncio.create_task(service.breaks())
@@ -202,6 +209,11 @@ async def _serve(
             await _stop(service, server, serving, signals, settings)
     if not breaking.cancelled():
         raise StoreUnavailable(breaking.result())
+
+
+def application_of(service: RunningService, settings: Settings, log: Log) -> ASGIApp:
+    """The API, with a line of the log for each request where the settings ask for it."""
+    return AccessLog(app=service.api, log=log) if settings.log.access else service.api
 
 
 def check_exposure(settings: Settings) -> None:
@@ -365,5 +377,6 @@ async def _drain(
     # No `finally`: at a second signal this is cancelled, and waits for nobody any more.
     (fault,) = await asyncio.gather(service.stop(round(seconds * SECOND)), return_exceptions=True)
     await server.end(serving, seconds=max(deadline - loop.time(), LAST_ANSWERS_SECONDS))
+    service.flush_log()
     if fault is not None:
         raise fault

@@ -90,6 +90,10 @@ class Service:
         self._log("stopped")
         self._telemetry.close()
 
+    def flush_log(self) -> None:
+        """Writes the lines that the API still sums up, after its last answer."""
+        self.components.api_parts.store_faults.flush()
+
 
 async def open_service(
     loaded: Loaded,

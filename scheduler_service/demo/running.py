@@ -6,7 +6,7 @@ from collections.abc import Callable
 import httpx
 import uvloop
 
-from scheduler_service.app.builders import log_of
+from scheduler_service.app.builders import process_log
 from scheduler_service.app.server import listen, make_server, serve
 from scheduler_service.demo.jobs import DemoTarget, demo_jobs
 from scheduler_service.domain.errors import PunctualError
@@ -14,6 +14,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.ports.history import Batch, History
+from scheduler_service.ports.log import Log
 from scheduler_service.settings import Loaded
 from scheduler_service.telemetry.decorators import PortDecorators
 
@@ -26,12 +27,12 @@ class DemoError(PunctualError):
 
 def run_demo(loaded: Loaded) -> None:
     """Runs until SIGTERM or Ctrl-C. Raises SettingsError, StoreError, DemoError."""
-    uvloop.run(_run(loaded))
+    with process_log(loaded.settings) as log:
+        uvloop.run(_run(loaded, log))
 
 
-async def _run(loaded: Loaded) -> None:
+async def _run(loaded: Loaded, log: Log) -> None:
     loaded = loaded.allowing(TARGET_HOST)
-    log = log_of(loaded.settings)
     listener = listen(TARGET_HOST, 0)
     target = f"http://{TARGET_HOST}:{listener.getsockname()[1]}"
     server = make_server(DemoTarget(), log=log)

@@ -199,10 +199,13 @@ class Services(Group):
 
 
 class Log(Group):
-    """What the log has, and in which form; `format` None: text on a terminal, else JSON."""
+    """What the log has, and in which form; `format` None: text on a terminal, else JSON.
+
+    `access`: a line for each request of a caller."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "text"] | None = None
+    access: bool = False
 
 
 class Debug(Group):

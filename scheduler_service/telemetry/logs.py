@@ -48,7 +48,7 @@ class EventLog:
             return
         word = VOCABULARY.get(event, UNKNOWN)
         self._write_sums()
-        if self._flood.admits(kind_of(event, word.kind, keys)):
+        if word.is_asked_for or self._flood.admits(kind_of(event, word.kind, keys)):
             self._write(word.level, event, keys)
         else:
             self._plan_sums()

@@ -24,11 +24,15 @@ DEBUG, INFO, WARNING, ERROR = Level.DEBUG, Level.INFO, Level.WARNING, Level.ERRO
 
 
 class Word(msgspec.Struct, frozen=True):
-    """One event. `kind`: the keys by which floods of it are told apart, as by `service`."""
+    """One event. `kind`: the keys by which floods of it are told apart, as by `service`.
+
+    `is_asked_for`: each is written, however many there are.
+    """
 
     level: Level
     meaning: str
     kind: tuple[str, ...] = ()
+    is_asked_for: bool = False
 
 
 UNKNOWN = Word(WARNING, "An event that is not in the vocabulary.")
@@ -79,6 +83,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "job_not_woken": Word(WARNING, "A job that an earlier process left open could not be read yet."),
         "job_paused": Word(WARNING, "The service paused a job."),
         "leases_not_swept": Word(WARNING, "Ended leases of pull queues could not be searched for."),
+        "library_failed": Word(ERROR, "A library of this program reports an error.", kind=("logger",)),
+        "library_warned": Word(WARNING, "A library of this program, or Python, warns.", kind=("logger",)),
         "lines_omitted": Word(WARNING, "Further lines of one kind came within ten seconds."),
         "listening": Word(INFO, "The service answers."),
         "loop_stalled": Word(WARNING, "The process did nothing else for a while, and firings were late."),
@@ -95,6 +101,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "ready": Word(INFO, "Jobs fire."),
         "reminder_not_removed": Word(WARNING, "A reminder stays; it has no effect."),
         "reminder_not_set": Word(WARNING, "A reminder could not be registered; it is tried again."),
+        "request_answered": Word(INFO, "A caller's request, where log.access is set.", is_asked_for=True),
         "requests_failed": Word(ERROR, "Requests met a fault of this program and were answered 500."),
         "requests_malformed": Word(WARNING, "Requests of callers could not be parsed."),
         "retries_exhausted": Word(

@@ -45,6 +45,9 @@ class EndlessStart:
     async def stop(self, grace: int) -> None:
         self.stopped = True
 
+    def flush_log(self) -> None:
+        pass
+
 
 async def test_a_signal_ends_a_start() -> None:
     """A start that waits for something, as for a worker process that dies again and again, can be ended."""
@@ -68,6 +71,7 @@ class Held:
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.fault = fault
+        self.has_flushed = False
         self.held = asyncio.Event()
         self.release = asyncio.Event()
         self.api = FastAPI()
@@ -95,6 +99,10 @@ class Held:
         if self.fault is not None:
             self.release.set()
             raise self.fault
+
+    def flush_log(self) -> None:
+        assert self.release.is_set()
+        self.has_flushed = True
 
     async def open(self, loaded: Loaded, *, served: str, log: Log) -> "Held":
         return self
@@ -149,6 +157,7 @@ async def test_a_drain_that_fails_ends_the_api_too() -> None:
     async with asyncio.timeout(PATIENCE):
         with pytest.raises(StoreUnavailable, match="is away"):
             await service.serve()
+        assert service.has_flushed, "what the API sums up in the log is written after its last answer"
         assert (await service.reader.read()).startswith(b"HTTP/1.1 200"), "and then its connection ends"
     await service.close()
 

@@ -30,7 +30,7 @@ def test_a_failed_execution_is_a_line_of_the_process_that_ran_it(tmp_path: Path)
     """Service and worker process alike, as JSON, with level and time, and nothing that is a secret."""
     port = free_port()
     jobs = [definition(f"job-{number}", port) for number in range(JOBS)]
-    with serve(tmp_path / "data", "--workers", "2") as process:
+    with serve(tmp_path / "data", "--workers", "2", PUNCTUAL_LOG__ACCESS="true") as process:
         with httpx.Client(base_url=process.wait_for_url(), timeout=30) as client:
             assert client.post("/jobs", json=jobs).is_success
             for job in jobs:
@@ -45,6 +45,8 @@ def test_a_failed_execution_is_a_line_of_the_process_that_ran_it(tmp_path: Path)
     assert {(line["level"], line["error"], line["step"], line["target"]) for line in failed} == {
         ("warning", "500", 0, f"127.0.0.1:{port}")
     }
+    answered = [line["route"] for line in said if line["event"] == "request_answered"]
+    assert answered == ["/jobs", *["/jobs/{jobId}/trigger"] * JOBS]
     assert SECRET not in "".join(process.err)
 
 
