@@ -10,7 +10,7 @@ import msgspec
 from scheduler_service import __version__
 from scheduler_service.app.data_folder import HISTORY_FILE, IN_FILE, check_folder
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.persistence.sqlite.folder import RESTORING, FolderLock
+from scheduler_service.persistence.sqlite.folder import REPAIRING, RESTORING, FolderLock
 from scheduler_service.persistence.sqlite.snapshot import OnProgress, copy_as_of_now, sync
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreRefused, StoreTooNew
 
@@ -48,6 +48,10 @@ def back_up(folder: Path, history: str, into: Path, *, now: int, on_progress: On
     for place in others.values():
         if not place.is_file():
             raise FolderUnusable(f"The history {place} is missing: no service has worked on {folder}.")
+    if (folder / REPAIRING).exists():
+        raise FolderUnusable(
+            f"A repair of the data folder {folder} has not ended. Run 'punctual db repair' again: it goes on."
+        )
     _make_empty(into)
     try:
         names = copy_as_of_now(folder, others=others, into=into, on_progress=on_progress)

@@ -10,11 +10,13 @@ import msgspec
 
 from scheduler_service.app.data_folder import IN_FILE, is_readable
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import inspect, migrate
-from scheduler_service.persistence.sqlite.damage import Saved, find_damage, replace_file, save_rows
+from scheduler_service.persistence.sqlite.damage import Saved, find_damage, save_rows
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.database import open_reading, open_writing, translated
 from scheduler_service.persistence.sqlite.folder import (
+    REPAIRING,
     FolderLock,
     check_files,
     count_shards,
@@ -25,6 +27,12 @@ from scheduler_service.persistence.sqlite.folder import (
 )
 from scheduler_service.persistence.sqlite.journal import unload
 from scheduler_service.persistence.sqlite.journal_page import LostTurns, OnDamage, Salvage, read_intact_page
+from scheduler_service.persistence.sqlite.replacement import (
+    Replacement,
+    finish_replacement,
+    passing,
+    replace_file,
+)
 from scheduler_service.persistence.sqlite.schema import transaction
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreRefused
 
@@ -49,6 +57,17 @@ class Repair(msgspec.Struct, frozen=True):
             *([f"rows are missing in: {', '.join(self.saved.damaged)}"] if self.saved.damaged else []),
             f"the damaged file is kept as {self.kept.name}",
         ]
+
+
+class FinishedRepair(msgspec.Struct, frozen=True):
+    """A file whose repair was cut off, and is finished; the damaged one is `kept`."""
+
+    name: str
+    kept: Path
+
+    def lines(self) -> list[str]:
+        """What became of the file, for people."""
+        return [f"{self.name}: a repair that was cut off is finished; the damaged file is {self.kept.name}"]
 
 
 class RepairedJobs(msgspec.Struct, frozen=True):
@@ -84,37 +103,52 @@ def find_folder_damage(folder: Path, history: str) -> list[str]:
     Reads the files whole. A service may be using them. A job whose row cannot be read is named: it does
     nothing, and the others go on.
     """
+    if (folder / REPAIRING).exists():
+        return ["a repair has not ended; run 'punctual db repair' again, which goes on"]
     lines = [f"{place.name}: {line}" for place in _places(folder, history) for line in find_damage(place)]
     if not lines:
         lines = [f"{place.name}: {line}" for place in _state_places(folder) for line in _find_unread(place)]
     return lines
 
 
-def repair_folder(folder: Path, history: str, *, now: int) -> list[Repair | RepairedJobs]:
+def repair_folder(
+    folder: Path, history: str, *, now: int, faults: FaultPoints | None = None
+) -> list[Repair | FinishedRepair | RepairedJobs]:
     """Makes each damaged file anew from what can be read of it, then removes jobs that cannot be read.
 
     The damaged files and the definitions of the jobs stay in the folder. The service must not be running.
-    `now` (wall ms) is part of the names under which they are kept. Blocks. Raises StoreError: in use, no room
-    for a second file, or nothing of a file can be saved.
+    `now` (wall ms) is part of the names under which they are kept. One that is killed is finished by the next
+    one; no service starts on a folder where that is needed. Blocks. Raises StoreError: in use, no room for a
+    second file, or nothing of a file can be saved.
     """
     stamp = re.sub(r"[:-]|\..*", "", rfc3339(now))
     with ExitStack() as locks:
-        locks.callback(FolderLock.claim(folder).release)
+        locks.callback(FolderLock.claim_for_repair(folder).release)
+        cut_off = finish_replacement(folder, faults=faults)
+        finished = [] if cut_off is None else [FinishedRepair(Path(cut_off.damaged).name, Path(cut_off.kept))]
         states = _state_places(folder)
         for shard in find_shards(folder):
             locks.callback(FolderLock.claim_shard(folder, shard).release)
         damaged = [place for place in _places(folder, history) if find_damage(place)]
         if states[0] not in damaged:
             check_files(folder, count_shards(folder))
-        repairs = [_repair(place, _aside(place, stamp), is_state=place in states) for place in damaged]
-        return [*repairs, *(one for place in states if (one := _repair_jobs(place, stamp)) is not None)]
+        repairs = [_save(folder, place, stamp, is_state=place in states, faults=faults) for place in damaged]
+        jobs = (_repair_jobs(place, stamp, faults) for place in states)
+        return [*finished, *repairs, *(one for one in jobs if one is not None)]
 
 
 def _aside(place: Path, stamp: str) -> Path:
-    return place.with_name(f"{place.name}.damaged-{stamp}")
+    """A name that no file has."""
+    kept, number = place.with_name(f"{place.name}.damaged-{stamp}"), 1
+    while kept.exists():
+        number += 1
+        kept = place.with_name(f"{place.name}.damaged-{stamp}-{number}")
+    return kept
 
 
-def _repair(place: Path, kept: Path, *, is_state: bool) -> Repair:
+def _save(folder: Path, place: Path, stamp: str, *, is_state: bool, faults: FaultPoints | None) -> Repair:
+    """A new file, with what can be read of that at `place`, in its place."""
+    kept = _aside(place, stamp)
     fresh = place.with_name(f"{place.name}.repaired")
     _remove(fresh)
     try:
@@ -124,12 +158,12 @@ def _repair(place: Path, kept: Path, *, is_state: bool) -> Repair:
             open_writing(str(fresh), durability="full").close()
         else:
             migrate(url=f"{IN_FILE}{fresh}")
-        with translated(str(place)):
+        with translated(str(place)), passing(faults):
             saved = save_rows(place, fresh)
     except BaseException:
         _remove(fresh)
         raise
-    replace_file(place, fresh, kept)
+    replace_file(folder, Replacement(str(place), str(fresh), str(kept)), faults=faults)
     return Repair(place.name, kept, saved)
 
 
@@ -192,7 +226,7 @@ def _read_journal(connection: sqlite3.Connection) -> tuple[dict[str, int], list[
     return later, damaged
 
 
-def _repair_jobs(place: Path, stamp: str) -> RepairedJobs | None:
+def _repair_jobs(place: Path, stamp: str, faults: FaultPoints | None) -> RepairedJobs | None:
     """Moves the turns of the journal to their rows first: a job with a later turn can be read.
 
     Definitions are durable in a file of their own before their jobs are removed.
@@ -201,14 +235,15 @@ def _repair_jobs(place: Path, stamp: str) -> RepairedJobs | None:
     lost: list[LostTurns] = []
     salvage = Salvage(place=place, on_damage=OnDamage(is_readable=is_readable, on_lost=lost.append))
     with translated(str(place)), closing(open_writing(str(place), durability="full")) as connection:
-        with transaction(connection):
+        with passing(faults), transaction(connection):
             unload(connection, salvage=salvage)
         rows = connection.execute("SELECT job_id, document FROM jobs WHERE document IS NOT NULL")
         job_ids = [job_id for job_id, document in rows if not is_readable(document)]
         if job_ids:
             texts = [text for job_id in job_ids for (text,) in connection.execute(_DEFINITION, (job_id,))]
-            write_private(kept, b"[" + b",\n".join(texts) + b"]\n")
-            with transaction(connection):
+            with passing(faults):
+                write_private(kept, b"[" + b",\n".join(texts) + b"]\n")
+            with passing(faults), transaction(connection):
                 connection.executemany("DELETE FROM jobs WHERE job_id = ?", [(one,) for one in job_ids])
     return RepairedJobs(place.name, tuple(job_ids), kept, tuple(lost)) if job_ids or lost else None
 

@@ -15,6 +15,7 @@ from scheduler_service.app.data_folder import STATE_FILE
 from scheduler_service.app.doctor.finding import Finding, Part, Subject
 from scheduler_service.persistence.sqlite.database import inspect
 from scheduler_service.persistence.sqlite.folder import (
+    REPAIRING,
     RESTORING,
     check_files,
     count_shards,
@@ -163,6 +164,8 @@ def _judge_files(folder: Path) -> Finding:
     if (folder / RESTORING).exists():
         detail = "a backup was being copied into it, which has not ended"
         return FOLDER.fail("files", detail, "empty the folder, then begin 'punctual db restore' again")
+    if (folder / REPAIRING).exists():
+        return FOLDER.fail("files", "a repair has not ended", "run 'punctual db repair' again: it goes on")
     try:
         shards = count_shards(folder)
         if not has_state(folder):

@@ -2,7 +2,7 @@
 
 `BEGIN` opens a group's transaction, `WRITE` writes its rows, `COMMIT` makes them durable; results are
 reported afterwards. `FOLD` ends a transaction that only moves turns from the journal into the tables.
-`RESHARD` is each commit of a resharding, which runs before there is a writer.
+`RESHARD` is each commit of a resharding, `REPAIR` each step of a repair: both run before there is a writer.
 """
 
 from enum import StrEnum
@@ -17,6 +17,7 @@ class FaultPoint(StrEnum):
     COMMIT = "state.commit"
     FOLD = "state.fold"
     RESHARD = "state.reshard"
+    REPAIR = "state.repair"
 
 
 class FaultPoints(Protocol):

@@ -1,6 +1,5 @@
 """Damage on the disk: looks for it in a file of SQLite, and saves what can still be read into a new file."""
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
@@ -59,21 +58,6 @@ def save_rows(source: Path, target: Path) -> Saved:
                 damaged.append(table)
         writing.execute("COMMIT")
     return Saved(saved, tuple(damaged))
-
-
-def replace_file(damaged: Path, saved: Path, kept: Path) -> None:
-    """Puts `saved` in the place of `damaged`, which is `kept` with its log; no kill leaves neither."""
-    for end in ("", "-wal"):
-        with suppress(FileNotFoundError):
-            os.link(f"{damaged}{end}", f"{kept}{end}")
-    for end in ("-wal", "-shm"):
-        Path(f"{damaged}{end}").unlink(missing_ok=True)
-    saved.replace(damaged)
-    descriptor = os.open(damaged.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class _TableCopy:

@@ -25,6 +25,9 @@ LOCK_WAIT_SECONDS = 10.0
 RESTORING = "restoring"
 """The name of a file that is in a folder while a backup is copied into it: what is there is not whole."""
 
+REPAIRING = "repairing"
+"""The name of a file that is in a folder while a repair replaces one of its files (`replacement`)."""
+
 RESHARDING = 0
 """In place of the number while a resharding is under way: jobs may be in any file."""
 
@@ -47,8 +50,20 @@ class FolderLock:
         """Makes `folder` if it is missing, and locks it.
 
         Raises StoreLocked when another process holds it, FolderUnusable when it cannot be written or holds
-        half a backup.
+        half a backup or half a repair.
         """
+        lock = cls.claim_for_repair(folder)
+        if (folder / REPAIRING).exists():
+            lock.release()
+            raise FolderUnusable(
+                f"A repair of the data folder {folder} has not ended. "
+                "Run 'punctual db repair' again: it goes on."
+            )
+        return lock
+
+    @classmethod
+    def claim_for_repair(cls, folder: Path) -> Self:
+        """The same, also where a repair has not ended."""
         descriptor = _open(folder, "lock")
         if not _try_lock(descriptor, folder):
             raise StoreLocked(
@@ -102,12 +117,17 @@ def lock_name(shard: int) -> str:
 
 
 def write_private(place: Path, content: bytes) -> None:
-    """Writes a file of the folder, for its owner alone; durable when this returns. Raises OSError."""
+    """Writes a file of the folder, for its owner alone; durable by name when this returns. Raises OSError."""
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    parent = os.open(place.parent, os.O_RDONLY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
 
 
 def narrow_files(folder: Path) -> list[str]:

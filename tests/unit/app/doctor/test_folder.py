@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_service.app.data_folder import history_address, migrate_folder
 from scheduler_service.app.doctor.folder import examine_folder, kind_of
-from scheduler_service.persistence.sqlite.folder import RESTORING, FolderLock
+from scheduler_service.persistence.sqlite.folder import REPAIRING, RESTORING, FolderLock
 from scheduler_service.settings import Settings
 from tests.unit.app.doctor.subjects import states, subject
 
@@ -71,9 +71,10 @@ async def test_a_file_in_its_place(tmp_path: Path) -> None:
     assert (one.state, "no folder" in one.detail) == ("failed", True)
 
 
-async def test_half_a_backup_is_failed(folder: Path) -> None:
+@pytest.mark.parametrize("mark", [RESTORING, REPAIRING])
+async def test_half_a_backup_or_repair_is_failed(folder: Path, mark: str) -> None:
     """The service would refuse it."""
-    (folder / RESTORING).touch()
+    (folder / mark).touch()
     assert states(await examine_folder(subject(folder)))["files"] == "failed"
 
 

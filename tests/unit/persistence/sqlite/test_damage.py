@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from scheduler_service.persistence.sqlite.damage import Saved, find_damage, replace_file, save_rows
+from scheduler_service.persistence.sqlite.damage import Saved, find_damage, save_rows
 
 PAGE = 4096
 TABLES = ("CREATE TABLE many (name TEXT PRIMARY KEY, value BLOB)", "CREATE TABLE few (name TEXT)")
@@ -82,13 +82,3 @@ def test_a_text_that_is_no_utf_8_is_left_out(tmp_path: Path) -> None:
     target = make_empty(tmp_path / "two.db")
     assert save_rows(place, target) == Saved({"few": 1, "many": 2}, ("many",))
     assert names(target) == ["row-0", "row-2"]
-
-
-def test_the_damaged_file_is_kept_with_its_log(tmp_path: Path) -> None:
-    """Under another name; nothing of its log is left for the new file."""
-    place, saved, kept = (tmp_path / name for name in ("one.db", "two.db", "one.db.damaged"))
-    for file, content in ((place, "old"), (saved, "new"), (Path(f"{place}-wal"), "log")):
-        file.write_text(content)
-    replace_file(place, saved, kept)
-    left = {file.name: file.read_text() for file in tmp_path.iterdir()}
-    assert left == {"one.db": "new", "one.db.damaged": "old", "one.db.damaged-wal": "log"}
