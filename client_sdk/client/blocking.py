@@ -73,6 +73,7 @@ class BlockingJobs(_BlockingGroup):
     revisions = _iterate(Jobs.revisions)
     next = _call(Jobs.next)
     retry_plan = _call(Jobs.retry_plan)
+    statistics = _call(Jobs.statistics)
 
 
 class BlockingExecutions(_BlockingGroup):
@@ -123,6 +124,7 @@ class BlockingScheduler(_BlockingGroup):
     """`Scheduler`, blocking."""
 
     statistics = _call(Scheduler.statistics)
+    daily = _call(Scheduler.daily)
     nodes = _call(Scheduler.nodes)
     upcoming = _iterate(Scheduler.upcoming)
     preview_timer = _call(Scheduler.preview_timer)

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
 from client_sdk.client.answering import Envelope
@@ -181,6 +181,13 @@ class Jobs:
         """The retries of an execution that fails with this code every time."""
         return await self._connection.read(answers.RetryPlan, f"{_path(job_id)}/retry-plan", error=error)
 
+    async def statistics(
+        self, job_id: str, *, first: date | None = None, last: date | None = None
+    ) -> answers.JobStatistics:
+        """Outcomes, lateness and durations by day (UTC), both days included; by default of a week."""
+        path, query = f"{_path(job_id)}/statistics", {"from": write_day(first), "to": write_day(last)}
+        return await self._connection.read(answers.JobStatistics, path, **query)
+
     async def _switch(self, job_id: str, query: Mapping[str, Any]) -> answers.Job:
         envelope = await self._connection.send("PUT", _path(job_id), query=query)
         return parse(answers.Job, envelope.data)
@@ -234,6 +241,11 @@ def write_moment(moment: datetime | None) -> str | None:
     if moment.tzinfo is None:
         raise ValueError(f"{moment} has no time zone: give an aware datetime")
     return moment.isoformat()
+
+
+def write_day(day: date | None) -> str | None:
+    """A day as the service reads it; None stays None."""
+    return None if day is None else f"{day:%Y-%m-%d}"
 
 
 def _path(job_id: str) -> str:

@@ -1,11 +1,11 @@
 """`client.scheduler`: figures, nodes, what is planned, and previews without a job (SPEC section 10)."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
 from client_sdk.client.connection import Connection, parse
-from client_sdk.client.jobs import write_moment
+from client_sdk.client.jobs import write_day, write_moment
 from client_sdk.client.paging import PAGE, iterate
 from client_sdk.models import Timer, answers
 
@@ -19,6 +19,26 @@ class Scheduler:
     async def statistics(self) -> answers.Statistics:
         """What is due and running now, and the outcomes and lateness of the last hour."""
         return await self._connection.read(answers.Statistics, "/stats")
+
+    async def daily(
+        self,
+        *,
+        first: date | None = None,
+        last: date | None = None,
+        job_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> answers.DailyStatistics:
+        """Outcomes, lateness and durations by day (UTC), both days included; by default of a week.
+
+        Of all jobs, of one, or of those with `labels`; and which of them failed most and took longest.
+        """
+        query = {
+            "from": write_day(first),
+            "to": write_day(last),
+            "jobId": job_id,
+            "label": [f"{name}:{value}" for name, value in (labels or {}).items()],
+        }
+        return await self._connection.read(answers.DailyStatistics, "/statistics", **query)
 
     async def nodes(self) -> list[answers.Node]:
         """The scheduler's processes. Raises Absent where the service does not list them."""

@@ -14,6 +14,7 @@ from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.persistence.history.day_reads import DayQuery
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
@@ -88,6 +89,12 @@ class HistoryReader(Protocol):
 
     async def statistics(self, tenant: str, now: int) -> Wire:
         """`byState`, `lateness` and `perMinute`."""
+
+    async def days(self, query: DayQuery) -> Wire:
+        """The statistics per day: `total` and `days`."""
+
+    async def top(self, query: DayQuery) -> Wire:
+        """The jobs that failed most and those that took longest: `failing` and `slowest`."""
 
 
 class NotificationOutbox(Protocol):

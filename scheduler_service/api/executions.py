@@ -116,6 +116,19 @@ async def find_execution(request: ApiRequest, execution_id: str, behind: Sequenc
     return found
 
 
+async def find_labelled(request: ApiRequest, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    """The keys of all jobs that have these labels. Raises StoreError."""
+    found: set[str] = set()
+    tenant = request.caller.tenant
+    query = JobQuery(tenant=tenant, states=ALL_STATES, labels=labels, system=None, limit=PAGE)
+    while True:
+        page = await request.deps.catalogue.list(query)
+        found.update(entry.job_id for entry in page.items)
+        if page.next_cursor is None:
+            return frozenset(found)
+        query = msgspec.structs.replace(query, cursor=page.next_cursor)
+
+
 async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:
     """The execution, its attempts with `queue`: what the running one waits for, as the job's state says."""
     given = execution["attempts"]
@@ -144,7 +157,7 @@ async def _list(request: ApiRequest, job_id: str | None) -> Response:
     query = ExecutionQuery(
         tenant=request.caller.tenant,
         job_id=job_id,
-        job_ids=await _jobs_with(request, labels) if labels else None,
+        job_ids=await find_labelled(request, labels) if labels else None,
         state=_state_of(filters["state"], filters["outcome"]),
         error=filters["error"],
         triggered_by=None if filters["triggeredBy"] is None else TriggeredBy(filters["triggeredBy"]),
@@ -166,18 +179,6 @@ def _state_of(state: str | None, outcome: str | None) -> ExecutionState | None:
         message = f"outcome {outcome!r} is the state {ended.value!r}, not {state!r}; give one of the two"
         raise invalid("/outcome", "contradiction", message)
     return ended
-
-
-async def _jobs_with(request: ApiRequest, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
-    found: set[str] = set()
-    tenant = request.caller.tenant
-    query = JobQuery(tenant=tenant, states=ALL_STATES, labels=labels, system=None, limit=PAGE)
-    while True:
-        page = await request.deps.catalogue.list(query)
-        found.update(entry.job_id for entry in page.items)
-        if page.next_cursor is None:
-            return frozenset(found)
-        query = msgspec.structs.replace(query, cursor=page.next_cursor)
 
 
 async def _find_life(request: ApiRequest) -> tuple[CatalogueEntry, int]:

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -11,6 +13,7 @@ from urllib.parse import unquote_to_bytes
 from client_sdk.models import write_pointer
 from scheduler_service.api.responses import invalid
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.moments import EPOCH
 from scheduler_service.timing.times import parse_time
 from scheduler_service.timing.zones import load_zone
 
@@ -126,6 +129,12 @@ def moment(name: str, description: str) -> Parameter:
     return Parameter(name, read_moment, schema, description, example="2026-01-31T09:00:00Z")
 
 
+def day(name: str, description: str) -> Parameter:
+    """A day of the calendar, `2026-01-31`; its value is the number of days since 1970."""
+    schema = {"type": "string", "format": "date"}
+    return Parameter(name, _read_day, schema, description, example="2026-01-31")
+
+
 def label() -> Parameter:
     """`label=key:value`, any number of times; all of them must match."""
     return Parameter(
@@ -180,6 +189,16 @@ def _read_number(given: str, high: int) -> float:
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", given) or float(given) > high:
         raise ValueError(f"must be a number from 0 to {high}")
     return float(given)
+
+
+def _read_day(given: str) -> int:
+    found = None
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", given):
+        with suppress(ValueError):
+            found = (date.fromisoformat(given) - EPOCH.date()).days
+    if found is None or found < 0:
+        raise ValueError("is not a day since 1970; write it as 2026-01-31")
+    return found
 
 
 def _read_flag(given: str) -> bool:

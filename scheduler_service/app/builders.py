@@ -13,7 +13,7 @@ import msgspec
 from scheduler_service.app.descriptors import current_limit, divide
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import Compiler
-from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
+from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, NAMES, OUTBOX, as_function
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
@@ -172,7 +172,9 @@ def open_writer(confirm: Confirm, database: HistoryDatabase, log: Log) -> Histor
         else:
             log("history_not_written", error=trouble)
 
-    return HistoryWriter(database=database, on_written=on_written, on_trouble=note)
+    return HistoryWriter(
+        database=database, on_written=on_written, on_trouble=note, system_jobs=frozenset(NAMES)
+    )
 
 
 def _ignore(writing: Any) -> None:
@@ -189,6 +191,7 @@ def make_cleanup(
         count=settings.history.retain_count,
         age=round(settings.history.retain_days * DAY),
         max_bytes=settings.history.max_bytes,
+        statistics_days=settings.history.statistics_days,
     )
     return Cleanup(store=store, retention=retention, clock=clock, tenant=DEFAULT_TENANT)
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.connection import connect
+from scheduler_service.cli.day_page import FirstDay, LastDay, show_days
 from scheduler_service.cli.options import Cursor, Key, Limit, Output, Url, read_ahead
 from scheduler_service.cli.output import Column, Format, at, length_text, show, show_fields, show_page
 
@@ -58,12 +59,32 @@ def list_upcoming(
     show_page(page, output, PLANNED, empty="nothing is planned within this time")
 
 
-def show_statistics(url: Url = None, key: Key = None, output: Output = Format.TABLE) -> None:
-    """Show what is due and running now, and the outcomes and lateness of the last hour.
+def show_statistics(
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    daily: Annotated[bool, typer.Option("--daily", help="By day, instead of the last hour.")] = False,
+    first: FirstDay = None,
+    last: LastDay = None,
+    job: Annotated[str | None, typer.Option(help="By day, only of this job.", metavar="JOB_ID")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="By day, only of jobs with this label, KEY:VALUE.")
+    ] = None,
+) -> None:
+    """Show what is due and running now and the last hour; with --daily or a day, outcomes by day.
 
     Example: punctual stats
+
+    Example: punctual stats --from 2026-01-01 --to 2026-01-31 --label team:ops
     """
-    found = connect(url, key).get("/stats")
+    query = {"from": first, "to": last, "jobId": job, "label": label or None}
+    if daily or any(query.values()):
+        show_days(connect(url, key).get("/statistics", **query), output)
+        return
+    _show_present(connect(url, key).get("/stats"), output)
+
+
+def _show_present(found: dict[str, Any], output: Format) -> None:
     if output is not Format.TABLE:
         show(found, output)
         return

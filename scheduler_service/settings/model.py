@@ -177,6 +177,7 @@ class History(Group):
     max_bytes: PositiveCount | None = None
     mask: tuple[str, ...] = ()
     clean_seconds: Positive = 3600
+    statistics_days: Annotated[int, Field(ge=1, le=100_000)] = 400
 
 
 class Notification(Group):

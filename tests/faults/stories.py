@@ -251,7 +251,17 @@ async def check_tidy(home: Home) -> None:
 
 
 async def in_full(run: Caller) -> list[dict[str, Any]]:
-    """Every execution of the job with its attempts, the first one first."""
+    """Every execution of the job with its attempts, the first one first; each is counted once."""
     items = (await run.read(f"{JOB}/executions"))["items"]
     found = [await run.read(f"/executions/{one['executionId']}") for one in items]
+    await check_counted(run, found)
     return sorted(found, key=lambda one: one["executeNumber"])
+
+
+async def check_counted(run: Caller, executions: list[dict[str, Any]]) -> None:
+    """Each execution is in the statistics once, however often a crash had its turns written (section 12)."""
+    ended = Counter(one["state"] for one in executions if one["state"] in TERMINAL)
+    for path in (f"{JOB}/statistics", "/statistics"):
+        total = (await run.read(path))["total"]
+        assert Counter(total["byOutcome"]) == ended, (path, total, ended)
+        assert total["attempts"] == sum(one["attemptCount"] for one in executions)

@@ -9,6 +9,7 @@ from scheduler_service.api.routes.legacy_main import LEGACY_MAIN
 from scheduler_service.api.routes.previews import PREVIEWS
 from scheduler_service.api.routes.queues import QUEUES
 from scheduler_service.api.routes.services import SERVICES
+from scheduler_service.api.routes.statistics import STATISTICS
 
 _BY_RESOURCE = (
     *JOBS,
@@ -18,6 +19,7 @@ _BY_RESOURCE = (
     *PREVIEWS,
     *EXECUTIONS,
     *DELIVERIES,
+    *STATISTICS,
     *LEGACY_MAIN,
     *HEALTH,
 )

@@ -12,6 +12,7 @@ from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.records import Detail, Exchange, StepEnded
 from scheduler_service.persistence.common.pagination import CursorError, Number, read_cursor, write_cursor
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.day_reads import DayQuery, collect_days, collect_top
 from scheduler_service.persistence.history.detail import assemble_attempts, parse_kept
 from scheduler_service.persistence.history.detail_blob import decode_entries
 from scheduler_service.persistence.history.log import AnyRow, write_log
@@ -119,6 +120,14 @@ class HistoryReads:
         """`byState`, `lateness` and `perMinute` over the hour before `now` (wall ms)."""
         own = self._system_jobs
         return await self._run(lambda connection: collect_statistics(connection, tenant, now, own))
+
+    async def days(self, query: DayQuery) -> Wire:
+        """The statistics per day: `total` and `days`."""
+        return await self._run(lambda connection: collect_days(connection, query))
+
+    async def top(self, query: DayQuery) -> Wire:
+        """The jobs that failed most and those that took longest: `failing` and `slowest`."""
+        return await self._run(lambda connection: collect_top(connection, query, self._system_jobs))
 
     async def close(self) -> None:
         """Ends the reading threads; the database is its opener's to close."""

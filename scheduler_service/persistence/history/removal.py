@@ -10,7 +10,14 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.engine.states import TERMINAL
-from scheduler_service.persistence.history.schema import deliveries, entries, executions, firings
+from scheduler_service.persistence.history.schema import (
+    deliveries,
+    entries,
+    executions,
+    firings,
+    statistic_cells,
+    statistic_days,
+)
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import IsIn, StoredSize, json_rows
 
@@ -20,6 +27,8 @@ WINDOW_ROWS = 2_000
 DETAIL_ROWS = WINDOW_ROWS // 4
 # What a row of detail takes beside its content, roughly.
 ROW_BYTES = 250
+# What `max_bytes` counts, where tables are measured one by one.
+MEASURED = (executions, entries, firings, deliveries, statistic_cells, statistic_days)
 # Parameters that say nothing stay where detail is removed.
 NO_PARAMS = b"{}"
 # A part of the statement's text: where it is a parameter, PostgreSQL comes to plan for far fewer rows.
@@ -139,7 +148,7 @@ class Removal:
 
     def measure(self, connection: sa.Connection) -> int:
         """The bytes that the history uses."""
-        return self._dialect.measure(connection, (executions, entries, firings, deliveries))
+        return self._dialect.measure(connection, MEASURED)
 
     def give_back(self, connection: sa.Connection) -> None:
         """Returns unused space to the disk."""

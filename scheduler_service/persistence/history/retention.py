@@ -16,6 +16,7 @@ class Retention:
     """What is kept: of each job the newest `count` executions, and all that ended less than `age` ms ago.
 
     `ages` has other ages for outcomes (terminal states). `max_bytes` None: no bound on the size.
+    `statistics_days` are kept of the statistics per day, whatever becomes of the executions.
     """
 
     def __init__(
@@ -26,15 +27,19 @@ class Retention:
         age: int = 5 * DAY,
         ages: Mapping[str, int] | None = None,
         max_bytes: int | None = None,
+        statistics_days: int = 400,
     ) -> None:
         self._writer = writer
         self._removal = writer.removal
         self._count = count
         self._ages = dict.fromkeys(TERMINAL, age) | dict(ages or {})
         self._max_bytes = max_bytes
+        self._statistics_days = statistics_days
 
     async def run(self, now: int) -> Removed:
         """One pass at `now` (wall ms): by age, then by size; then unused space goes back to the disk.
+
+        Days of the statistics that are over are folded, old ones removed.
 
         Executions that have not ended stay. Raises StoreUnavailable; what was removed by then is gone.
         """
@@ -43,6 +48,7 @@ class Retention:
         oldest = partial(self._removal.remove_firings, min(before.values()))
         while firings := await self._writer.perform(oldest):
             removed = removed.plus(Removed(firings=firings))
+        await self._tend_statistics(now // DAY)
         removed = removed.plus(await self._relieve())
         await self._writer.perform(self._removal.give_back)
         return removed
@@ -77,6 +83,14 @@ class Retention:
             batch, mark = await self._writer.perform(partial(self._removal.trim, trim, mark))
             removed = removed.plus(batch)
         return removed
+
+    async def _tend_statistics(self, today: int) -> None:
+        """The day before today may still get executions that run over midnight: it is left as it is."""
+        folding = self._writer.folding
+        while await self._writer.perform(partial(folding.remove, today - self._statistics_days)):
+            pass
+        while await self._writer.perform(partial(folding.fold, today - 1)):
+            pass
 
     async def _relieve(self) -> Removed:
         """Removes detail, oldest first, but never the executions' own rows."""

@@ -104,11 +104,45 @@ deliveries = sa.Table(
 sa.Index("deliveries_of_execution", deliveries.c.uid, deliveries.c.execute_number)
 sa.Index("deliveries_newest", deliveries.c.tenant, deliveries.c.created_at)
 
+# What is counted of executions that have ended, by day (UTC, counted from 1970) of the planned moment; with
+# the job '' the sum over all. What the writer adds is cells: each combination of outcome, failure type and
+# the buckets of lateness and duration (`buckets`; in ms the sums). Days that are over become a row of each
+# job.
+statistic_cells = sa.Table(
+    "statistic_cells",
+    metadata,
+    sa.Column("day", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("tenant", text(128), primary_key=True),
+    sa.Column("job_id", text(260), primary_key=True),
+    sa.Column("state", text(16), primary_key=True),
+    sa.Column("failure_type", text(16), primary_key=True),
+    sa.Column("lateness", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("duration", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("executions", sa.BigInteger, nullable=False),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
+    sa.Column("lateness_ms", sa.BigInteger, nullable=False),
+    sa.Column("duration_ms", sa.BigInteger, nullable=False),
+)
+
+# `started` counts those with a duration; `figures` is a `day_figures.Figures`, MessagePack.
+statistic_days = sa.Table(
+    "statistic_days",
+    metadata,
+    sa.Column("day", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("tenant", text(128), primary_key=True),
+    sa.Column("job_id", text(260), primary_key=True),
+    sa.Column("executions", sa.BigInteger, nullable=False),
+    sa.Column("terminated", sa.BigInteger, nullable=False),
+    sa.Column("started", sa.BigInteger, nullable=False),
+    sa.Column("duration_ms", sa.BigInteger, nullable=False),
+    sa.Column("figures", sa.LargeBinary, nullable=False),
+)
+
 # Services are kept in the same database, so that its migrations are one list.
 MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
-    head="0002",
+    head="0003",
     version_table="history_version",
     metadata=(metadata, services.metadata),
     lock=1_347_767_876,

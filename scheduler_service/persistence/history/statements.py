@@ -1,22 +1,64 @@
 """The writer's upserts: a repetition does nothing, and what is newer wins."""
 
+from collections.abc import Callable, Collection, Sequence
+
 import sqlalchemy as sa
 
 from scheduler_service.persistence.history.coalesce import Rows
-from scheduler_service.persistence.history.schema import deliveries, entries, executions, firings
+from scheduler_service.persistence.history.day_counts import count_ended, has_ended
+from scheduler_service.persistence.history.schema import (
+    deliveries,
+    entries,
+    executions,
+    firings,
+    statistic_cells,
+)
 from scheduler_service.persistence.sql.dialect import Dialect
-from scheduler_service.persistence.sql.expressions import Upsert, overwrite
+from scheduler_service.persistence.sql.expressions import Row, Upsert, overwrite
 
 
-def insert_rows(dialect: Dialect, connection: sa.Connection, rows: Rows) -> None:
-    """Writes all `rows` in the open transaction, table by table: of two nodes one waits, never both."""
+class Repetition(Exception):
+    """Some of the executions were written before: which ones, `write_singly` finds."""
+
+
+WriteExecutions = Callable[[Dialect, sa.Connection, Sequence[Row]], Sequence[Row]]
+"""Writes rows of `executions`; those that were new, or newer than what was there."""
+
+
+def insert_rows(
+    dialect: Dialect,
+    connection: sa.Connection,
+    rows: Rows,
+    *,
+    write_executions: WriteExecutions,
+    system_jobs: Collection[str] = (),
+) -> None:
+    """Writes all `rows` in the open transaction, table by table: of two nodes one waits, never both.
+
+    Each execution that ends with this is added to the statistics. Raises Repetition: roll back.
+    """
+    written = write_executions(dialect, connection, rows.executions)
     for upsert, found in (
-        (EXECUTIONS, rows.executions),
         (ENTRIES, rows.entries),
         (FIRINGS, rows.firings),
         (DELIVERIES, rows.deliveries),
+        (CELLS, count_ended(written, system_jobs)),
     ):
         dialect.insert_many(connection, upsert, found)
+
+
+def write_together(dialect: Dialect, connection: sa.Connection, rows: Sequence[Row]) -> Sequence[Row]:
+    """Writes all by few statements. Raises Repetition where one was there that may have been counted."""
+    written = dialect.insert_many(connection, EXECUTIONS, rows)
+    if written < len(rows) and any(map(has_ended, rows)):
+        raise Repetition
+    return rows
+
+
+def write_singly(dialect: Dialect, connection: sa.Connection, rows: Sequence[Row]) -> Sequence[Row]:
+    """Writes one after the other, in the order of their keys: slow, but says which of them were new."""
+    ordered = sorted(rows, key=lambda row: row[:2])
+    return [row for row in ordered if dialect.insert_many(connection, EXECUTIONS, [row])]
 
 
 def _columns(table: sa.Table, *but: str) -> tuple[str, ...]:
@@ -29,7 +71,8 @@ EXECUTIONS = Upsert(
     _columns(executions, "dropped"),
     "(uid,execute_number) DO UPDATE SET "
     + overwrite(_columns(executions, "uid", "execute_number", "job_id", "tenant", "dropped"))
-    + " WHERE excluded.sequence>executions.sequence",
+    # An execution ends once, and is counted then: a row that has ended stays as it is.
+    + " WHERE excluded.sequence>executions.sequence AND executions.ended_at IS NULL",
     rare=("reason", "error", "failure_type", "progress"),
 )
 ENTRIES = Upsert(entries, _columns(entries, "id"), "DO NOTHING")
@@ -46,4 +89,13 @@ DELIVERIES = Upsert(
     _columns(deliveries),
     f"(delivery_id) DO UPDATE SET {overwrite(('state', 'at', 'tries', 'url', 'payload'))} "
     "WHERE (excluded.tries,excluded.at)>=(deliveries.tries,deliveries.at)",
+)
+CELLS = Upsert(
+    statistic_cells,
+    _columns(statistic_cells),
+    "(day,tenant,job_id,state,failure_type,lateness,duration) DO UPDATE SET "
+    + ",".join(
+        f'"{name}"=statistic_cells."{name}"+excluded."{name}"'
+        for name in ("executions", "attempts", "lateness_ms", "duration_ms")
+    ),
 )

@@ -12,11 +12,19 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from scheduler_service.persistence.history.buffer import Load
-from scheduler_service.persistence.history.coalesce import coalesce
+from scheduler_service.persistence.history.coalesce import Rows, coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.day_folding import DayFolding
+from scheduler_service.persistence.history.pace import BUSY_BATCHES, InterpreterBreak, flush_interval_after
 from scheduler_service.persistence.history.poison_rows import save_good_rows
 from scheduler_service.persistence.history.removal import Removal, mark_dropped
-from scheduler_service.persistence.history.statements import insert_rows
+from scheduler_service.persistence.history.statements import (
+    Repetition,
+    WriteExecutions,
+    insert_rows,
+    write_singly,
+    write_together,
+)
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
 
@@ -28,39 +36,10 @@ FLUSH_INTERVAL_SECONDS = 0.05
 PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
 # Of these pauses, what remains where a reader asks meanwhile.
 SHORTEST_PAUSE_SECONDS = 1.0
-# After a load of BUSY_BATCHES the writer waits BUSY_INTERVALS times longer: more of what begins and ends an
-# execution becomes one row, and the event loop has the interpreter to itself meanwhile.
-BUSY_BATCHES = 100
-BUSY_INTERVALS = 8
 # A load of this size is written at once: waiting would merge little more.
 FULL_BATCHES = 8_000
 # So often a close tries to write before it leaves the rest to the store's `unwritten`.
 CLOSING_TRIES = 2
-
-
-class InterpreterBreak:
-    """Called between small pieces of work, it lets the other threads run now and then.
-
-    A thread that computes keeps the interpreter for 5 ms, whatever is due in the event loop meanwhile. A
-    sleep of no length does not help: it is over before another thread has woken up. Each break costs two
-    changes of threads: there is one for about a third of a millisecond of work.
-    """
-
-    def __init__(self, *, every: int = 128, seconds: float = 0.0001) -> None:
-        self._every = every
-        self._seconds = seconds
-        self._left = every
-
-    def __call__(self) -> None:
-        self._left -= 1
-        if not self._left:
-            self._left = self._every
-            time.sleep(self._seconds)
-
-
-def flush_interval_after(batches: int, seconds: float) -> float:
-    """For how many seconds a load is gathered after one of `batches`; `seconds` where there was little."""
-    return seconds if batches < BUSY_BATCHES else seconds * BUSY_INTERVALS
 
 
 class HistoryWriter:
@@ -70,7 +49,8 @@ class HistoryWriter:
     each failure to write, and None when it is over; both are called on the writer's thread and must not
     raise. What could not be written is kept and tried again with growing pauses; beyond `pending_bytes` the
     detail of batches that are not durable is dropped, and their executions are marked so. A record that no
-    database can store is changed or left out, and reported to `on_trouble`.
+    database can store is changed or left out, and reported to `on_trouble`. Executions that end are counted
+    by day, those of `system_jobs` not in the sum over all jobs.
     """
 
     def __init__(
@@ -82,8 +62,10 @@ class HistoryWriter:
         pending_bytes: int = 64 << 20,
         flush_seconds: float = FLUSH_INTERVAL_SECONDS,
         pauses_seconds: Sequence[float] = PAUSES_SECONDS,
+        system_jobs: frozenset[str] = frozenset(),
     ) -> None:
         self._database = database
+        self._system_jobs = system_jobs
         self._on_written = on_written
         self._on_trouble = on_trouble
         self._limit = pending_bytes
@@ -153,6 +135,11 @@ class HistoryWriter:
     def removal(self) -> Removal:
         """The steps of a removal, for `perform`."""
         return Removal(self._database.dialect)
+
+    @property
+    def folding(self) -> DayFolding:
+        """The steps that tend the statistics per day, for `perform`."""
+        return DayFolding(self._database.dialect)
 
     async def close(self) -> None:
         """Writes what was appended, then ends the thread; the database stays open.
@@ -257,8 +244,20 @@ class HistoryWriter:
 
     def _write(self, batches: Sequence[Batch], dropped: Iterable[tuple[str, int]]) -> None:
         rows = coalesce(batches, pause=InterpreterBreak())
+        try:
+            self._insert(rows, dropped, write_together)
+        except Repetition:
+            self._insert(rows, dropped, write_singly)
+
+    def _insert(self, rows: Rows, dropped: Iterable[tuple[str, int]], write: WriteExecutions) -> None:
         with self._database.writing() as connection:
-            insert_rows(self._database.dialect, connection, rows)
+            insert_rows(
+                self._database.dialect,
+                connection,
+                rows,
+                write_executions=write,
+                system_jobs=self._system_jobs,
+            )
             mark_dropped(connection, dropped)
 
     def _keep(self, load: Load, error: StoreUnavailable) -> None:

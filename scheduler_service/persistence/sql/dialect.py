@@ -47,8 +47,11 @@ class Dialect(Protocol):
     def insert(self, table: sa.Table) -> Insert:
         """An insert that can say what it does with a row that is there already."""
 
-    def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
-        """Writes `rows` in the open transaction through the driver: hot rows do not pass SQLAlchemy."""
+    def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
+        """Writes `rows` in the open transaction through the driver: hot rows do not pass SQLAlchemy.
+
+        Returns how many were inserted or changed a row; the others were there already.
+        """
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The columns in whose order a walk over all rows of `table` reads fastest; unique together."""

@@ -1,7 +1,7 @@
 """PostgreSQL: any number of nodes on any number of machines use one database."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any, cast
@@ -40,8 +40,8 @@ CONNECTION = {
 CHUNK_ROWS = 1_000
 # What a row takes beside its values of variable length, with its part of the indexes, roughly.
 ROW_BYTES = 250
-# The keys of all tables lie among the first four columns, none of which is NULL.
-_KEY = itemgetter(slice(0, 4))
+# The keys of most tables lie among so many first columns, none of which is NULL.
+KEY_COLUMNS = 4
 
 
 class PostgresDialect:
@@ -97,16 +97,18 @@ class PostgresDialect:
     def insert(self, table: sa.Table) -> postgresql.Insert:
         return postgresql.insert(table)
 
-    def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
+    def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
         """Writes `rows` in the open transaction: one statement, each column an array, whatever their number.
 
         Always in the order of their keys: of two nodes one waits for the other, never both.
         """
         raw = _driver(connection)
-        ordered = sorted(rows, key=_KEY)
+        ordered = sorted(rows, key=_key_of(upsert.table))
+        written = 0
         for start in range(0, len(ordered), CHUNK_ROWS):
             columns = zip(*ordered[start : start + CHUNK_ROWS], strict=True)
-            raw.execute(_compose(upsert), [list(column) for column in columns])
+            written += raw.execute(_compose(upsert), [list(column) for column in columns]).rowcount
+        return written
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The order of the primary key: there is no other that stays."""
@@ -178,6 +180,10 @@ def _read_address(url: str) -> sa.URL:
             "database.url is not an address; write postgresql://USER:PASSWORD@HOST:PORT/NAME, "
             "special characters of a password as %XX"
         ) from None
+
+
+def _key_of(table: sa.Table) -> Callable[[Row], Any]:
+    return itemgetter(slice(0, max(KEY_COLUMNS, len(table.primary_key))))
 
 
 @cache

@@ -89,8 +89,8 @@ class SqliteDialect:
     def insert(self, table: sa.Table) -> sqlite.Insert:
         return sqlite.insert(table)
 
-    def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
-        insert_many(_driver(connection), upsert, rows)
+    def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
+        return insert_many(_driver(connection), upsert, rows)
 
     def row_order(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """The order in which rows lie in the file."""
@@ -159,31 +159,34 @@ def _make_private(url: str) -> None:
             os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
 
 
-def insert_many(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
+def insert_many(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
     """Writes `rows` in the open transaction; those without a rare value by statements that name none.
+
+    Returns how many were inserted or changed a row.
 
     The driver takes a number, a text or a bytearray as it is. Every other value, None and bytes too, it first
     offers to adapters: that takes longer than writing it, and the thread keeps the interpreter meanwhile. So
     rows bring bytearrays, and columns that are mostly NULL are left out where they are.
     """
     if not upsert.rare:
-        _insert(connection, upsert, rows)
-        return
+        return _insert(connection, upsert, rows)
     brief = _without_rare(upsert)
     usual = [row for row in rows if brief.rare_of(row) == brief.nothing]
-    _insert(connection, brief.upsert, [brief.others_of(row) for row in usual])
+    written = _insert(connection, brief.upsert, [brief.others_of(row) for row in usual])
     if len(usual) < len(rows):
-        _insert(connection, upsert, [row for row in rows if brief.rare_of(row) != brief.nothing])
+        written += _insert(connection, upsert, [row for row in rows if brief.rare_of(row) != brief.nothing])
+    return written
 
 
-def _insert(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> None:
+def _insert(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
     """By statements of 256, 128, 64 … rows, so that few texts serve loads of any size."""
-    start = 0
+    start = written = 0
     while start < len(rows):
         count = min(CHUNK_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
         values = list(chain.from_iterable(rows[start : start + count]))
-        connection.execute(_compose(upsert, count), values)
+        written += connection.execute(_compose(upsert, count), values).rowcount
         start += count
+    return written
 
 
 @cache

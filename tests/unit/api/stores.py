@@ -3,9 +3,11 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from scheduler_service.domain.moments import Now, rfc3339
+from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
 from scheduler_service.persistence.common.pagination import CursorError
+from scheduler_service.persistence.history.day_figures import Figures
+from scheduler_service.persistence.history.day_reads import DayQuery
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
@@ -167,6 +169,17 @@ class MemoryHistory:
 
     async def statistics(self, tenant: str, now: int) -> Wire:
         return {"byState": {}, "lateness": {"p50": None, "p99": None, "max": None}, "perMinute": []}
+
+    async def days(self, query: DayQuery) -> Wire:
+        total = Figures()
+        for job_id, run in self.runs.values():
+            is_wanted = query.job_ids is None or job_id in query.job_ids
+            if is_wanted and run.ended_at and query.first <= run.planned_at // DAY <= query.last:
+                total.add(Figures(states={run.state.value: 1}))
+        return {"total": total.wire(), "days": []}
+
+    async def top(self, query: DayQuery) -> Wire:
+        return {"failing": [], "slowest": []}
 
 
 class MemoryOutbox:

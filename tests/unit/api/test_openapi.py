@@ -109,6 +109,6 @@ def test_the_ids_of_operations_stay() -> None:
         "listRevisions listServices listUpcoming previewTemplate previewTimer putInstance putService "
         "readChildLogs readChildLogsByExecution readExecution readJob readLog readQueue readService "
         "releaseExecution removeInstance removeService renewLease replayExecution reportFeedback "
-        "resendDelivery sayAlive sayReady showDrift showNextFirings showRetryPlan showSettings "
-        "showStatistics switchJob takeHeartbeat triggerJob updateJob"
+        "resendDelivery sayAlive sayReady showDailyStatistics showDrift showNextFirings showRetryPlan "
+        "showSettings showStatistics showStatisticsOfJob switchJob takeHeartbeat triggerJob updateJob"
     )

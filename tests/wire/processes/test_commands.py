@@ -399,6 +399,26 @@ def test_the_scheduler_is_shown_as_a_whole(terminal: Terminal) -> None:
     assert terminal.done("stats", "-o", "json").data["jobs"]["active"] >= 1
 
 
+def test_outcomes_are_shown_by_day(terminal: Terminal) -> None:
+    """Of a job and of all, with the jobs that stand out; a span without any has a note (16)."""
+    good, bad = terminal.make(labels={"team": terminal.folder.name}), terminal.make("/nowhere")
+    terminal.done("jobs", "trigger", good, "--wait")
+    assert terminal.enter("jobs", "trigger", bad, "--wait").code == 5
+    shown = terminal.done("jobs", "stats", bad).out
+    assert [line.split()[:4] for line in shown.splitlines()[2:3]] == [["total", "1", "0", "1"]]
+    assert "failed by: http 1" in shown
+    everything = terminal.done("stats", "--daily").out
+    assert "most failed:" in everything
+    assert bad in everything
+    label = ("--label", f"team:{terminal.folder.name}")
+    found = terminal.done("stats", *label, "-o", "json").data
+    assert (found["total"]["byOutcome"]["succeeded"], found["failing"]) == (1, [])
+    assert [one["jobId"] for one in found["slowest"]] == [good]
+    none = terminal.done("stats", "--from", "2001-01-01", "--to", "2001-01-02")
+    assert none.err == "no execution of 2001-01-01 to 2001-01-02 has ended\n"
+    assert terminal.enter("stats", "--from", "yesterday").code == 2
+
+
 def test_a_template_is_tried(terminal: Terminal) -> None:
     """As JSON in a body, as text in a URL; what a job would refuse is refused (16)."""
     root = ("--root", '{"price": 4.2, "name": "a b"}')

@@ -29,6 +29,8 @@ def _use_blocking(url: str) -> None:
         assert client.wait_for(fired, timeout=20).state == "succeeded"
         assert [job.job_id for job in client.jobs.list(page=1)] == ["one"]
         assert [one.state for one in client.executions.list()] == ["succeeded"]
+        counted = (client.jobs.statistics("one"), client.scheduler.daily())
+        assert [one.total.executions for one in counted] == [1, 1]
         with pytest.raises(Absent):
             client.jobs.get("two")
     assert not [one for one in threading.enumerate() if one.name == "punctual-client"]

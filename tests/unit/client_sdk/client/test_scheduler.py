@@ -1,13 +1,13 @@
 """The scheduler as a whole, through the client (SPEC section 16)."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from client_sdk import Client
 from client_sdk.errors import Invalid
 from client_sdk.models import Timer
-from tests.wire.service import definition
+from tests.wire.service import START, World, definition
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +22,24 @@ async def test_figures_and_what_is_planned(client: Client) -> None:
     assert len(planned) == 24
     early = datetime(2000, 1, 1, tzinfo=UTC)
     assert [one async for one in client.scheduler.upcoming(planned_from=early, planned_to=early)] == []
+
+
+async def test_figures_by_day(world: World, client: Client) -> None:
+    """Of one job, of all, and of those with labels; bad spans are refused."""
+    await client.jobs.create(definition(labels={"team": "ops"}), job_id="one")
+    await client.jobs.create(definition(), job_id="two")
+    for name in ("one", "two", "two"):
+        assert (await client.wait_for(await client.jobs.trigger(name), timeout=20)).state == "succeeded"
+    today = datetime.fromtimestamp(START / 1_000, UTC).date()
+    own = await client.jobs.statistics("two", first=today, last=today)
+    assert (own.job_id, own.first, own.last, own.total.by_outcome["succeeded"]) == ("two", today, today, 2)
+    assert [(day.day, day.executions) for day in own.days] == [(today, 2)]
+    assert (await client.scheduler.daily()).total.executions == 3
+    some = await client.scheduler.daily(labels={"team": "ops"})
+    assert [(one.job_id, one.executions) for one in some.slowest] == [("one", 1)]
+    assert (await client.scheduler.daily(job_id="two")).total.executions == 2
+    with pytest.raises(Invalid):
+        await client.scheduler.daily(first=today, last=today - timedelta(1))
 
 
 async def test_what_is_planned_of_some_jobs(client: Client) -> None:

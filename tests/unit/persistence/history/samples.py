@@ -73,5 +73,7 @@ def turns_of(number: int) -> list[Batch]:
     fired = FiringRecord(planned_at=START, outcome=FiringOutcome.FIRED, execute_number=1)
     return [
         batch(2, fired, execution(), began, **life),
-        batch(3, execution(state="succeeded"), step, ended, **life),
+        batch(
+            3, execution(state="succeeded", started_at=START + 10, ended_at=START + 31), step, ended, **life
+        ),
     ]

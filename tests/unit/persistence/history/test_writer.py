@@ -8,12 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler_service.domain.records import AttemptStarted, DeliveryRecord, Noted
+from scheduler_service.persistence.history.pace import BUSY_BATCHES, flush_interval_after
 from scheduler_service.persistence.history.queries import ExecutionQuery
-from scheduler_service.persistence.history.writer import (
-    BUSY_BATCHES,
-    FLUSH_INTERVAL_SECONDS,
-    flush_interval_after,
-)
+from scheduler_service.persistence.history.writer import FLUSH_INTERVAL_SECONDS
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import count

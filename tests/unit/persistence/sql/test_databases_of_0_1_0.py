@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.app.data_folder import check_folder, history_address, migrate_folder
 from scheduler_service.domain.moments import Due
@@ -16,6 +17,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.schema import statistic_cells
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.persistence.sql.dialect import open_dialect
@@ -28,7 +30,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.settings import Settings
-from tests.unit.persistence.history.samples import batch, execution
+from tests.unit.persistence.history.samples import START, batch, execution
 from tests.unit.persistence.samples import commit, entry
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +62,7 @@ def restore_file(place: Path, dump: str) -> None:
 
 
 async def check_history(url: str) -> None:
-    """What 0.1.0 wrote is read; what is new is written beside it and over it."""
+    """What 0.1.0 wrote is read; what is new is written beside it, and over what has not ended."""
     database = HistoryDatabase(url=url)
     reads = HistoryReads(database=database)
     writer = HistoryWriter(database=database, on_written=lambda _: None, on_trouble=lambda _: None)
@@ -77,7 +79,7 @@ async def check_history(url: str) -> None:
     await writer.flush()
     page = await reads.executions(ExecutionQuery(tenant="default"))
     assert [(one["executeNumber"], one["state"]) for one in page.items] == [
-        (3, "terminated"), (2, "terminated"), (1, "succeeded"),
+        (3, "terminated"), (2, "succeeded"), (1, "succeeded"),
     ]  # fmt: skip
     assert len((await reads.deliveries(DeliveryQuery(tenant="default"))).items) == 2
     await services.close()
@@ -87,11 +89,26 @@ async def check_history(url: str) -> None:
 
 
 async def test_a_history_goes_on(old: Old) -> None:
-    """Its version is the newest: nothing is migrated, and nothing differs from the schema."""
+    """It is migrated when it is opened, and then differs in nothing from one that is made now."""
     url = old("history")
-    assert inspect(url=url).up_to_date
+    assert not inspect(url=url).up_to_date
     await check_history(url)
     assert inspect(url=url).up_to_date
+
+
+async def test_executions_of_an_old_history_are_counted_from_now_on(old: Old) -> None:
+    """What had ended before is in no statistics, also where its turns are written again (decision 35)."""
+    database = HistoryDatabase(url=old("history"))
+    writer = HistoryWriter(database=database, on_written=lambda _: None, on_trouble=lambda _: None)
+    for number in (2, 3):
+        ended = execution(number, "terminated", ended_at=START)
+        writer.append(batch(9, ended), durable=False)
+    await writer.flush()
+    with database.reading() as connection:
+        counted = connection.execute(sa.select(statistic_cells.c.job_id, statistic_cells.c.executions)).all()
+    assert sorted(map(tuple, counted)) == [("", 1), ("job", 1)]
+    await writer.close()
+    database.close()
 
 
 async def test_a_cluster_goes_on(old: Old) -> None:

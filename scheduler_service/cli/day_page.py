@@ -1,0 +1,92 @@
+"""The statistics per day as a person reads them; `punctual stats` and `punctual jobs stats`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from scheduler_service.cli.connection import connect
+from scheduler_service.cli.job_reads import JobId, path_of
+from scheduler_service.cli.options import Key, Output, Url
+from scheduler_service.cli.output import Column, Format, Row, length_text, note, show, show_rows
+
+FirstDay = Annotated[
+    str | None,
+    typer.Option("--from", help="From this day (UTC) on; default: a week in all.", metavar="YYYY-MM-DD"),
+]
+LastDay = Annotated[
+    str | None,
+    typer.Option("--to", help="Up to this day, included; default: today.", metavar="YYYY-MM-DD"),
+]
+
+
+def _outcome(name: str, state: str) -> Column:
+    return Column(name, lambda row: row["byOutcome"][state], spare=name in ("cancelled", "skipped"))
+
+
+def _length(name: str, kind: str, member: str) -> Column:
+    return Column(name, lambda row: length_text(row[kind][member]), spare=member == "p50")
+
+
+DAYS = (
+    "day",
+    "executions",
+    _outcome("succeeded", "succeeded"),
+    _outcome("failed", "terminated"),
+    _outcome("cancelled", "cancelled"),
+    _outcome("skipped", "skipped"),
+    Column("attempts", spare=True),
+    _length("late p50", "lateness", "p50"),
+    _length("late p99", "lateness", "p99"),
+    _length("took p50", "duration", "p50"),
+    _length("took p99", "duration", "p99"),
+)
+FAILING = (
+    Column("jobId", free=True),
+    "executions",
+    "failed",
+    Column("share", lambda row: f"{row['failedShare']:.1%}"),
+)
+SLOWEST = (
+    Column("jobId", free=True),
+    "executions",
+    Column("mean", lambda row: length_text(row["meanMs"])),
+)
+
+
+def show_job_days(
+    job_id: JobId,
+    url: Url = None,
+    key: Key = None,
+    output: Output = Format.TABLE,
+    first: FirstDay = None,
+    last: LastDay = None,
+) -> None:
+    """Show the outcomes, lateness and durations of a job by day, also of days whose executions are gone.
+
+    Example: punctual jobs stats nightly --from 2026-01-01 --to 2026-01-31
+    """
+    query = {"from": first, "to": last}
+    show_days(connect(url, key).get(f"{path_of(job_id)}/statistics", **query), output)
+
+
+def show_days(found: Mapping[str, Any], output: Format) -> None:
+    """The days and their sum, what failed, and the jobs that stand out."""
+    if output is not Format.TABLE:
+        show(found, output)
+        return
+    if not found["days"]:
+        note(f"no execution of {found['from']} to {found['to']} has ended")
+        return
+    show_rows([*found["days"], {**found["total"], "day": "total"}], DAYS)
+    failures = found["total"]["byFailureType"]
+    if failures:
+        print("failed by: " + ", ".join(f"{kind} {number}" for kind, number in failures.items()))
+    _show_top("most failed:", found.get("failing"), FAILING)
+    _show_top("slowest:", found.get("slowest"), SLOWEST)
+
+
+def _show_top(heading: str, rows: list[Row] | None, columns: tuple[str | Column, ...]) -> None:
+    if rows:
+        print(f"\n{heading}")
+        show_rows(rows, columns, indent=2)

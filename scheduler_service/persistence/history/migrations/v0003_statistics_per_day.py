@@ -1,0 +1,14 @@
+"""Adds the tables of the statistics per day; executions that ended before are not in them."""
+
+from alembic import op
+
+from scheduler_service.persistence.history.schema import statistic_cells, statistic_days
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    """Makes both, empty."""
+    for table in (statistic_cells, statistic_days):
+        table.create(op.get_bind())

@@ -1,0 +1,128 @@
+"""What the writer counts: each execution once, on its day, whatever is repeated."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.domain.execution import FailureType, TriggeredBy
+from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.history.day_reads import write_day
+from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.ports.errors import StoreUnavailable
+from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.ending import TODAY, counted, days_of, ended
+from tests.unit.persistence.history.reading import write
+from tests.unit.persistence.history.samples import START, batch, execution
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_execution_is_counted_when_it_ends(room: Room) -> None:
+    """Outcome, failure type, attempts, lateness and duration, by the day of the planned moment."""
+    tomorrow = (TODAY + 1) * DAY
+    await write(
+        room,
+        ended(1),
+        ended(2, "terminated", failure_type=FailureType.HTTP, attempt_count=3, ended_at=START + 5_022),
+        ended(3, "cancelled", failure_type=FailureType.CANCELLED, triggered_by=TriggeredBy.MANUAL),
+        ended(4, "skipped", started_at=None, attempt_count=0),
+        ended(5, planned_at=tomorrow - 1),
+        ended(6, planned_at=tomorrow),
+        batch(7, execution(7)),
+    )
+    found = await days_of(room, "job")
+    assert [(day["day"], day["executions"]) for day in found["days"]] == [
+        (write_day(TODAY), 5), (write_day(TODAY + 1), 1),
+    ]  # fmt: skip
+    first = found["days"][0]
+    assert first["byOutcome"] == {"succeeded": 2, "terminated": 1, "cancelled": 1, "skipped": 1}
+    assert first["byFailureType"] == {"http": 1, "cancelled": 1}
+    assert first["attempts"] == 6
+    assert first["lateness"] == {"p50": 21, "p90": 21, "p99": 21, "max": 21, "mean": 20}
+    assert first["duration"] == {"p50": 103, "p90": 4_607, "p99": 4_607, "max": 4_607, "mean": 1_325}
+    assert found["total"]["executions"] == 6
+
+
+async def test_a_repetition_counts_nothing(room: Room) -> None:
+    """The turn again, alone and among new ones, and turns that come after its end."""
+    await write(room, batch(1, execution(1)), ended(1, sequence=2))
+    await write(room, ended(1, sequence=2))
+    await write(room, ended(1, sequence=2), ended(2, sequence=3), batch(4, execution(3)))
+    await write(room, ended(1, "terminated", sequence=9), ended(3, sequence=5))
+    assert await counted(room, "job") == 3
+    assert await counted(room) == 3
+    assert (await days_of(room))["total"]["byOutcome"]["succeeded"] == 3
+
+
+async def test_an_end_that_comes_before_its_beginning_counts(room: Room) -> None:
+    """As where a node ends what another one began, and writes first."""
+    await write(room, ended(1, sequence=2))
+    await write(room, batch(1, execution(1)))
+    assert await counted(room) == 1
+
+
+class Lost:
+    """Loses the answer of the first commit: it is durable, and nobody knows."""
+
+    is_told = False
+
+    def before(self, point: str) -> None:
+        """Nothing has happened yet."""
+
+    def after(self, point: str) -> None:
+        """The connection breaks here."""
+        if not self.is_told:
+            self.is_told = True
+            raise StoreUnavailable("the answer was lost")
+
+
+@pytest.mark.parametrize("place", ["file", "postgresql"])
+async def test_a_commit_without_an_answer_counts_once(
+    request: pytest.FixtureRequest, tmp_path: Path, place: str
+) -> None:
+    """What is written is written again, since it may not have been: the executions are counted once."""
+    file = f"sqlite:///{tmp_path}/history.db"
+    room = Room(file if place == "file" else request.getfixturevalue("postgres_url"), faults=Lost())
+    for number in range(1, 51):
+        room.writer.append(ended(number), durable=True)
+    with pytest.raises(StoreUnavailable):
+        await room.writer.flush()
+    room.writer.append(ended(51), durable=True)
+    await room.writer.flush()
+    assert await counted(room, "job") == 51
+    assert await counted(room) == 51
+    await room.close()
+
+
+async def test_nodes_that_write_the_same_at_once_count_it_once(postgres_url: str) -> None:
+    """Two nodes with the same turns, in other loads and another order, over and over: none waits for ever."""
+    rooms = [Room(postgres_url), Room(postgres_url)]
+    for turn in range(5):
+        numbers = range(1 + 40 * turn, 41 + 40 * turn)
+        turns = [ended(number, uid=f"u{number:03}", job_id=f"job-{number % 7}") for number in numbers]
+        for one, other in zip(turns, reversed(turns), strict=True):
+            rooms[0].writer.append(one, durable=True)
+            rooms[1].writer.append(other, durable=True)
+        await asyncio.gather(*(room.writer.flush() for room in rooms))
+    assert await counted(rooms[0]) == 200
+    assert await counted(rooms[1], *(f"job-{rest}" for rest in range(7))) == 200
+    assert [room.troubles for room in rooms] == [[], []]
+    for room in rooms:
+        await room.close()
+
+
+async def test_the_scheduler_s_own_work_is_not_in_the_sum(file_room: Room) -> None:
+    """Its jobs have statistics of their own (SPEC section 11)."""
+    writer = HistoryWriter(
+        database=file_room.database,
+        on_written=lambda _: None,
+        on_trouble=lambda _: None,
+        system_jobs=frozenset({"clean"}),
+    )
+    writer.append(ended(1), durable=False)
+    writer.append(ended(2, uid="u2", job_id="clean"), durable=False)
+    await writer.flush()
+    await writer.close()
+    assert await counted(file_room) == 1
+    assert await counted(file_room, "clean") == 1

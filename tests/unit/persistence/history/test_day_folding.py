@@ -1,0 +1,102 @@
+"""Folding and retention of the statistics per day."""
+
+import asyncio
+
+import pytest
+import sqlalchemy as sa
+
+from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.history.day_folding import WINDOW_ROWS
+from scheduler_service.persistence.history.retention import Retention
+from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.ending import counted, days_of, ended
+from tests.unit.persistence.history.reading import count, write
+from tests.unit.persistence.history.samples import START
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_days_that_are_over_become_a_row_each(room: Room) -> None:
+    """In as many steps as it takes, of which each adds to the last; figures stay as they were."""
+    number = 0
+    for job in range(3):
+        for bucket in range(WINDOW_ROWS // 2):
+            number += 1
+            times = {
+                "planned_at": START,
+                "started_at": START + (1 << (bucket % 30)),
+                "ended_at": START + 2**31 + bucket**4,
+            }
+            room.writer.append(ended(number, uid=f"u{job}", job_id=f"job-{job}", **times), durable=False)
+    await room.writer.flush()
+    before = [await days_of(room), await days_of(room, "job-1")]
+    assert await count(room, "statistic_cells") > WINDOW_ROWS
+    await Retention(writer=room.writer).run(START + 2 * DAY)
+    assert (await count(room, "statistic_cells"), await count(room, "statistic_days")) == (0, 4)
+    assert [await days_of(room), await days_of(room, "job-1")] == before
+
+
+async def test_what_comes_late_is_added(room: Room) -> None:
+    """An execution that ends days after its moment belongs to its day, folded or not."""
+    retention = Retention(writer=room.writer)
+    await write(room, ended(1))
+    await retention.run(START + 2 * DAY)
+    await write(room, ended(2, "terminated", ended_at=START + 2 * DAY))
+    assert await counted(room, "job") == 2
+    await retention.run(START + 3 * DAY)
+    assert (await count(room, "statistic_cells"), await count(room, "statistic_days")) == (0, 2)
+    assert (await days_of(room, "job"))["total"]["byOutcome"]["terminated"] == 1
+    assert await counted(room) == 2
+
+
+async def test_today_and_yesterday_are_not_folded(room: Room) -> None:
+    """They are written to all the time."""
+    await write(room, ended(1), ended(2, planned_at=START - DAY), ended(3, planned_at=START - 2 * DAY))
+    await Retention(writer=room.writer).run(START)
+    assert (await count(room, "statistic_cells"), await count(room, "statistic_days")) == (4, 2)
+
+
+async def test_statistics_outlive_the_executions_by_a_time_of_their_own(room: Room) -> None:
+    """Executions go after their days, the statistics after `statistics_days`, folded or not (section 12)."""
+    for number, age in ((1, 0), (2, 29), (3, 30), (4, 31), (5, 400)):
+        await write(room, ended(number, planned_at=START - age * DAY))
+    retention = Retention(writer=room.writer, count=0, statistics_days=30)
+    await retention.run(START)
+    assert await count(room, "executions") == 1
+    assert await counted(room, "job") == await counted(room) == 3
+    await retention.run(START + 365 * DAY)
+    assert [await count(room, name) for name in ("executions", "statistic_cells", "statistic_days")] == [
+        0
+    ] * 3
+
+
+async def test_a_clean_of_destroyed_jobs_leaves_their_statistics(room: Room) -> None:
+    """They go by their own age (decision 35)."""
+    await write(room, ended(1, uid="gone", job_id="old"))
+    await Retention(writer=room.writer).clean(retain=0, destroyed=["gone"], tenant="default")
+    assert await count(room, "executions") == 0
+    assert await counted(room, "old") == 1
+
+
+async def test_a_cell_that_grows_while_it_is_folded_is_folded_whole(postgres_url: str) -> None:
+    """What is deleted is what is added up, also where another node adds to it meanwhile."""
+    rooms = [Room(postgres_url), Room(postgres_url)]
+    await write(rooms[0], ended(1))
+    with rooms[0].database.writing() as connection:
+        connection.execute(sa.text("UPDATE statistic_cells SET executions = executions + 1"))
+        folding = asyncio.ensure_future(
+            rooms[1].writer.perform(lambda other: rooms[1].writer.folding.fold(2**31, other))
+        )
+        await until_one_waits(connection)
+    assert await folding == 2
+    assert await counted(rooms[0], "job") == 2
+    for room in rooms:
+        await room.close()
+
+
+async def until_one_waits(connection: sa.Connection) -> None:
+    """Returns when another connection waits for a lock of this one."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    async with asyncio.timeout(10):
+        while not connection.execute(sa.text(waiting)).scalar_one():
+            await asyncio.to_thread(lambda: None)
