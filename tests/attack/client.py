@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -85,14 +85,17 @@ async def open_client(url: str, *, buffer: int | None = None) -> AsyncIterator[C
 
 
 @asynccontextmanager
-async def many_clients(url: str, count: int, *, first: bytes = b"") -> AsyncIterator[list[Client]]:
-    """So many connections at once, each of which has said `first` and then nothing more."""
+async def many_clients(
+    url: str, count: int, *, first: bytes = b"", buffer: int | None = None
+) -> AsyncIterator[list[Client]]:
+    """So many connections at once, each of which has said `first`, unless it was refused, and no more."""
     async with AsyncExitStack() as stack:
         clients = []
         for _ in range(count):
-            client = await Client.to(url)
+            client = await Client.to(url, buffer=buffer)
             stack.callback(client.close)
             clients.append(client)
             if first:
-                await client.say(first)
+                with suppress(ConnectionError):
+                    await client.say(first)
         yield clients

@@ -43,6 +43,11 @@ class Service:
         lines = [json.loads(line) for line in text.splitlines()]
         return [line for line in lines if event in (None, line["event"])]
 
+    def logged_by_workers(self) -> list[dict[str, Any]]:
+        """The lines so far of the log of its worker processes."""
+        text = Path(f"{self.run.order.log}.workers").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
     async def is_live(self) -> bool:
         """Whether `/health/live` answers 200 over a connection of its own."""
         try:
@@ -72,6 +77,17 @@ def job(job_id: str, url: str, **members: Any) -> dict[str, Any]:
         "maxRetries": 0,
         **members,
     }
+
+
+async def fill(service: Service, count: int = 300) -> None:
+    """So many jobs, whose list is longer than what a connection buffers."""
+    jobs = [
+        {**job(f"many-{number}", "http://127.0.0.1:9/x"), "timer": {"period": "external"}}
+        | {"jobDescription": "long " * 1_000}
+        for number in range(count)
+    ]
+    answer = await service.run.ask("POST", "/jobs", json=jobs)
+    assert answer.status_code == 200, answer.text
 
 
 @asynccontextmanager

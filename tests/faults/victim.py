@@ -105,7 +105,11 @@ def tell(run: int, what: str, **members: object) -> None:
 
 
 def run_service(order: Order) -> int:
-    """Serves until it is killed or told to stop; the exit code."""
+    """Serves until it is killed or told to stop; the exit code.
+
+    Its worker processes log beside its own log, in `LOG.workers`.
+    """
+    os.dup2(os.open(f"{order.log}.workers", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), 2)
     points = Points(order)
     loaded = load_settings({"server.port": 0, "store.data": order.folder, **order.settings}, {})
 
