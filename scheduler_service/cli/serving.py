@@ -81,8 +81,19 @@ def _find_node_runner(loaded: "Loaded") -> Callable[[], None]:
     return lambda: run_node(loaded)
 
 
-def demo(host: Host = None, port: Port = None, data: Data = ":memory:", config: Config = None) -> None:
+def demo(
+    host: Host = None,
+    port: Port = None,
+    data: Data = ":memory:",
+    crash: Annotated[
+        bool, typer.Option("--crash/--no-crash", help="Kill and restart a second service meanwhile.")
+    ] = True,
+    config: Config = None,
+) -> None:
     """Run the service with a small target and a few jobs; prints each execution as it ends.
+
+    Meanwhile a second service is killed in the middle of a chain and started again, on a folder that is
+    removed afterwards; all on loopback.
 
     Example: punctual demo --port 8000
     """
@@ -93,7 +104,7 @@ def demo(host: Host = None, port: Port = None, data: Data = ":memory:", config: 
         raise CommandError("the demo runs in one process; leave server.workers out", Exit.USAGE)
     from scheduler_service.demo.running import run_demo
 
-    _run(lambda: run_demo(loaded))
+    _run(lambda: run_demo(loaded, shows_crash=crash))
 
 
 def show_settings(config: Config = None, output: Output = Format.TABLE) -> None:

@@ -8,10 +8,11 @@ import uvloop
 
 from scheduler_service.app.builders import process_log
 from scheduler_service.app.server import listen, make_server, serve
+from scheduler_service.demo.crash import CrashAct
 from scheduler_service.demo.jobs import DemoTarget, demo_jobs
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.records import ExecutionRecord
+from scheduler_service.domain.records import AttemptEnded, ExecutionRecord
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log
@@ -25,13 +26,16 @@ class DemoError(PunctualError):
     """The demo cannot start."""
 
 
-def run_demo(loaded: Loaded) -> None:
-    """Runs until SIGTERM or Ctrl-C. Raises SettingsError, StoreError, DemoError."""
+def run_demo(loaded: Loaded, *, shows_crash: bool = True) -> None:
+    """Runs until SIGTERM or Ctrl-C. Raises SettingsError, StoreError, DemoError.
+
+    `shows_crash`: a second service is killed and started again meanwhile.
+    """
     with process_log(loaded.settings) as log:
-        uvloop.run(_run(loaded, log))
+        uvloop.run(_run(loaded, log, shows_crash=shows_crash))
 
 
-async def _run(loaded: Loaded, log: Log) -> None:
+async def _run(loaded: Loaded, log: Log, *, shows_crash: bool) -> None:
     loaded = loaded.allowing(TARGET_HOST)
     listener = listen(TARGET_HOST, 0)
     target = f"http://{TARGET_HOST}:{listener.getsockname()[1]}"
@@ -40,13 +44,41 @@ async def _run(loaded: Loaded, log: Log) -> None:
 
     async def begin(served: str) -> None:
         await _post_jobs(served, target, loaded.settings.server.key)
-        _print_line(f"Punctual answers at {served} (try {served}/jobs); stop with Ctrl-C. Ended executions:")
+        for line in describe_demo(served, shows_crash=shows_crash):
+            _print_line(line)
+        if shows_crash:
+            acts.append(asyncio.create_task(CrashAct(write=_print_line, log=log).run()))
 
+    acts: list[asyncio.Task[None]] = []
     try:
         await serve(loaded, log=log, decorators=PortDecorators(history=_print_ends), began=begin)
     finally:
+        for act in acts:
+            act.cancel()
+        await asyncio.gather(*acts, return_exceptions=True)
         server.should_exit = True
         await serving
+
+
+def describe_demo(served: str, *, shows_crash: bool) -> list[str]:
+    """What runs, why some of it fails, and where to look."""
+    crash = [
+        "Meanwhile a second service is killed (kill -9) in the middle of a chain, and started again: 'crash'."
+    ]
+    return [
+        f"Punctual answers at {served} (try {served}/jobs); stop with Ctrl-C. Look at:",
+        f"  {served}/                                 what is here, for a browser",
+        f"  {served}/docs                             every route with examples",
+        f"  {served}/executions?jobId=demo-flaky      executions, each with its attempts",
+        f"  {served}/stats                            due, running, outcomes, lateness",
+        "Its jobs:",
+        "  demo-chain   every 5 s: asks for a price, then orders with what was answered",
+        "  demo-report  every 10 s: begins a long report, then asks each second how far it is",
+        "  demo-flaky   every 15 s: its target fails twice on purpose (503); the job's policy waits 1 s,",
+        "               then 1.5 s, and the third attempt succeeds",
+        *(crash if shows_crash else []),
+        "Ended executions:",
+    ]
 
 
 def _print_ends(history: History) -> History:
@@ -67,18 +99,20 @@ async def _post_jobs(served: str, target: str, key: str | None) -> None:
 
 
 class PrintingHistory:
-    """A `History` in front of another one that prints a line for each execution that ends."""
+    """A `History` in front of another one that prints a line for each execution that ends or is retried."""
 
     def __init__(self, *, history: History, write: Callable[[str], None]) -> None:
         self._history = history
         self._write = write
 
     def append(self, batch: Batch, *, durable: bool) -> None:
-        """Stores the records, then prints a line for each execution that they end."""
+        """Stores the records, then prints a line for each execution that ends or is tried again."""
         self._history.append(batch, durable=durable)
         for record in batch.records:
             if isinstance(record, ExecutionRecord) and record.state in TERMINAL:
                 self._write(describe_end(batch.job_id, record))
+            elif isinstance(record, AttemptEnded) and record.retry_in is not None:
+                self._write(describe_retry(batch.job_id, record))
 
     async def flush(self) -> None:
         """Flushes the history."""
@@ -87,6 +121,13 @@ class PrintingHistory:
     async def close(self) -> None:
         """Closes the history."""
         await self._history.close()
+
+
+def describe_retry(job_id: str, record: AttemptEnded) -> str:
+    """`2026-01-31T09:00:00.000Z  demo-flaky  #1  failed with 503: its retry policy has it wait 1000 ms`."""
+    place = f"{job_id:<12} #{record.execute_number:<4}"
+    wait = f"its retry policy has it wait {record.retry_in} ms, then the whole chain is tried again"
+    return f"{rfc3339(record.at)}  {place} failed with {record.error}: {wait}"
 
 
 def describe_end(job_id: str, record: ExecutionRecord) -> str:
